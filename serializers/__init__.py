@@ -1,0 +1,1 @@
+"""Objects to bytes and back, and a versioned description of how (the snapshot)."""

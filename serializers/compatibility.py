@@ -1,0 +1,258 @@
+"""What a new serializer answers about an old snapshot: one of five verdicts, and a finding for every difference.
+
+Source: compatibility rules, sections 1 to 3.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from .serializer import TypeDeserializer, TypeSerializer
+
+T = TypeVar("T")
+
+
+class Decision(enum.StrEnum):
+    """What a person does next; the three words that come first everywhere."""
+
+    START = "start"
+    MIGRATE = "migrate"
+    REFUSE = "refuse"
+
+
+class Verdict(enum.IntEnum):
+    """The five answers, best to worst (rules, section 1)."""
+
+    COMPATIBLE = 0
+    COMPATIBLE_AFTER_RECONFIGURATION = 1
+    REQUIRES_MIGRATION = 2
+    REQUIRES_MIGRATION_WITH_FALLBACK = 3
+    INCOMPATIBLE = 4
+
+    @property
+    def label(self) -> str:
+        """The name as reports show it."""
+        return self.name.lower()
+
+    @property
+    def decision(self) -> Decision:
+        """What this verdict means for the person who asked."""
+        if self <= Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
+            return Decision.START
+        return Decision.REFUSE if self is Verdict.INCOMPATIBLE else Decision.MIGRATE
+
+
+class Flag(enum.StrEnum):
+    """What accompanies a verdict; policies may turn any of them into an error (rules, section 1)."""
+
+    LOSSY = "lossy"
+    DROPS = "drops"
+    POSSIBLE_RENAME = "possible_rename"
+    MAY_FAIL_PER_VALUE = "may_fail_per_value"
+    COLLISION_CHECK = "collision_check"
+    UNVERIFIED = "unverified"
+
+
+@attrs.frozen
+class Finding:
+    """One difference between the stored type and the new one (rule COMP-6).
+
+    Attributes:
+        path: Where, from the root `$` of the state's value: `$.lines[].price?` (rules, section 3).
+        rule: Identifier of the rule that decided, as in the compatibility rules.
+        verdict: What this difference alone leads to.
+        old: The stored type, or "" where there is none.
+        new: The new type, or "" where there is none.
+        reason: One sentence.
+        ways_out: What a person can do; at least one unless the finding only informs.
+        flags: `Flag` values, some with a detail: `drops:$.name`.
+    """
+
+    path: str
+    rule: str
+    verdict: Verdict
+    old: str
+    new: str
+    reason: str
+    ways_out: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+
+    def below(self, step: str) -> Finding:
+        """Give the finding as seen from a parent that reaches the child by `step`."""
+        def moved(path: str) -> str:
+            return "$" + step + path.removeprefix("$")
+
+        flags = tuple(
+            f"{Flag.DROPS}:{moved(flag.partition(':')[2])}" if flag.startswith(f"{Flag.DROPS}:") else flag
+            for flag in self.flags
+        )
+        return attrs.evolve(self, path=moved(self.path), flags=flags)
+
+
+@attrs.frozen
+class CompatibilityResult(Generic[T]):
+    """The answer of a new serializer to the snapshot of an old one. Made by the named constructors.
+
+    Attributes:
+        verdict: One of the five.
+        findings: Every difference, the outermost first.
+        fallback: Reads the old bytes where nothing else can (only with `requires_migration`).
+        conversion: Turns what the old reader yields into what the new serializer writes; None: as it is.
+    """
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    fallback: TypeDeserializer[Any] | None = None
+    conversion: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
+    _reconfigured: TypeSerializer[T] | None = None
+
+    @classmethod
+    def compatible(cls, *findings: Finding) -> CompatibilityResult[T]:
+        """The stored bytes stay valid for the new serializer as it is."""
+        return cls(Verdict.COMPATIBLE, findings)
+
+    @classmethod
+    def compatible_after_reconfiguration(
+        cls, serializer: TypeSerializer[T], *findings: Finding
+    ) -> CompatibilityResult[T]:
+        """The stored bytes stay valid for `serializer`, a reconfigured copy of the new one."""
+        return cls(Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, reconfigured=serializer)
+
+    @classmethod
+    def requires_migration(
+        cls,
+        *findings: Finding,
+        fallback: TypeDeserializer[Any] | None = None,
+        conversion: Callable[[Any], Any] | None = None,
+    ) -> CompatibilityResult[T]:
+        """The bytes must be rewritten. With a `fallback`, that reads them if the old serializer cannot be restored."""
+        verdict = Verdict.REQUIRES_MIGRATION if fallback is None else Verdict.REQUIRES_MIGRATION_WITH_FALLBACK
+        return cls(verdict, findings, fallback=fallback, conversion=conversion)
+
+    @classmethod
+    def incompatible(cls, *findings: Finding) -> CompatibilityResult[T]:
+        """No automatic conversion is defined."""
+        return cls(Verdict.INCOMPATIBLE, findings)
+
+    def is_compatible_as_is(self) -> bool:
+        """Whether the verdict is `compatible`."""
+        return self.verdict is Verdict.COMPATIBLE
+
+    def is_compatible_after_reconfiguration(self) -> bool:
+        """Whether the verdict is `compatible_after_reconfiguration`."""
+        return self.verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION
+
+    def is_migration_required(self) -> bool:
+        """Whether the bytes must be rewritten, with or without a fallback."""
+        return self.verdict.decision is Decision.MIGRATE
+
+    def is_incompatible(self) -> bool:
+        """Whether the verdict is `incompatible`."""
+        return self.verdict is Verdict.INCOMPATIBLE
+
+    @property
+    def reconfigured_serializer(self) -> TypeSerializer[T]:
+        """The copy to use instead of the serializer that was asked.
+
+        Raises:
+            ValueError: The verdict is another one (rule V-2).
+        """
+        if self._reconfigured is None:
+            raise ValueError(f"no reconfigured serializer comes with the verdict {self.verdict.label}")
+        return self._reconfigured
+
+    @property
+    def flags(self) -> tuple[tuple[str, str], ...]:
+        """All flags as (path, flag)."""
+        return tuple((finding.path, flag) for finding in self.findings for flag in finding.flags)
+
+
+@attrs.frozen
+class Child:
+    """One matched part of a composite: how to reach it, what stands there now, and its own result.
+
+    Attributes:
+        step: The path step: `.name`, `[]`, `{}`, `<key>`, `?`, `(i)`.
+        serializer: The new serializer of the part.
+        result: Its answer to the old snapshot of the part.
+        restore: Restores the old serializer of the part; only called for a fallback of a sibling.
+    """
+
+    step: str
+    serializer: TypeSerializer[Any]
+    result: CompatibilityResult[Any]
+    restore: Callable[[], TypeDeserializer[Any]]
+
+    @property
+    def effective_serializer(self) -> TypeSerializer[Any]:
+        """The reconfigured copy where there is one, else the new serializer."""
+        result = self.result
+        return result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else self.serializer
+
+    def reader(self) -> TypeDeserializer[Any]:
+        """Who reads the old bytes of this part."""
+        return self.result.fallback or self.restore()
+
+
+@attrs.define
+class _DeferredReader:
+    """A composite old reader that is put together on first use, so that a check never restores anything (READ-7)."""
+
+    _make: Callable[[], TypeDeserializer[Any]]
+    _made: TypeDeserializer[Any] | None = None
+
+    def deserialize(self, source: Any) -> Any:  # noqa: ANN401 - whatever the old bytes hold
+        if self._made is None:
+            self._made = self._make()
+        return self._made.deserialize(source)
+
+
+def compose(
+    outer: CompatibilityResult[T],
+    children: Iterable[Child],
+    *,
+    rebuild: Callable[[list[TypeSerializer[Any]]], TypeSerializer[T]],
+    convert: Callable[[list[Callable[[Any], Any] | None]], Callable[[Any], Any] | None],
+    read_with: Callable[[list[TypeDeserializer[Any]]], TypeDeserializer[Any]],
+) -> CompatibilityResult[T]:
+    """Combine a composite's own check with those of its matched parts: worst of all, all findings (COMP-1, 2, 4).
+
+    Args:
+        outer: The composite's own answer: names, arity, kind, configuration. Its findings come first.
+        children: The parts that could be paired.
+        rebuild: Makes the reconfigured composite from the parts' effective serializers. It includes whatever
+            reconfiguration the outer check asks for.
+        convert: Makes the composite's conversion from the parts' conversions (None: nothing to do).
+        read_with: Makes an old reader of the whole from old readers of the parts; used when a part has a fallback.
+
+    Returns:
+        One result for the whole.
+    """
+    parts = list(children)
+    findings = outer.findings + tuple(
+        finding.below(part.step) for part in parts for finding in part.result.findings
+    )
+    verdict = max([outer.verdict, *(part.result.verdict for part in parts)])
+    if verdict is Verdict.COMPATIBLE:
+        return CompatibilityResult.compatible(*findings)
+    if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
+        rebuilt = rebuild([part.effective_serializer for part in parts])
+        return CompatibilityResult.compatible_after_reconfiguration(rebuilt, *findings)
+    if verdict is Verdict.INCOMPATIBLE:
+        return CompatibilityResult.incompatible(*findings)
+    fallback = outer.fallback
+    if fallback is None and verdict is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
+        fallback = _DeferredReader(lambda: read_with([part.reader() for part in parts]))
+    conversion = convert([part.result.conversion for part in parts])
+    return CompatibilityResult.requires_migration(*findings, fallback=fallback, conversion=conversion)
+
+
+def worst(results: Sequence[Verdict]) -> Verdict:
+    """The worst of several verdicts; `compatible` of none."""
+    return max(results, default=Verdict.COMPATIBLE)

@@ -1,0 +1,196 @@
+"""Errors: one base, and leaves that also are the fitting builtin.
+
+A message answers, in this order: what happened, where, why, what to do, and whether anything was written.
+The facts stay attributes, so that a caller can act on them, and survive pickling (a Spark worker raises them).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PLACES = {
+    "savepoint": "savepoint",
+    "file": "file",
+    "offset": "byte",
+    "operator": "operator",
+    "state": "state",
+    "key": "key",
+    "path": "path",
+    "snapshot": "snapshot",
+    "rule": "rule",
+}
+_redacted = False
+
+
+def redact_values(enabled: bool = True) -> None:  # noqa: FBT001, FBT002 - reads as a switch
+    """Keep keys and values out of messages from now on (`--redact`, for personal data)."""
+    global _redacted  # noqa: PLW0603 - one switch for the process, set once by the command line
+    _redacted = enabled
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """Give a value as a message may show it: shortened, or `<redacted>`."""
+    if _redacted:
+        return "<redacted>"
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class StateShiftError(Exception):
+    """Base of every error that stateshift raises on purpose.
+
+    Args:
+        what: One sentence: what happened and, where known, why.
+        advice: What to do about it.
+        written: Whether anything was written.
+        where: Any of savepoint, file, offset, operator, state, key, path, rule. Callers further out add what
+            they know with `located`.
+    """
+
+    advice = ""
+    written = ""
+
+    def __init__(self, what: str, *, advice: str = "", written: str = "", **where: object) -> None:
+        super().__init__(what)
+        self.what = what
+        if advice:
+            self.advice = advice
+        if written:
+            self.written = written
+        self.where: dict[str, object] = {name: value for name, value in where.items() if value is not None}
+
+    def __str__(self) -> str:
+        places = [f"{label} {self.where[name]}" for name, label in _PLACES.items() if name in self.where]
+        lines = [self.what]
+        if places:
+            lines.append("  where: " + ", ".join(places))
+        if self.advice:
+            lines.append("  what to do: " + self.advice)
+        if self.written:
+            lines.append("  " + self.written)
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.__dict__))
+
+
+def _rebuild(cls: type[StateShiftError], facts: dict[str, Any]) -> StateShiftError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, facts["what"])
+    error.__dict__.update(facts)
+    return error
+
+
+@contextmanager
+def located(**where: object) -> Iterator[None]:
+    """Add places to any `StateShiftError` that passes; the innermost word on a place wins."""
+    try:
+        yield
+    except StateShiftError as error:
+        for name, value in where.items():
+            if value is not None:
+                error.where.setdefault(name, value)
+        raise
+
+
+def add_step(error: StateShiftError, step: str) -> None:
+    """Tell an error on its way out by which step its value was reached: `.name`, `[]`, `{}`, `(i)`, `?`.
+
+    Called in `except` clauses of per-value loops, which cost nothing while nothing fails.
+    """
+    inner = str(error.where.get("path", "$"))
+    error.where["path"] = "$" + step + inner.removeprefix("$")
+
+
+class CorruptSavepoint(StateShiftError, ValueError):
+    """The bytes are not what the format says: truncated, damaged, or not a savepoint."""
+
+    advice = "check the file against its source (a copy may be incomplete), or use another savepoint"
+
+
+class UnsupportedFormat(StateShiftError, NotImplementedError):
+    """The savepoint is sound, but of a kind that this release does not read."""
+
+
+class SavepointNotFound(StateShiftError, FileNotFoundError):
+    """No savepoint at that place, or a file that its metadata names is missing."""
+
+    advice = "give the folder that holds _metadata; a moved savepoint must keep the files beside it"
+
+
+class UnknownSnapshot(StateShiftError, LookupError):
+    """A serializer snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
+
+    Attributes:
+        snapshot_id: The class name or identifier that was found.
+    """
+
+    advice = "register a snapshot class for it, or leave this operator to be copied as it is"
+
+    def __init__(self, what: str, *, snapshot_id: str = "", **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.snapshot_id = snapshot_id
+
+
+class SnapshotVersionError(StateShiftError, ValueError):
+    """A snapshot was written at a version that this code does not read (rule SNAP-3).
+
+    Attributes:
+        found: The stored version.
+        readable: The versions that this code reads.
+    """
+
+    def __init__(self, what: str, *, found: int = 0, readable: tuple[int, ...] = (), **rest: Any) -> None:
+        super().__init__(what, **rest)
+        self.found = found
+        self.readable = readable
+
+
+class CompatibilityCheckError(StateShiftError, RuntimeError):
+    """A serializer failed while it was asked about an old snapshot; that is never a verdict (rule V-6)."""
+
+
+class IncompatibleState(StateShiftError, TypeError):
+    """The new types cannot take over the stored state, not even by migration."""
+
+
+class OldReaderUnavailable(StateShiftError, LookupError):
+    """Nothing can read the old bytes: not the snapshot, not a stored serializer, not a fallback (rule READ-4).
+
+    Attributes:
+        reasons: Why each of them failed, in the order in which they were tried.
+    """
+
+    advice = "restore the class, add an alias, pass a fallback deserializer, or drop the state explicitly"
+
+    def __init__(self, what: str, *, reasons: tuple[str, ...] = (), **rest: Any) -> None:
+        super().__init__("\n".join([what, *(f"  - {reason}" for reason in reasons)]), **rest)
+        self.reasons = reasons
+
+
+class ValueNotConvertible(StateShiftError, ValueError):
+    """A value does not fit the type that it is to be written as, or was stored as something else than declared."""
+
+
+class DeclarationError(StateShiftError, TypeError):
+    """A job, descriptor or serializer is declared in a way that cannot work."""
+
+
+class TargetExists(StateShiftError, FileExistsError):
+    """The place to write to is taken."""
+
+
+class JobNotFound(StateShiftError, ImportError):
+    """The module or attribute that was to hold the job cannot be loaded."""
+
+
+class UntrustedCode(StateShiftError, PermissionError):
+    """Something in a savepoint would have to be unpickled, and the caller has not said that it trusts it."""
+
+
+class MigrationFailed(StateShiftError, RuntimeError):
+    """A run ended without a result; the source is untouched and nothing was published."""

@@ -1,0 +1,80 @@
+"""Where snapshot classes and serializers of user types are looked up, and nowhere else (rule SNAP-6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .serializer import TypeSerializer
+    from .snapshot import TypeSerializerConfigSnapshot
+
+S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
+
+
+class Registry:
+    """Snapshot ids -> snapshot classes, and Python types -> serializers."""
+
+    def __init__(self) -> None:
+        self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
+        self._serializers: dict[type, TypeSerializer[Any]] = {}
+
+    def register_snapshot(self, cls: S, *, aliases: Iterable[str] = ()) -> S:
+        """Register a snapshot class under its `snapshot_id` and former ids; usable as a decorator.
+
+        Raises:
+            DeclarationError: The class could not be found or created again on restore, or the id is taken.
+        """
+        name = f"{cls.__module__}.{cls.__qualname__}"
+        if not cls.snapshot_id:
+            raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
+        if cls.__module__ == "__main__" or "." in cls.__qualname__ or cls.__qualname__.startswith("_"):
+            raise DeclarationError(
+                f"{name} is not a public class at the top of an importable module, so a restore could not find it",
+                advice="move it to the top level of a module that the job imports",
+            )
+        try:
+            sample = cls()
+        except TypeError as error:
+            raise DeclarationError(
+                f"{name} cannot be created without arguments: {error}", advice="give every field a default"
+            ) from error
+        if sample.get_version() not in sample.get_compatible_versions():
+            raise DeclarationError(f"{name} does not list its own version {sample.get_version()} as readable (SNAP-2)")
+        for snapshot_id in (cls.snapshot_id, *aliases):
+            taken = self._snapshots.get(snapshot_id)
+            if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise DeclarationError(f"the snapshot id {snapshot_id!r} belongs to {taken.__module__}.{taken.__qualname__}")
+            self._snapshots[snapshot_id] = cls
+        return cls
+
+    def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
+        """Give the class registered under an id or alias."""
+        return self._snapshots.get(snapshot_id)
+
+    def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
+        """Use `serializer` wherever a type hint names `python_type`."""
+        if not isinstance(python_type, type):
+            raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
+        self._serializers[python_type] = serializer
+
+    def serializer_for(self, python_type: object) -> TypeSerializer[Any] | None:
+        """Give the serializer registered for a class."""
+        return self._serializers.get(python_type) if isinstance(python_type, type) else None
+
+
+registry = Registry()
+"""The one registry of the process."""
+
+
+def register_snapshot(cls: S) -> S:
+    """Register a snapshot class, as a decorator; see `Registry.register_snapshot`."""
+    return registry.register_snapshot(cls)
+
+
+def register_serializer(python_type: type, serializer: TypeSerializer[Any]) -> None:
+    """Use `serializer` wherever a type hint names `python_type`."""
+    registry.register_serializer(python_type, serializer)

@@ -1,0 +1,117 @@
+"""`TypeSerializer`: objects to bytes and back, and the answer to what was stored before."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from . import layout
+from .compatibility import CompatibilityResult, Finding, Verdict
+
+if TYPE_CHECKING:
+    from .snapshot import TypeSerializerConfigSnapshot
+    from .views import DataInputView, DataOutputView
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+CONVERTER = "register a converter for this state that says what the old value becomes"
+KEEP_OLD_TYPE = "keep the old type"
+
+
+class TypeDeserializer(Protocol[T_co]):
+    """Whatever reads values: a serializer, or a fallback for bytes whose serializer is gone (rule READ-3)."""
+
+    def deserialize(self, source: DataInputView) -> T_co:
+        """Read one value."""
+        ...
+
+
+class TypeSerializer(ABC, Generic[T]):
+    """Turns objects of one type into bytes and back, and judges what an older serializer left behind.
+
+    Subclasses are frozen (`attrs.frozen`): nothing is learnt while writing (rule SNAP-11), one instance may be shared between
+    threads, and it pickles. A serializer writes its own typed objects and, just as well, the generic values that
+    a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where
+    the classes are not at hand.
+
+    Attributes:
+        length: Bytes of every value, or -1. In Flink this decides how keys are framed, so it is part of the format.
+    """
+
+    @property
+    def length(self) -> int:
+        """Bytes of every value, or -1 where they differ."""
+        return -1
+
+    @abstractmethod
+    def serialize(self, value: T, target: DataOutputView) -> None:
+        """Write one value; raises `ValueNotConvertible` where it does not fit, and then the bytes are not to be used."""
+
+    @abstractmethod
+    def deserialize(self, source: DataInputView) -> T:
+        """Read one value; raises `CorruptSavepoint` on bytes that this serializer cannot have written."""
+
+    @abstractmethod
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        """Describe this serializer, for the state's metadata."""
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+        """Say whether this serializer can take over what `snapshot`'s serializer has written (rules V-1 to V-6).
+
+        Unless overridden: compatible with an equal snapshot, incompatible with any other.
+        """
+        return CompatibilityResult.compatible() if snapshot == self.snapshot_configuration() else unrelated(self, snapshot)
+
+    @property
+    def layout(self) -> layout.Layout:
+        """Where the pieces of a value lie. By default fixed where `length` is, else opaque."""
+        return layout.Fixed(self.length) if self.length >= 0 else layout.Opaque()
+
+    def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
+        """Copy one value's bytes, without objects in between where the layout allows it."""
+        start = source.position
+        shape = self.layout
+        if shape.can_skip:
+            shape.skip(source)
+        else:
+            self.deserialize(source)
+        target.write(source.span(start))
+
+    def describe(self) -> str:
+        """Name the type in words a reader knows: `long`, `list<string>`, `fx.Account`."""
+        return self.snapshot_configuration().describe()
+
+
+def incompatible(
+    serializer: TypeSerializer[T],
+    snapshot: TypeSerializerConfigSnapshot[Any],
+    rule: str,
+    reason: str,
+    *ways_out: str,
+) -> CompatibilityResult[T]:
+    """Refuse, at the root path, with one finding."""
+    old, new = snapshot.describe(), serializer.describe()
+    ways = ways_out or (KEEP_OLD_TYPE, CONVERTER)
+    return CompatibilityResult.incompatible(Finding("$", rule, Verdict.INCOMPATIBLE, old, new, reason, ways))
+
+
+def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+    """Refuse a snapshot of another kind: what every family answers in the end (OPT-2, PRIM-4, LIST-3, MAP-4, FAM-2)."""
+    old, new = snapshot.kind, serializer.snapshot_configuration().kind
+    if old == "optional":
+        return incompatible(
+            serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
+            "declare the type optional (T | None)", CONVERTER,
+        )  # fmt: skip
+    primitives = {"boolean", "number", "string", "bytes"}
+    if old in primitives and new in primitives:
+        return incompatible(serializer, snapshot, "PRIM-4", "no conversion keeps the meaning")
+    sequences = {"list", "set", "tuple"}
+    if old in sequences and new in sequences:
+        return incompatible(serializer, snapshot, "LIST-3", "order and duplicates have no agreed translation")
+    if "map" in {old, new}:
+        return incompatible(serializer, snapshot, "MAP-4", "a map becomes nothing else, and nothing else a map")
+    if "enum" in {old, new} and {old, new} & primitives:
+        return incompatible(serializer, snapshot, "ENUM-8", "an enum and a plain value have no agreed translation")
+    return incompatible(serializer, snapshot, "FAM-2", "the two are of different kinds")

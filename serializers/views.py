@@ -1,0 +1,242 @@
+"""Java's `DataInput` and `DataOutput` over Python buffers.
+
+Everything is big-endian and unaligned. Source: format notes, section 1.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from .errors import CorruptSavepoint, ValueNotConvertible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SHORT, _UNSIGNED_SHORT = struct.Struct(">h"), struct.Struct(">H")
+_INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
+_FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
+_MAX_UTF_BYTES = 0xFFFF
+
+
+def utf16_units(text: str) -> int:
+    """Number of UTF-16 code units of a string: what Java calls its length."""
+    return len(text) + sum(char > "\uffff" for char in text)
+
+
+def split_surrogates(text: str) -> str:
+    """Write every character outside the BMP as its two surrogates, as Java holds it."""
+    if text.isascii() or max(text) <= "\uffff":
+        return text
+    units = text.encode("utf-16-be", "surrogatepass")
+    return "".join(map(chr, struct.unpack(f">{len(units) // 2}H", units)))
+
+
+def join_surrogates(text: str) -> str:
+    """Undo `split_surrogates`; lone surrogates stay as they are."""
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "surrogatepass")
+
+
+def encode_modified_utf8(text: str) -> bytes:
+    """Encode as Java's modified UTF-8: NUL as two bytes, surrogates one by one (format notes 1.1)."""
+    return split_surrogates(text).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
+
+
+def decode_modified_utf8(data: bytes) -> str:
+    """Decode modified UTF-8; raises `CorruptSavepoint` on anything Java would not have written."""
+    if data.isascii() and b"\0" not in data:
+        return data.decode("ascii")
+    try:
+        text = join_surrogates(data.replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass"))
+    except UnicodeDecodeError as error:
+        raise CorruptSavepoint("a name is not valid modified UTF-8") from error
+    if encode_modified_utf8(text) != data:
+        raise CorruptSavepoint("a name is not valid modified UTF-8")
+    return text
+
+
+class DataInputView:
+    """Reads Java `DataInput` values from a buffer; every short read raises `CorruptSavepoint` with the position.
+
+    Args:
+        data: The bytes to read from.
+        position: Where to start.
+        end: Where the readable part ends; by default at the end of `data`.
+    """
+
+    __slots__ = ("_data", "end", "nesting", "position")
+
+    def __init__(self, data: bytes, position: int = 0, end: int | None = None) -> None:
+        self._data = data
+        self.position = position
+        self.nesting = 0
+        self.end = len(data) if end is None else end
+
+    def remaining(self) -> int:
+        """Bytes left to read."""
+        return self.end - self.position
+
+    def _take(self, size: int) -> int:
+        start = self.position
+        if size < 0 or size > self.end - start:
+            raise CorruptSavepoint(
+                f"{size} bytes were to be read, and {self.end - start} are left",
+                offset=start,
+            )
+        self.position = start + size
+        return start
+
+    def skip_bytes(self, size: int) -> None:
+        """Move on by `size` bytes."""
+        self._take(size)
+
+    def read_fully(self, size: int) -> bytes:
+        """Read exactly `size` bytes; the size is checked before anything is allocated."""
+        start = self._take(size)
+        return self._data[start : start + size]
+
+    def span(self, start: int) -> bytes:
+        """Give the bytes from `start` to the current position again."""
+        return self._data[start : self.position]
+
+    def peek(self, size: int) -> bytes:
+        """Give up to `size` bytes ahead, without moving."""
+        return self._data[self.position : min(self.position + size, self.end)]
+
+    def read_byte(self) -> int:
+        """Read an i8."""
+        value = self.read_unsigned_byte()
+        return value - 256 if value > 127 else value  # noqa: PLR2004 - two's complement of one byte
+
+    def read_unsigned_byte(self) -> int:
+        """Read a u8."""
+        position = self.position
+        if position >= self.end:
+            self._take(1)
+        self.position = position + 1
+        return self._data[position]
+
+    def read_boolean(self) -> bool:
+        """Read a bool: 0 is false, 1 is true; other bytes, which Java never writes, are an error."""
+        value = self.read_unsigned_byte()
+        if value > 1:
+            raise CorruptSavepoint(f"byte {value:#04x} where a boolean was expected", offset=self.position - 1)
+        return value == 1
+
+    def read_short(self) -> int:
+        """Read an i16."""
+        value: int = _SHORT.unpack_from(self._data, self._take(2))[0]
+        return value
+
+    def read_unsigned_short(self) -> int:
+        """Read a u16."""
+        value: int = _UNSIGNED_SHORT.unpack_from(self._data, self._take(2))[0]
+        return value
+
+    def read_int(self) -> int:
+        """Read an i32."""
+        value: int = _INT.unpack_from(self._data, self._take(4))[0]
+        return value
+
+    def read_long(self) -> int:
+        """Read an i64."""
+        value: int = _LONG.unpack_from(self._data, self._take(8))[0]
+        return value
+
+    def read_float(self) -> float:
+        """Read an f32."""
+        value: float = _FLOAT.unpack_from(self._data, self._take(4))[0]
+        return value
+
+    def read_double(self) -> float:
+        """Read an f64."""
+        value: float = _DOUBLE.unpack_from(self._data, self._take(8))[0]
+        return value
+
+    def read_utf(self) -> str:
+        """Read a UTF string (format notes 1.1)."""
+        return decode_modified_utf8(self.read_fully(self.read_unsigned_short()))
+
+    def read_size(self, what: str, *, least_bytes_each: int = 1) -> int:
+        """Read an i32 count and refuse one that the remaining bytes cannot hold, before anything is allocated."""
+        start = self.position
+        count = self.read_int()
+        if count < 0 or count * least_bytes_each > self.remaining():
+            raise CorruptSavepoint(
+                f"{count} {what} are announced, and {self.remaining()} bytes are left", offset=start
+            )
+        return count
+
+    def expect(self, value: int, what: str) -> None:
+        """Read an i32 and refuse any other than `value`."""
+        start = self.position
+        found = self.read_int()
+        if found != value:
+            raise CorruptSavepoint(f"{what} should be {value:#x} and is {found:#x}", offset=start)
+
+
+class DataOutputView:
+    """Writes Java `DataOutput` values into a growing buffer; out-of-range values raise `ValueNotConvertible`."""
+
+    __slots__ = ("_data", "write")
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self.write: Callable[[bytes], None] = self._data.extend
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def getvalue(self) -> bytes:
+        """Give everything written so far."""
+        return bytes(self._data)
+
+    def patch(self, position: int, data: bytes) -> None:
+        """Overwrite bytes written before, as for a length that is only known afterwards."""
+        self._data[position : position + len(data)] = data
+
+    def _pack(self, form: struct.Struct, value: float, kind: str) -> None:
+        try:
+            self._data += form.pack(value)
+        except (struct.error, OverflowError) as error:
+            raise ValueNotConvertible(f"{value!r} does not fit {kind}") from error
+
+    def write_byte(self, value: int) -> None:
+        """Write the low eight bits."""
+        self._data.append(value & 0xFF)
+
+    def write_boolean(self, value: bool) -> None:  # noqa: FBT001 - Java's name and shape
+        """Write a bool as 0 or 1."""
+        self._data.append(1 if value else 0)
+
+    def write_short(self, value: int) -> None:
+        """Write an i16."""
+        self._pack(_SHORT, value, "a short (16 bits)")
+
+    def write_unsigned_short(self, value: int) -> None:
+        """Write a u16."""
+        self._pack(_UNSIGNED_SHORT, value, "an unsigned short (16 bits)")
+
+    def write_int(self, value: int) -> None:
+        """Write an i32."""
+        self._pack(_INT, value, "an int (32 bits)")
+
+    def write_long(self, value: int) -> None:
+        """Write an i64."""
+        self._pack(_LONG, value, "a long (64 bits)")
+
+    def write_float(self, value: float) -> None:
+        """Write an f32."""
+        self._pack(_FLOAT, value, "a float (32 bits)")
+
+    def write_double(self, value: float) -> None:
+        """Write an f64."""
+        self._pack(_DOUBLE, value, "a double (64 bits)")
+
+    def write_utf(self, text: str) -> None:
+        """Write a UTF string of at most 65535 bytes (format notes 1.1)."""
+        data = encode_modified_utf8(text)
+        if len(data) > _MAX_UTF_BYTES:
+            raise ValueNotConvertible(f"a name takes {len(data)} bytes, and the format allows {_MAX_UTF_BYTES}")
+        self.write_unsigned_short(len(data))
+        self.write(data)
