@@ -1,0 +1,50 @@
+# Nothing is needed but make and a Python 3.11+: each target makes what it needs. `make` alone prints help.
+# PYTHON=… picks the interpreter that .venv is made from.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types interop clean
+
+PY := .venv/bin/python
+INSTALLED := .venv/.stateshift-installed
+
+##@ See it
+
+demo: $(INSTALLED) ## savepoint of real Flink: inspect, check, migrate on Spark, verify
+	@$(PY) examples/demo.py
+
+##@ Check it
+
+test: $(INSTALLED) ## all tests but those of real Flink; ARGS="-k name" picks some
+	@$(PY) -m pytest $(ARGS)
+
+lint: $(INSTALLED) ## ruff (rules and format), and the import contract
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@.venv/bin/lint-imports --no-cache
+
+types: $(INSTALLED) .cache/stateshift ## mypy, strict
+	@MYPYPATH=.cache $(PY) -m mypy -p stateshift
+
+interop: $(INSTALLED) ## real Flink restores what we wrote (329 MB once); STATESHIFT_INTEROP=required forbids skipping
+	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
+
+##@ Keep house
+
+clean: ## remove what was made here: .venv, .cache, build, caches of tools
+	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+# Once, and again when the dependencies change.
+$(INSTALLED): pyproject.toml .ci/install
+	@PYTHON="$(PYTHON)" sh .ci/install
+	@touch $@
+
+# The root folder is the package, whatever the checkout is called; mypy finds it through this link.
+.cache/stateshift:
+	@mkdir -p .cache
+	@ln -sfn .. $@
