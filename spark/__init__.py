@@ -1,0 +1,1 @@
+"""Savepoints on Spark: the thin edge that knows pyspark."""

