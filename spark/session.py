@@ -75,7 +75,7 @@ def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",  # entries never travel through the JVM
-            "spark.sql.warehouse.dir": _scratch_folder(),
+            "spark.sql.warehouse.dir": str(scratch_folder()),
         }
     options = "spark.driver.extraJavaOptions"
     joined = f"{settings[options]} {given[options]}" if options in given else settings[options]
@@ -111,7 +111,8 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _scratch_folder() -> str:
+def scratch_folder() -> Path:
+    """Make a folder that goes when this process ends."""
     folder = tempfile.mkdtemp(prefix="stateshift-spark-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return Path(folder)

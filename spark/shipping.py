@@ -10,11 +10,11 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..serializers.errors import StateShiftError
+from .session import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,10 +77,9 @@ def _hand_out(session: SparkSession, file: Path) -> Path:
         )
     if file.suffix == ".whl":
         # Spark puts a .zip on the workers' path, but not a .whl, which is the same thing.
-        copy = Path(tempfile.mkdtemp(prefix="stateshift-")) / f"{file.stem}.zip"
+        copy = scratch_folder() / f"{file.stem}.zip"
         shutil.copyfile(file, copy)
-        session.sparkContext.addPyFile(str(copy))
-        shutil.rmtree(copy.parent, ignore_errors=True)
+        session.sparkContext.addPyFile(str(copy))  # workers fetch it later: it stays for the life of the process
     else:
         session.sparkContext.addPyFile(str(file))
     return file.resolve()
