@@ -158,7 +158,7 @@ class TestCoreInstall:
             "check",
             savepoint_of("rocksdb-account-v1"),
             "--job",
-            "account_v3:job",
+            "accounts_v3:job",
             PYTHONPATH=str(root / "examples"),
         )
 
@@ -172,7 +172,7 @@ class TestCoreInstall:
             savepoint_of("rocksdb-account-v1"),
             tmp_path / "target",
             "--job",
-            "account_v3:job",
+            "accounts_v3:job",
             PYTHONPATH=str(root / "examples"),
         )
 
