@@ -122,6 +122,12 @@ class SavepointNotFound(StateShiftError, FileNotFoundError):
     advice = "give the folder that holds _metadata; a moved savepoint must keep the files beside it"
 
 
+class StorageFailed(StateShiftError, OSError):
+    """The store that holds a file does not answer, or does not allow what is asked."""
+
+    advice = "check the address, the credentials and the permissions"
+
+
 class UnknownSnapshot(StateShiftError, LookupError):
     """A serializer snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
 

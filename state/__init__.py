@@ -1,0 +1,1 @@
+"""State: what a stream program declares, and savepoints that hold it."""

@@ -1,0 +1,310 @@
+"""One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`.
+
+pyarrow is imported where a place is first opened, so that importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, SavepointNotFound, StateShiftError, StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
+_COPY_BYTES = 4 << 20
+
+
+@attrs.frozen
+class Folder:
+    """A folder on any store. Holds only its place, so it pickles and opens anew in another process.
+
+    Make it with `Folder.at`. All names are relative to the folder; a name that leaves it (absolute, or with `..`) is
+    refused with `CorruptSavepoint`, since names come out of savepoints.
+
+    Every method raises `SavepointNotFound` where a file is missing, `StorageFailed` where the store does not answer.
+
+    Attributes:
+        place: An absolute local path, or a URI.
+    """
+
+    place: str
+
+    @classmethod
+    def at(cls, place: str | os.PathLike[str]) -> Folder:
+        """Give the folder at a local path or URI; nothing is opened yet."""
+        text = os.fspath(place)
+        if (found := _URI.match(text)) is None:
+            return cls(str(Path(text).absolute()))
+        if found[1].lower() == "file":
+            return cls(_local_path(text))
+        return cls(text.rstrip("/"))
+
+    def __str__(self) -> str:
+        return self.place
+
+    def folder(self, name: str) -> Folder:
+        """Give a folder inside this one."""
+        self._path(name)
+        return Folder(f"{self.place.rstrip('/')}/{name}")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder lies in the local file system."""
+        return _URI.match(self.place) is None
+
+    def _path(self, name: str) -> str:
+        if not name or "\0" in name or any(part in {"", ".", ".."} for part in name.split("/")):
+            raise CorruptSavepoint(
+                f"the file name {name!r} leaves the folder of the savepoint, or is none",
+                savepoint=self.place,
+                advice="do not trust this savepoint: Flink writes plain names beside _metadata",
+            )
+        return f"{_opened(self.place)[1]}/{name}"
+
+    @property
+    def _store(self) -> Any:
+        return _opened(self.place)[0]
+
+    def read(self, name: str) -> bytes:
+        """Give the whole content of a file."""
+        path = self._path(name)
+        with _asking(self.place, name), self._store.open_input_stream(path) as stream:
+            data: bytes = stream.read()
+            return data
+
+    @contextmanager
+    def open_range(self, name: str) -> Iterator[FileRange]:
+        """Open a file for reads at any offset, until the `with` block ends."""
+        path = self._path(name)
+        with _open_range(self._store, path, self.place, name) as reader:
+            yield reader
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        with self.open_range(name) as reader:
+            return reader.size
+
+    def exists(self, name: str = "") -> bool:
+        """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
+        path = self._path(name) if name else _opened(self.place)[1]
+        with _asking(self.place, name):
+            return bool(self._store.get_file_info(path).type.value)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
+        from pyarrow.fs import FileSelector
+
+        with _asking(self.place, ""):
+            found = self._store.get_file_info(FileSelector(_opened(self.place)[1]))
+        return tuple(sorted(info.base_name for info in found))
+
+    def create(self) -> None:
+        """Make the folder and those above it, unless they are there."""
+        with _asking(self.place, ""):
+            self._store.create_dir(_opened(self.place)[1], recursive=True)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file so that it is seen whole or not at all: under an attempt name, then renamed."""
+        attempt = attempt_name(name)
+        try:
+            with self.output(attempt) as stream:
+                stream.write(data)
+            self.rename(attempt, name)
+        except BaseException:
+            self.delete(attempt)
+            raise
+
+    @contextmanager
+    def output(self, name: str) -> Iterator[FileOutput]:
+        """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
+        path = self._path(name)
+        with _asking(self.place, name):
+            stream = self._store.open_output_stream(path)
+        output = FileOutput(stream, self.place, name)
+        try:
+            yield output
+        finally:
+            output.close()
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file, replacing one that has the new name; atomic where the store can do that."""
+        path, new_path = self._path(name), self._path(new_name)
+        with _asking(self.place, name):
+            self._store.move(path, new_path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that is not there is no error."""
+        path = self._path(name)
+        with _asking(self.place, name):
+            try:
+                self._store.delete_file(path)
+            except FileNotFoundError:
+                return
+
+    def delete_folder(self) -> None:
+        """Delete the folder with all that is in it; one that is not there is no error."""
+        with _asking(self.place, ""):
+            try:
+                self._store.delete_dir(_opened(self.place)[1])
+            except FileNotFoundError:
+                return
+
+    def copy(
+        self, name: str, target: Folder, new_name: str = "", *, watch: Callable[[bytes], object] | None = None
+    ) -> int:
+        """Copy a file to another folder, of any store, in pieces of 4 MiB; give its size in bytes.
+
+        Args:
+            name: The file.
+            target: The folder to write to.
+            new_name: The name there; by default the same.
+            watch: Is called with each piece, as `hashlib.sha256().update`.
+        """
+        size = 0
+        with self.open_range(name) as reader, target.output(new_name or name) as stream:
+            while size < reader.size:
+                piece = reader.read_at(size, min(_COPY_BYTES, reader.size - size))
+                if watch is not None:
+                    watch(piece)
+                stream.write(piece)
+                size += len(piece)
+        return size
+
+    def free_space_bytes(self) -> int | None:
+        """Bytes that are free where the folder lies, or would lie; None where the store does not tell."""
+        if not self.is_local:
+            return None
+        place = Path(self.place)
+        while not place.exists():
+            place = place.parent
+        return shutil.disk_usage(place).free
+
+
+class FileRange:
+    """Reads at any offset of an open file. Made by `Folder.open_range` and `open_uri`.
+
+    Attributes:
+        name: What messages call the file.
+        size: Its size in bytes.
+    """
+
+    __slots__ = ("_file", "_place", "name", "size")
+
+    def __init__(self, file: Any, place: str, name: str) -> None:
+        self._file = file
+        self._place = place
+        self.name = name
+        self.size: int = file.size()
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
+        check_range(offset, size, self.size, self.name)
+        with _asking(self._place, self.name):
+            data: bytes = self._file.read_at(size, offset)
+        check_range(offset, size, offset + len(data), self.name)
+        return data
+
+
+class FileOutput:
+    """Writes a file from its start. Made by `Folder.output`.
+
+    Attributes:
+        name: What messages call the file.
+        size: Bytes written so far.
+    """
+
+    __slots__ = ("_file", "_place", "name", "size")
+
+    def __init__(self, file: Any, place: str, name: str) -> None:
+        self._file = file
+        self._place = place
+        self.name = name
+        self.size = 0
+
+    def write(self, data: bytes) -> int:
+        """Append `data`; a full disk and the like raise `StorageFailed`."""
+        with _asking(self._place, self.name):
+            self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Finish the file."""
+        with _asking(self._place, self.name):
+            self._file.close()
+
+
+def check_range(offset: int, size: int, end: int, name: str) -> None:
+    """Refuse a read of `size` bytes at `offset` that goes past `end`, before anything is allocated."""
+    if offset < 0 or size < 0 or offset + size > end:
+        raise CorruptSavepoint(
+            f"{size} bytes were to be read, and {max(end - max(offset, 0), 0)} are left", file=name, offset=offset
+        )
+
+
+@contextmanager
+def open_uri(uri: str) -> Iterator[FileRange]:
+    """Open the file at an absolute URI, as a savepoint that may not be moved names it."""
+    if _URI.match(uri) is None:
+        raise CorruptSavepoint(f"{uri!r} is not the URI of a file", advice="use a savepoint whose files lie beside it")
+    store, path = _opened(_local_path(uri) if uri.lower().startswith("file:") else uri)
+    with _open_range(store, path, "", uri) as reader:
+        yield reader
+
+
+def attempt_name(name: str) -> str:
+    """Give a name for a file that is being written; no two attempts share one."""
+    return f"{name}.attempt-{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def _open_range(store: Any, path: str, place: str, name: str) -> Iterator[FileRange]:
+    with _asking(place, name):
+        file = store.open_input_file(path)
+    with file:
+        yield FileRange(file, place, name)
+
+
+@contextmanager
+def _asking(place: str, name: str) -> Iterator[None]:
+    """Turn what a store raises into errors that say which file."""
+    try:
+        yield
+    except StateShiftError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        what = f"there is no file {name}" if name else "there is no such folder"
+        raise SavepointNotFound(what, savepoint=place or None, file=name or None) from error
+    except (OSError, ValueError) as error:
+        raise StorageFailed(f"the store says: {error}", savepoint=place or None, file=name or None) from error
+
+
+@lru_cache(maxsize=64)
+def _opened(place: str) -> tuple[Any, str]:
+    from pyarrow import fs
+
+    found = _URI.match(place)
+    if found is None:
+        return fs.LocalFileSystem(), place.rstrip("/")
+    scheme = _SAME_STORE.get(found[1].lower(), found[1].lower())
+    with _asking(place, ""):
+        store, path = fs.FileSystem.from_uri(scheme + place[len(found[1]) :])
+    return store, str(path).rstrip("/")
+
+
+def _local_path(uri: str) -> str:
+    """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
+    return str(Path(unquote(urlsplit(uri).path)).absolute())
