@@ -85,6 +85,7 @@ class Finding:
 
     def below(self, step: str) -> Finding:
         """Give the finding as seen from a parent that reaches the child by `step`."""
+
         def moved(path: str) -> str:
             return "$" + step + path.removeprefix("$")
 
@@ -207,7 +208,7 @@ class _DeferredReader:
     _make: Callable[[], TypeDeserializer[Any]]
     _made: TypeDeserializer[Any] | None = None
 
-    def deserialize(self, source: Any) -> Any:  # noqa: ANN401 - whatever the old bytes hold
+    def deserialize(self, source: Any) -> Any:
         if self._made is None:
             self._made = self._make()
         return self._made.deserialize(source)
@@ -235,9 +236,7 @@ def compose(
         One result for the whole.
     """
     parts = list(children)
-    findings = outer.findings + tuple(
-        finding.below(part.step) for part in parts for finding in part.result.findings
-    )
+    findings = outer.findings + tuple(finding.below(part.step) for part in parts for finding in part.result.findings)
     verdict = max([outer.verdict, *(part.result.verdict for part in parts)])
     if verdict is Verdict.COMPATIBLE:
         return CompatibilityResult.compatible(*findings)

@@ -129,7 +129,7 @@ class StorageFailed(StateShiftError, OSError):
 
 
 class UnknownSnapshot(StateShiftError, LookupError):
-    """A serializer snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
+    """A snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
 
     Attributes:
         snapshot_id: The class name or identifier that was found.

@@ -1,8 +1,8 @@
 """Wire layouts: where the pieces of a value lie, as data.
 
-A serializer describes its bytes, and a state kind its entries, in this small algebra. `copy_bytes` walks a layout to pass
-over a value without making objects; the block transcoder compiles a pair of layouts. A layout knows no types: four bytes are
-`Fixed(4)`, be they an int or a float. Source: format notes, section 7.
+A serializer describes its bytes, and a state kind its entries, in this small algebra. `copy_bytes` walks a layout to
+pass over a value without making objects; the block transcoder compiles a pair of layouts. A layout knows no types:
+four bytes are `Fixed(4)`, be they an int or a float. Source: format notes, section 7.
 """
 
 from __future__ import annotations
@@ -203,13 +203,13 @@ class Opaque(Layout):
 def read_varint(source: DataInputView) -> int:
     """Read a number of seven bits a byte, low bits first, the top bit set on all bytes but the last."""
     value = source.read_unsigned_byte()
-    if value < 0x80:  # noqa: PLR2004 - the continuation bit
+    if value < 0x80:
         return value
     value &= 0x7F
     start = source.position - 1
     for index in range(1, _MAX_VARINT_BYTES):
         byte = source.read_unsigned_byte()
         value |= (byte & 0x7F) << 7 * index
-        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+        if byte < 0x80:
             return value
     raise CorruptSavepoint("a variable-length number does not end", offset=start)

@@ -17,7 +17,7 @@ from . import layout
 from .compatibility import CompatibilityResult, Finding, Flag, Verdict
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .registry import register_snapshot
-from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from .serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class ByteSerializer(NumberSerializer[int]):
         return 1
 
     def serialize(self, value: int, target: DataOutputView) -> None:
-        if not (isinstance(value, int) and -128 <= value <= 127):  # noqa: PLR2004 - the range of eight bits
+        if not (isinstance(value, int) and -128 <= value <= 127):
             raise ValueNotConvertible(f"{shown(value)} does not fit a byte (8 bits)")
         target.write_byte(value)
 

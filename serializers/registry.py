@@ -47,7 +47,9 @@ class Registry:
         for snapshot_id in (cls.snapshot_id, *aliases):
             taken = self._snapshots.get(snapshot_id)
             if taken is not None and (taken.__module__, taken.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise DeclarationError(f"the snapshot id {snapshot_id!r} belongs to {taken.__module__}.{taken.__qualname__}")
+                raise DeclarationError(
+                    f"the snapshot id {snapshot_id!r} belongs to {taken.__module__}.{taken.__qualname__}"
+                )
             self._snapshots[snapshot_id] = cls
         return cls
 

@@ -30,10 +30,10 @@ class TypeDeserializer(Protocol[T_co]):
 class TypeSerializer(ABC, Generic[T]):
     """Turns objects of one type into bytes and back, and judges what an older serializer left behind.
 
-    Subclasses are frozen (`attrs.frozen`): nothing is learnt while writing (rule SNAP-11), one instance may be shared between
-    threads, and it pickles. A serializer writes its own typed objects and, just as well, the generic values that
-    a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where
-    the classes are not at hand.
+    Subclasses are frozen (`attrs.frozen`): nothing is learnt while writing (rule SNAP-11), one instance may be shared
+    between threads, and it pickles. A serializer writes its own typed objects and, just as well, the generic values
+    that a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where the
+    classes are not at hand.
 
     Attributes:
         length: Bytes of every value, or -1. In Flink this decides how keys are framed, so it is part of the format.
@@ -46,7 +46,7 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def serialize(self, value: T, target: DataOutputView) -> None:
-        """Write one value; raises `ValueNotConvertible` where it does not fit, and then the bytes are not to be used."""
+        """Write one value; raises `ValueNotConvertible` where it does not fit (what was written is then of no use)."""
 
     @abstractmethod
     def deserialize(self, source: DataInputView) -> T:
@@ -61,7 +61,9 @@ class TypeSerializer(ABC, Generic[T]):
 
         Unless overridden: compatible with an equal snapshot, incompatible with any other.
         """
-        return CompatibilityResult.compatible() if snapshot == self.snapshot_configuration() else unrelated(self, snapshot)
+        return (
+            CompatibilityResult.compatible() if snapshot == self.snapshot_configuration() else unrelated(self, snapshot)
+        )
 
     @property
     def layout(self) -> layout.Layout:

@@ -142,7 +142,7 @@ class FlinkSnapshot(TypeSerializerConfigSnapshot[T]):
         """Write nothing: the class name says it all."""
 
     def read(self, source: DataInputView) -> None:
-        if self.get_read_version() == 2:  # noqa: PLR2004 - the older layout names the serializer class
+        if self.get_read_version() == 2:
             source.read_utf()
 
 

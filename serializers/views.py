@@ -106,7 +106,7 @@ class DataInputView:
     def read_byte(self) -> int:
         """Read an i8."""
         value = self.read_unsigned_byte()
-        return value - 256 if value > 127 else value  # noqa: PLR2004 - two's complement of one byte
+        return value - 256 if value > 127 else value
 
     def read_unsigned_byte(self) -> int:
         """Read a u8."""
@@ -162,9 +162,7 @@ class DataInputView:
         start = self.position
         count = self.read_int()
         if count < 0 or count * least_bytes_each > self.remaining():
-            raise CorruptSavepoint(
-                f"{count} {what} are announced, and {self.remaining()} bytes are left", offset=start
-            )
+            raise CorruptSavepoint(f"{count} {what} are announced, and {self.remaining()} bytes are left", offset=start)
         return count
 
     def expect(self, value: int, what: str) -> None:

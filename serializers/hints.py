@@ -1,0 +1,230 @@
+"""Python type hints -> serializers.
+
+    int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, bytes,
+    Decimal, list[T], set[T], dict[K, V], tuple[A, B], T | None, enum classes, attrs classes, dataclasses, named tuples,
+    any class given to `register_serializer`, and Annotated[T, serializer] for everything else.
+
+Source: DESIGN, section 3.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import types
+from contextvars import ContextVar
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+
+import attrs
+
+from .arrays import BytesSerializer
+from .containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from .decimals import DecimalSerializer
+from .enums import EnumSerializer
+from .errors import DeclarationError, shown
+from .numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from .optional import OptionalSerializer
+from .pojo import PojoSerializer
+from .record_classes import (
+    ClassField,
+    Field,
+    check_default,
+    class_fields,
+    is_record_class,
+    options_of,
+    qualified_name,
+    registered_subclasses,
+)
+from .record_fields import Default, RecordField
+from .records import DescribedRecordSerializer, RecordSerializer
+from .registry import registry
+from .serializer import TypeSerializer
+from .text import StringSerializer
+from .views import DataOutputView
+from .windows import TimeWindow, TimeWindowSerializer, VoidNamespace, VoidNamespaceSerializer
+
+T = TypeVar("T")
+
+Int8 = Annotated[int, ByteSerializer()]
+Int16 = Annotated[int, ShortSerializer()]
+Int32 = Annotated[int, IntSerializer()]
+BigInt = Annotated[int, BigIntSerializer()]
+Float32 = Annotated[float, FloatSerializer()]
+
+_PLAIN: dict[object, TypeSerializer[Any]] = {
+    int: LongSerializer(),
+    float: DoubleSerializer(),
+    bool: BooleanSerializer(),
+    str: StringSerializer(),
+    bytes: BytesSerializer(),
+    decimal.Decimal: DecimalSerializer(),
+    TimeWindow: TimeWindowSerializer(),
+    VoidNamespace: VoidNamespaceSerializer(),
+}
+_CONTAINERS = (list, set, frozenset, dict)
+_SUPPORTED = "int, float, bool, str, bytes, Decimal, list, set, dict, tuple, T | None, enums, attrs and data classes"
+_in_progress: ContextVar[tuple[type, ...]] = ContextVar("_in_progress", default=())
+
+
+def serializer_for(hint: Any) -> TypeSerializer[Any]:
+    """Give the serializer that a type hint means; a serializer is taken as it is.
+
+    Raises:
+        DeclarationError: There is none; the message says what there is and how to register one.
+    """
+    if isinstance(hint, TypeSerializer):
+        return hint
+    registered = registry.serializer_for(hint)
+    if registered is not None:
+        return registered
+    try:
+        if hint in _PLAIN:
+            return _PLAIN[hint]
+    except TypeError as error:
+        raise DeclarationError(f"{shown(hint)} is not a type hint") from error
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        given = _given_serializer(arguments[1:])
+        return serializer_for(arguments[0]) if given is None else given
+    if origin in {Union, types.UnionType}:
+        return OptionalSerializer(serializer_for(_without_none(hint)))
+    if origin is not None:
+        return _generic(hint, origin, arguments)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return EnumSerializer.of(hint)
+    if is_record_class(hint):
+        return record_serializer(hint)
+    raise _unknown(hint)
+
+
+def _unknown(hint: object) -> DeclarationError:
+    name = getattr(hint, "__qualname__", None) or str(hint)
+    if hint in (*_CONTAINERS, tuple):
+        return DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
+    return DeclarationError(
+        f"no serializer is known for {name}",
+        advice=f"use one of {_SUPPORTED}; or register_serializer({name}, …); or Annotated[{name}, YourSerializer()]",
+    )
+
+
+def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSerializer[Any]:
+    if origin is list:
+        return ListSerializer(serializer_for(arguments[0]))
+    if origin in {set, frozenset}:
+        element, nullable = _strip_none(arguments[0])
+        return SetSerializer(serializer_for(element), nullable_elements=nullable)
+    if origin is dict:
+        value, nullable = _strip_none(arguments[1])
+        return MapSerializer(serializer_for(arguments[0]), serializer_for(value), nullable_values=nullable)
+    if origin is tuple:
+        if Ellipsis in arguments:
+            raise DeclarationError(f"{hint} has no fixed number of items", advice="use list[...]")
+        return TupleSerializer(tuple(serializer_for(item) for item in arguments if item != ()))
+    raise _unknown(hint)
+
+
+def _given_serializer(metadata: tuple[Any, ...]) -> TypeSerializer[Any] | None:
+    return next((item for item in metadata if isinstance(item, TypeSerializer)), None)
+
+
+def _without_none(hint: Any) -> Any:
+    members = [member for member in get_args(hint) if member is not types.NoneType]
+    if len(members) != 1 or len(members) == len(get_args(hint)):
+        raise DeclarationError(f"{hint} is a union of several types", advice="only T | None can be stored")
+    return members[0]
+
+
+def _strip_none(hint: Any) -> tuple[Any, bool]:
+    """Take `| None` off a hint, where the layout around it has a null flag of its own."""
+    if get_origin(hint) in {Union, types.UnionType}:
+        return _without_none(hint), True
+    return hint, False
+
+
+def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
+    """Give the serializer of a record class: `PojoSerializer` where `record` named a Java class.
+
+    Raises:
+        DeclarationError: A field cannot be stored, or the class contains itself.
+    """
+    pending = _in_progress.get()
+    if cls in pending:
+        chain = " -> ".join(part.__name__ for part in (*pending, cls))
+        raise DeclarationError(
+            f"{qualified_name(cls)} contains itself ({chain}), and this release stores no recursive records",
+            advice="store the inner records in a map state or list state of their own, and refer to them by key",
+        )
+    token = _in_progress.set((*pending, cls))
+    try:
+        return _record_serializer(cls)
+    finally:
+        _in_progress.reset(token)
+
+
+def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
+    options = options_of(cls)
+    is_pojo = bool(options.java_class)
+    fields = sorted((_field(cls, field, is_pojo=is_pojo) for field in class_fields(cls)), key=lambda f: f.name)
+    names = [field.name for field in fields]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise DeclarationError(f"two fields of {qualified_name(cls)} are stored as {twice!r}")
+    subclasses = tuple(
+        (serializer.name, serializer) for serializer in map(record_serializer, registered_subclasses(cls))
+    )
+    make: type[DescribedRecordSerializer[T]] = PojoSerializer if is_pojo else RecordSerializer
+    return make(
+        name=options.java_class or qualified_name(cls),
+        fields=tuple(fields),
+        python_class=cls,
+        python_name=qualified_name(cls),
+        aliases=options.aliases,
+        retired=options.retired,
+        registered=subclasses,
+    )
+
+
+def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
+    where = f"{qualified_name(cls)}.{field.attribute}"
+    hint, given, options = field.hint, None, Field()
+    optional = False
+    while get_origin(hint) in {Annotated, Union, types.UnionType}:
+        if get_origin(hint) is Annotated:
+            hint, *metadata = get_args(hint)
+            given = given or _given_serializer(tuple(metadata))
+            options = next((item for item in metadata if isinstance(item, Field)), options)
+        else:
+            hint, optional = _without_none(hint), True
+    serializer = given or serializer_for(hint)
+    if is_pojo and optional and given is None and get_origin(hint) in _CONTAINERS:
+        # Flink 2 extracts such a field as Nullable<List<…>> (format notes 6.2)
+        serializer = OptionalSerializer(serializer)
+
+    def encode(value: Any) -> None:
+        serializer.serialize(value, DataOutputView())
+
+    on_none = None if options.on_none is attrs.NOTHING else Default(options.on_none)
+    check_default(where, field.default, encode)
+    check_default(f"{where} (on_none)", on_none, encode)
+    if field.default == Default(None) and not optional:
+        raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")
+    return RecordField(
+        name=options.name or field.attribute,
+        serializer=serializer,
+        optional=optional,
+        attribute=field.attribute,
+        init_name=field.init_name,
+        aliases=options.aliases,
+        default=field.default,
+        on_none=on_none,
+        declared_by=options_of(field.declared_by).java_class if field.declared_by is not cls else "",
+    )

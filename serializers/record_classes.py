@@ -1,0 +1,192 @@
+"""Python classes as records: what an attrs class, a dataclass or a named tuple declares.
+
+@record(java_class="com.acme.Account", aliases=("com.acme.old.Account",))
+@attrs.frozen
+class Account:
+id: int
+title: Annotated[str, Field(aliases=("name",))]
+email: str | None = None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import attrs
+
+from .errors import DeclarationError, StateShiftError
+from .record_fields import Default
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+C = TypeVar("C", bound=type)
+
+_OPTIONS = "__stateshift_record__"
+
+
+@attrs.frozen
+class RecordOptions:
+    """What `record` was given; see there."""
+
+    java_class: str = ""
+    aliases: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class Field:
+    """Options of one field, given as `Annotated[type, Field(...)]`.
+
+    Attributes:
+        name: Its name in the state, where that differs from Python's (`lastSeen` for `last_seen`).
+        aliases: Former names in the state; the first that is stored wins (rule REC-6).
+        on_none: What a stored null becomes, where the field is not optional any more (rule REC-10).
+    """
+
+    name: str = ""
+    aliases: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    on_none: Any = attrs.NOTHING
+
+
+def record(*, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] = ()) -> Callable[[C], C]:
+    """Say more about a class whose instances are state. Only needed where there is more to say.
+
+    Args:
+        java_class: The Java class of the same state in a Flink job; Flink then restores what is written.
+        aliases: Former qualified names, Python's or Java's (rule REC-11).
+        retired: Names of former fields that must not come back with another meaning (rule REC-16).
+
+    A subclass that is decorated is a registered subclass of its base: its values may stand where the base is declared.
+    """
+    if isinstance(aliases, str) or isinstance(retired, str):
+        raise DeclarationError("aliases and retired are tuples of names, and one string was given")
+    options = RecordOptions(java_class, tuple(aliases), tuple(retired))
+
+    def decorate(cls: C) -> C:
+        setattr(cls, _OPTIONS, options)
+        return cls
+
+    return decorate
+
+
+def options_of(cls: type) -> RecordOptions:
+    """Give what `record` said of this very class, not of a base."""
+    options: RecordOptions = cls.__dict__.get(_OPTIONS, RecordOptions())
+    return options
+
+
+def qualified_name(cls: type) -> str:
+    """The identity of a Python class: module and qualified name."""
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def is_record_class(hint: object) -> bool:
+    """Whether a hint is a class that a record serializer can be made of."""
+    if not isinstance(hint, type):
+        return False
+    is_named_tuple = issubclass(hint, tuple) and hasattr(hint, "_fields")
+    return attrs.has(hint) or dataclasses.is_dataclass(hint) or is_named_tuple
+
+
+@attrs.frozen
+class ClassField:
+    """A field of a Python class: attribute, constructor argument, type hint, default."""
+
+    attribute: str
+    init_name: str
+    hint: Any
+    default: Default | None
+    declared_by: type
+
+
+def class_fields(cls: type) -> list[ClassField]:
+    """Read the fields of an attrs class, a dataclass or a named tuple.
+
+    Raises:
+        DeclarationError: A field has no type, cannot be given to the constructor, or a hint cannot be resolved.
+    """
+    try:
+        hints = get_type_hints(cls, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise DeclarationError(
+            f"the type hints of {qualified_name(cls)} cannot be resolved: {error}",
+            advice="declare the classes that it names at the top level of an importable module",
+        ) from error
+    fields = []
+    for attribute, init_name, default in _raw_fields(cls):
+        if attribute not in hints:
+            raise DeclarationError(f"the field {attribute!r} of {qualified_name(cls)} has no type hint")
+        owner = next((base for base in reversed(cls.__mro__) if attribute in inspect.get_annotations(base)), cls)
+        fields.append(ClassField(attribute, init_name, hints[attribute], default, owner))
+    return fields
+
+
+def _raw_fields(cls: type) -> list[tuple[str, str, Default | None]]:
+    if attrs.has(cls):
+        return [
+            (a.name, _init_name(cls, a.name, a.alias or a.name, a.init), _attrs_default(cls, a))
+            for a in attrs.fields(cls)
+        ]
+    if dataclasses.is_dataclass(cls):
+        return [
+            (f.name, _init_name(cls, f.name, f.name, f.init), _dataclass_default(f)) for f in dataclasses.fields(cls)
+        ]
+    defaults = getattr(cls, "_field_defaults", {})
+    names: tuple[str, ...] = getattr(cls, "_fields", ())
+    return [(name, name, Default(defaults[name]) if name in defaults else None) for name in names]
+
+
+def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - the class's own word
+    if not init:
+        raise DeclarationError(
+            f"the field {attribute!r} of {qualified_name(cls)} is not an argument of its constructor",
+            advice="make it a property if it derives from other fields, or an ordinary field if it is state",
+        )
+    return init_name
+
+
+def _attrs_default(cls: type, attribute: attrs.Attribute[Any]) -> Default | None:
+    default: Any = attribute.default
+    if default is attrs.NOTHING:
+        return None
+    if not isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time
+        return Default(default)
+    if default.takes_self:
+        raise DeclarationError(
+            f"the default of {attribute.name!r} in {qualified_name(cls)} depends on the instance (takes_self)",
+            advice="give it a default that stored records without the field can get",
+        )
+    return Default(factory=default.factory)
+
+
+def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
+    if field.default is not dataclasses.MISSING:
+        return Default(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return Default(factory=field.default_factory)
+    return None
+
+
+def registered_subclasses(cls: type) -> list[type]:
+    """Give the decorated subclasses of a class, of any depth, by qualified name."""
+    found: dict[str, type] = {}
+    pending: list[type] = list(cls.__subclasses__())
+    while pending:
+        subclass = pending.pop()
+        pending += subclass.__subclasses__()
+        if _OPTIONS in subclass.__dict__ and is_record_class(subclass):
+            found[qualified_name(subclass)] = subclass
+    return [found[name] for name in sorted(found)]
+
+
+def check_default(where: str, default: Default | None, encode: Callable[[Any], object]) -> None:
+    """Refuse a constant default that its own type cannot write."""
+    if default is None or default.factory is not None or default.value is None:
+        return
+    try:
+        encode(default.value)
+    except StateShiftError as error:
+        raise DeclarationError(f"the default of {where} does not fit its type: {error.what}") from error

@@ -1,0 +1,79 @@
+"""Fields of records: as code declares them, and as a snapshot knows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .errors import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .serializer import TypeSerializer
+    from .snapshot import TypeSerializerConfigSnapshot
+
+
+@attrs.frozen
+class Default:
+    """A value for fields that stored records lack: a constant, or made anew for each record."""
+
+    value: Any = None
+    factory: Callable[[], Any] | None = None
+
+    def make(self) -> Any:
+        """Give the value for one record."""
+        return self.value if self.factory is None else self.factory()
+
+    def describe(self) -> str:
+        """Name it in a sentence: `the default 0`."""
+        if self.factory is None:
+            return f"the default {shown(self.value)}"
+        return f"what {getattr(self.factory, '__qualname__', repr(self.factory))}() gives"
+
+
+@attrs.frozen
+class RecordField:
+    """A field of a record that is declared in code.
+
+    Attributes:
+        name: Its name in the state.
+        serializer: Of its values.
+        optional: Whether it may be null. The layout has a null flag in front of every field, so this costs no byte.
+        attribute: Its name in Python, if that is another one.
+        init_name: The constructor's argument for it, if that is another one.
+        aliases: Former names, in the order in which they are tried.
+        default: For stored records that lack the field; None: there is none.
+        on_none: For stored nulls, where the field is not optional any more.
+        declared_by: The Java class that declares it, where that is a superclass.
+    """
+
+    name: str
+    serializer: TypeSerializer[Any]
+    optional: bool = False
+    attribute: str = ""
+    init_name: str = ""
+    aliases: tuple[str, ...] = ()
+    default: Default | None = None
+    on_none: Default | None = None
+    declared_by: str = ""
+
+    def describe(self) -> str:
+        """Name the type: `optional<string>`."""
+        inner = self.serializer.describe()
+        return f"optional<{inner}>" if self.optional and not inner.startswith("optional<") else inner
+
+
+@attrs.frozen
+class StoredField:
+    """A field as a snapshot knows it; `optional` is None where the snapshot does not say (Flink's never does)."""
+
+    name: str
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    optional: bool | None = None
+
+    def describe(self) -> str:
+        """Name the type."""
+        inner = self.snapshot.describe()
+        return f"optional<{inner}>" if self.optional else inner

@@ -1,0 +1,291 @@
+"""The rules for records, REC-1 to REC-17: which stored field becomes which new one, and what that takes.
+
+Fields pair by name, then by the new field's aliases. Everything that differs is found, not only the first thing.
+Source: compatibility rules, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
+from .errors import DeclarationError, StateShiftError, add_step
+from .record_values import Record, field_of
+from .serializer import CONVERTER, KEEP_OLD_TYPE
+
+if TYPE_CHECKING:
+    from .record_fields import RecordField, StoredField
+    from .records import DescribedRecordSerializer, RecordSnapshot
+    from .serializer import TypeDeserializer, TypeSerializer
+
+Convert = Callable[[Any], Any]
+
+
+@attrs.frozen
+class _Pairing:
+    """Which new field takes which stored one; `added` and `removed` are what is left on either side."""
+
+    paired: tuple[tuple[RecordField, StoredField], ...]
+    added: tuple[RecordField, ...]
+    removed: tuple[StoredField, ...]
+
+    @property
+    def stored_order(self) -> list[str]:
+        """The new names of the paired fields, in stored order."""
+        return [field.name for field, _ in self.paired]
+
+
+def pair_fields(fields: Sequence[RecordField], stored: Sequence[StoredField]) -> _Pairing:
+    """Pair by name, then by alias, in listed order.
+
+    Raises:
+        DeclarationError: Two new fields claim one stored field.
+    """
+    by_name = {field.name: field for field in stored}
+    claims: dict[str, RecordField] = {field.name: field for field in fields if field.name in by_name}
+    for field in fields:
+        if field.name in by_name:
+            continue
+        alias = next((alias for alias in field.aliases if alias in by_name), None)
+        if alias is None:
+            continue
+        if alias in claims:
+            raise DeclarationError(
+                f"the stored field {alias!r} is claimed by {claims[alias].name!r} and, as an alias, by {field.name!r}",
+                advice=f"remove the alias {alias!r} from one of them",
+            )
+        claims[alias] = field
+    paired = tuple((claims[field.name], field) for field in stored if field.name in claims)
+    taken = {field.name for field, _ in paired}
+    return _Pairing(
+        paired,
+        added=tuple(field for field in fields if field.name not in taken),
+        removed=tuple(field for field in stored if field.name not in claims),
+    )
+
+
+def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
+    """Answer for a record serializer about a stored record."""
+    pairing = pair_fields(new.fields, old.stored_fields())
+    findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
+    children = [_field_child(field, stored) for field, stored in pairing.paired]
+    subclasses = pair_subclasses(new, old)
+    findings += subclasses.findings
+    children += subclasses.children
+
+    def rebuild(nested: list[TypeSerializer[Any]]) -> DescribedRecordSerializer[Any]:
+        count = len(pairing.paired)
+        fields = tuple(
+            attrs.evolve(field, serializer=serializer)
+            for (field, _), serializer in zip(pairing.paired, nested[:count], strict=True)
+        )
+        return subclasses.rebuild(attrs.evolve(new, fields=fields), nested[count:])
+
+    def convert(conversions: list[Convert | None]) -> Convert:
+        count = len(pairing.paired)
+        return _RecordConversion(
+            new.name,
+            tuple(
+                (field.name, stored.name, conversion, field.on_none)
+                for (field, stored), conversion in zip(pairing.paired, conversions[:count], strict=True)
+            ),
+            tuple((field.name, field.default) for field in pairing.added),
+            dict(zip(subclasses.names, conversions[count:], strict=True)),
+        )
+
+    def read_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
+        names = [stored.name for _, stored in pairing.paired]
+        return old.restore_with(dict(zip(names, readers[: len(names)], strict=True)))
+
+    outer: CompatibilityResult[Any] = CompatibilityResult(worst([f.verdict for f in findings]), tuple(findings))
+    return compose(outer, children, rebuild=rebuild, convert=convert, read_with=read_with)
+
+
+def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[Finding]:
+    """REC-11 and SNAP-7: the class is the same, or declared to have been another one."""
+    if new.name == old.record_name():
+        return []
+    if old.record_name() in (*new.aliases, new.python_name):
+        verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the class has this former name"
+        ways: tuple[str, ...] = ()
+    else:
+        verdict, reason = Verdict.INCOMPATIBLE, "another class, and no alias says that it is the same"
+        ways = (f"if it is the same class: @record(aliases=({old.record_name()!r},))", KEEP_OLD_TYPE)
+    return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
+
+
+def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
+    """REC-2, 3, 4, 7 and 16."""
+    findings = []
+    for stored in pairing.removed:
+        twin = next((field for field in pairing.added if field.serializer.describe() == stored.describe()), None)
+        flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
+        ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {stored.name!r}")
+        reason = "the field is gone; its stored value is dropped"
+        if twin is not None:
+            flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
+            ways = (f"if it is now called {twin.name!r}: Field(aliases=({stored.name!r},)) there", *ways)
+            reason += f"; was it renamed to {twin.name!r}?"
+        findings.append(
+            Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
+        )
+    for field in pairing.added:
+        path, kind = f"$.{field.name}", field.describe()
+        if field.name in new.retired:
+            reason, ways = "the name is retired and must not come back", ("take another name",)
+            findings.append(Finding(path, "REC-16", Verdict.INCOMPATIBLE, "", kind, reason, ways))
+        elif field.default is None:
+            reason = "the field is new and has no default; stored records have no value for it"
+            if field.optional:
+                reason += " (optional alone is not a default)"
+            ways = (f"give it a default: {field.name} = {'None' if field.optional else '…'}", CONVERTER)
+            findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
+        else:
+            reason = f"the field is new; stored records get {field.default.describe()}"
+            ways = ("migrate the state: the default is filled in",)
+            findings.append(Finding(path, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways))
+    return findings
+
+
+def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
+    """REC-5 and REC-6: names are not in the bytes, but the order is."""
+    findings = []
+    in_order = pairing.added or pairing.removed or pairing.stored_order == [field.name for field in new.fields]
+    for field, stored in pairing.paired:
+        if field.name == stored.name:
+            continue
+        verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "renamed; the bytes hold no names"
+        ways: tuple[str, ...] = ()
+        if new.sorted_fields and not in_order:
+            verdict = Verdict.REQUIRES_MIGRATION
+            reason = "renamed, which moves it in the alphabetical order of the bytes"
+            ways = ("migrate the state: the fields are written in their new order",)
+        findings.append(Finding(f"$.{field.name}", "REC-6", verdict, stored.name, field.name, reason, ways))
+    if not in_order and not findings:
+        if new.sorted_fields:
+            verdict, reason = Verdict.REQUIRES_MIGRATION, "the stored fields lie in another order than Flink's"
+            ways = ("migrate the state: the fields are written in alphabetical order",)
+        else:
+            verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the fields is kept"
+            ways = ()
+        findings.append(Finding("$", "REC-5", verdict, new.name, new.name, reason, ways))
+    return findings
+
+
+def _field_child(field: RecordField, stored: StoredField) -> Child:
+    result = field.serializer.ensure_compatibility(stored.snapshot)
+    finding = _nullability(field, stored)
+    if finding is not None:
+        verdict = max(result.verdict, finding.verdict)
+        result = attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
+    return Child(f".{field.name}", field.serializer, result, stored.snapshot.restore_serializer)
+
+
+def _nullability(field: RecordField, stored: StoredField) -> Finding | None:
+    """REC-10 and REC-17."""
+    if field.optional or stored.optional is False:
+        return None
+    old = stored.describe()
+    optional_old = f"optional<{old}>"
+    declare = f"declare it optional: {field.name}: … | None"
+    if stored.optional is None:
+        if field.on_none is not None:
+            reason, flag = f"a stored null is read as {field.on_none.describe()}", Flag.LOSSY
+        else:
+            reason, flag = "Flink does not say whether nulls are stored here; one would fail", Flag.MAY_FAIL_PER_VALUE
+        return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), reason, (declare,), (flag,))
+    if field.on_none is not None:
+        reason = f"a stored null becomes {field.on_none.describe()}"
+        ways = ("migrate the state", declare)
+        return Finding(
+            "$", "REC-10", Verdict.REQUIRES_MIGRATION, optional_old, field.describe(), reason, ways, (Flag.LOSSY,)
+        )
+    reason = "a stored null has no value in the new type (a default fills absent fields, not stored nulls)"
+    ways = (f"say what a null becomes: Field(on_none=…) on {field.name}", declare)
+    return Finding("$", "OPT-2", Verdict.INCOMPATIBLE, optional_old, field.describe(), reason, ways)
+
+
+@attrs.frozen
+class _Subclasses:
+    """Result of pairing subclasses: what is pinned, and how each is judged (REC-14)."""
+
+    names: tuple[str, ...]
+    children: list[Child]
+    findings: list[Finding]
+    registered: tuple[str, ...]
+    unregistered: tuple[str, ...]
+    extra: tuple[tuple[str, DescribedRecordSerializer[Any]], ...]
+
+    def rebuild(
+        self, new: DescribedRecordSerializer[Any], nested: list[TypeSerializer[Any]]
+    ) -> DescribedRecordSerializer[Any]:
+        """Pin the stored tags; subclasses that are new come after them."""
+        by_name: dict[str, Any] = dict(zip(self.names, nested, strict=True))
+        return attrs.evolve(
+            new,
+            registered=(*((by_name[name].name, by_name[name]) for name in self.registered), *self.extra),
+            unregistered=tuple((name, by_name[name]) for name in self.unregistered),
+        )
+
+
+def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> _Subclasses:
+    """Pair stored subclasses with those known to the new serializer, by class name or alias (REC-14)."""
+    known = [*new.registered, *new.unregistered]
+    stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
+    names, children, findings, taken = [], [], [], set()
+    for name, snapshot in stored:
+        match = next((s for n, s in known if n == name or name in s.aliases), None)
+        if match is None or snapshot is None:
+            reason = "values of this subclass may be stored, and the new type knows no such subclass"
+            ways = ("declare the subclass with @record", f"declare what it became: @record(aliases=({name!r},))")
+            findings.append(Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, "", reason, ways))
+            continue
+        names.append(name)
+        taken.add(match.name)
+        result = match.ensure_compatibility(snapshot)
+        children.append(Child(f"|{name.rpartition('.')[2]}", match, result, snapshot.restore_serializer))
+    registered = tuple(name for name, _ in old.registered_subclasses() if name in names)
+    unregistered = tuple(name for name, _ in old.unregistered_subclasses() if name in names)
+    extra = tuple((name, serializer) for name, serializer in new.registered if serializer.name not in taken)
+    pinned = (*registered, *(name for name, _ in extra))
+    if not findings and (pinned != tuple(name for name, _ in new.registered) or unregistered):
+        reason = "stored tags of subclasses are kept; new ones come after them"
+        old_names, new_names = (", ".join(n.rpartition(".")[2] for n, _ in side) for side in (stored, new.registered))
+        verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
+        findings.append(Finding("$", "REC-14", verdict, old_names, new_names, reason))
+    return _Subclasses(tuple(names), children, findings, registered, unregistered, extra)
+
+
+@attrs.frozen
+class _RecordConversion:
+    """Old record -> new record: fields moved by name, converted, defaults filled in; the rest is dropped."""
+
+    type_name: str
+    moved: tuple[tuple[str, str, Convert | None, Any], ...]
+    filled: tuple[tuple[str, Any], ...]
+    subclasses: dict[str, Convert | None]
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, Record) and value._type_name in self.subclasses:  # noqa: SLF001 - its public way
+            convert = self.subclasses[value._type_name]  # noqa: SLF001
+            return value if convert is None else convert(value)
+        fields = {}
+        for name, stored_name, convert, on_none in self.moved:
+            item = field_of(value, stored_name, stored_name)
+            if item is None:
+                item = None if on_none is None else on_none.make()
+            elif convert is not None:
+                try:
+                    item = convert(item)
+                except StateShiftError as error:
+                    add_step(error, f".{name}")
+                    raise
+            fields[name] = item
+        for name, default in self.filled:
+            fields[name] = default.make()
+        return Record(self.type_name, fields)

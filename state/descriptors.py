@@ -1,0 +1,170 @@
+"""What a stream program says of its states, in PyFlink's words.
+
+Types are type hints or serializers: `ValueStateDescriptor("account", Account)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind
+from ..serializers.containers import ListSerializer, MapSerializer
+from ..serializers.errors import DeclarationError, StateShiftError, shown
+from ..serializers.hints import serializer_for
+from ..serializers.views import DataOutputView
+from ..serializers.windows import VoidNamespaceSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..serializers.serializer import TypeDeserializer, TypeSerializer
+
+
+def _checked_name(_: object, __: object, name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
+
+
+def _optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
+    return function if function is None or isinstance(function, Converter) else Converter.of(function)
+
+
+@attrs.frozen
+class StateDescriptor(ABC):
+    """What all descriptors share.
+
+    Attributes:
+        name: Unique among the states of an operator; what the savepoint knows it by.
+        converter: Says what a stored value becomes where the stored bytes are not valid as they are: called with the
+            value, an element of list state, or a value of map state, as a generic reader gives it.
+        fallback_deserializer: Reads the stored values where nothing else can (rule READ-3).
+        namespace: Serializer of the namespace, for window and custom state; plain keyed state has none.
+    """
+
+    kind: ClassVar[StateKind]
+
+    name: str = attrs.field(validator=_checked_name)
+    converter: Converter | None = attrs.field(default=None, converter=_optional_converter, kw_only=True)
+    fallback_deserializer: TypeDeserializer[Any] | None = attrs.field(default=None, kw_only=True)
+    namespace: TypeSerializer[Any] = attrs.field(
+        factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True
+    )
+
+    @abstractmethod
+    def state_serializer(self) -> TypeSerializer[Any]:
+        """The serializer in the state's metadata: of a list state that of the list, of a map state that of the map."""
+
+    def describe(self) -> StateDescription:
+        """Describe the state for a check."""
+        value = SerializerDescription.of(
+            self.state_serializer(), fallback=self.fallback_deserializer, converter=self.converter
+        )
+        return StateDescription(self.name, self.kind, value, namespace=SerializerDescription.of(self.namespace))
+
+
+@attrs.frozen
+class _SingleValueDescriptor(StateDescriptor):
+    value_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    default_value: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.default_value is None:
+            return
+        try:
+            self.value_serializer.serialize(self.default_value, DataOutputView())
+        except StateShiftError as error:
+            raise DeclarationError(
+                f"the default value of state {self.name!r} does not fit its type {self.value_serializer.describe()}: "
+                f"{error.what}"
+            ) from error
+
+    def state_serializer(self) -> TypeSerializer[Any]:
+        return self.value_serializer
+
+
+@attrs.frozen
+class ValueStateDescriptor(_SingleValueDescriptor):
+    """One value for each key.
+
+    Attributes:
+        value_serializer: Type hint or serializer of the value.
+        default_value: What `value()` gives for a key without one.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.VALUE
+
+
+@attrs.frozen
+class ReducingStateDescriptor(_SingleValueDescriptor):
+    """One value for each key, into which added values are reduced.
+
+    Attributes:
+        value_serializer: Type hint or serializer of the value.
+        reduce_function: (value, value) -> value. Not part of the state: a change of it cannot be detected.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.REDUCING
+    reduce_function: Callable[[Any, Any], Any] | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class AggregatingStateDescriptor(_SingleValueDescriptor):
+    """One accumulator for each key.
+
+    Attributes:
+        value_serializer: Type hint or serializer of the accumulator.
+        add_function: (accumulator, value) -> accumulator. Not part of the state.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.AGGREGATING
+    add_function: Callable[[Any, Any], Any] | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class ListStateDescriptor(StateDescriptor):
+    """A list for each key, or one of an operator (see `Operator`).
+
+    Attributes:
+        element_serializer: Type hint or serializer of an element.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.LIST
+    element_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+
+    def state_serializer(self) -> TypeSerializer[Any]:
+        return ListSerializer(self.element_serializer)
+
+
+@attrs.frozen
+class MapStateDescriptor(StateDescriptor):
+    """A map for each key, or one that is broadcast (see `Operator`).
+
+    Attributes:
+        key_serializer: Type hint or serializer of the user's keys.
+        value_serializer: Type hint or serializer of the values.
+        nullable_values: Whether a value may be None.
+    """
+
+    kind: ClassVar[StateKind] = StateKind.MAP
+    key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    value_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    nullable_values: bool = attrs.field(default=False, kw_only=True)
+
+    def state_serializer(self) -> TypeSerializer[Any]:
+        return MapSerializer(self.key_serializer, self.value_serializer, nullable_values=self.nullable_values)
+
+
+def refuse_duplicates(names: Iterable[str], where: str) -> None:
+    """Refuse two of one name.
+
+    Raises:
+        DeclarationError: Naming the first that occurs twice.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise DeclarationError(f"{name!r} is declared twice in {where}", advice="give each a name of its own")
+        seen.add(name)

@@ -1,0 +1,141 @@
+"""A stream program as far as its state goes: operators, their keys and their states."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
+from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from ..serializers.hints import serializer_for
+from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, refuse_duplicates
+from .savepoint.metadata import operator_id_of_uid
+
+if TYPE_CHECKING:
+    from ..serializers.serializer import TypeSerializer
+
+_OPERATOR_ID = re.compile("[0-9a-f]{32}")
+
+
+@attrs.frozen(kw_only=True)
+class Operator:
+    """An operator: what `uid("…")` names in the Flink job.
+
+    Attributes:
+        uid: As given in the job. One of uid and operator_id must be there.
+        operator_id: 32 hexadecimal digits; only needed where the job gave no uid.
+        key: Type hint or serializer of the key; None: the operator is not keyed.
+        states: Keyed states.
+        list_states: Operator states whose elements are dealt out when the parallelism changes.
+        union_list_states: Operator states whose elements go to every subtask.
+        broadcast_states: Operator states that are the same map in every subtask.
+        name: For people only.
+    """
+
+    uid: str = attrs.field(default="", kw_only=False)
+    operator_id: str = ""
+    key: TypeSerializer[Any] | None = attrs.field(default=None, converter=attrs.converters.optional(serializer_for))
+    states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=tuple)
+    list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
+    union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
+    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
+    name: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if not self.uid and not self.operator_id:
+            raise DeclarationError("an operator has neither a uid nor an id", advice="give it the uid of the Flink job")
+        where = f"operator {self.uid or self.operator_id!r}"
+        if self.operator_id and not _OPERATOR_ID.fullmatch(self.operator_id):
+            raise DeclarationError(f"the id of {where} is not 32 hexadecimal digits: {self.operator_id!r}")
+        if self.uid and self.operator_id and operator_id_of_uid(self.uid).hex() != self.operator_id:
+            raise DeclarationError(
+                f"the id {self.operator_id} does not belong to the uid {self.uid!r}", advice="give one"
+            )
+        if self.states and self.key is None:
+            raise DeclarationError(f"{where} has keyed states and no key type", advice="add key=…")
+        refuse_duplicates([state.name for state in self.states], where)
+        refuse_duplicates([state.name for state in (*self.list_states, *self.union_list_states)], where)
+        refuse_duplicates([state.name for state in self.broadcast_states], where)
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal digits: the given id, or the hash of the uid."""
+        return self.operator_id or operator_id_of_uid(self.uid).hex()
+
+    def describe(self) -> OperatorDescription:
+        """Describe the operator for a check."""
+        states = [state.describe() for state in self.states]
+        states += [_element_state(state, StateKind.SPLIT_LIST) for state in self.list_states]
+        states += [_element_state(state, StateKind.UNION_LIST) for state in self.union_list_states]
+        states += [_broadcast_state(state) for state in self.broadcast_states]
+        key = None if self.key is None else SerializerDescription.of(self.key)
+        return OperatorDescription(self.id, self.uid, self.name, key, tuple(states))
+
+
+def _element_state(state: ListStateDescriptor, kind: StateKind) -> StateDescription:
+    element = SerializerDescription.of(
+        state.element_serializer, fallback=state.fallback_deserializer, converter=state.converter
+    )
+    return StateDescription(state.name, kind, element)
+
+
+def _broadcast_state(state: MapStateDescriptor) -> StateDescription:
+    value = SerializerDescription.of(
+        state.value_serializer, fallback=state.fallback_deserializer, converter=state.converter
+    )
+    key = SerializerDescription.of(state.key_serializer)
+    return StateDescription(state.name, StateKind.BROADCAST, value, key=key)
+
+
+@attrs.frozen
+class Job:
+    """All operators that keep state.
+
+    Attributes:
+        operators: With different uids.
+    """
+
+    operators: tuple[Operator, ...] = attrs.field(converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        refuse_duplicates([operator.id for operator in self.operators], "the job")
+
+    def describe(self, origin: str = "the job") -> JobDescription:
+        """Describe the job for a check."""
+        return JobDescription(origin, tuple(operator.describe() for operator in self.operators))
+
+
+def load_job(place: str) -> Job:
+    """Import the job at `module:attribute`; the attribute is a `Job`, or a function without arguments that gives one.
+
+    Raises:
+        JobNotFound: The module cannot be imported, or has no such job; with the reason.
+    """
+    module_name, separator, attribute = place.partition(":")
+    if not separator or not module_name or not attribute:
+        raise JobNotFound(f"{place!r} names no job", advice="write module:attribute, as in accounts:job")
+    try:
+        module = importlib.import_module(module_name)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and (error.name or "") in module_name
+        raise JobNotFound(
+            f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}",
+            advice="run in the folder that holds it, or put that folder on PYTHONPATH"
+            if missing
+            else "mend the module",
+        ) from error
+    try:
+        job = getattr(module, attribute)
+    except AttributeError as error:
+        jobs = ", ".join(name for name, value in vars(module).items() if isinstance(value, Job)) or "none"
+        raise JobNotFound(f"{module_name} has no attribute {attribute!r}; jobs in it: {jobs}") from error
+    if callable(job) and not isinstance(job, Job):
+        job = job()
+    if not isinstance(job, Job):
+        raise JobNotFound(f"{place} is a {type(job).__name__}, not a stateshift.Job", advice="name a Job")
+    return job

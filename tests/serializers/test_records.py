@@ -1,0 +1,511 @@
+"""Records: bytes, snapshots and rules REC-1 to REC-17, for attrs classes, dataclasses and named tuples."""
+
+import dataclasses
+import pickle
+from typing import Annotated, Any, NamedTuple
+
+import attrs
+import pytest
+
+from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift.serializers.errors import DeclarationError, OldReaderUnavailable, ValueNotConvertible
+from stateshift.serializers.hints import Int32, record_serializer, serializer_for
+from stateshift.serializers.record_classes import Field, record
+from stateshift.serializers.record_values import Record
+from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.serializer import TypeSerializer
+from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.views import DataInputView, DataOutputView
+
+SHOP = "shop.Account"
+
+
+def write(serializer: TypeSerializer[Any], value: object) -> bytes:
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
+    source = DataInputView(data)
+    value = serializer.deserialize(source)
+    assert source.remaining() == 0
+    return value
+
+
+def named(cls: type, name: str = SHOP, **options: Any) -> RecordSerializer:
+    """The serializer of a class, under a name that two versions of it share."""
+    return attrs.evolve(record_serializer(cls), name=name, **options)
+
+
+def stored(serializer: TypeSerializer[Any]) -> Any:
+    """The snapshot of a serializer after a write and a read."""
+    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
+
+
+def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult:
+    return new.ensure_compatibility(stored(old))
+
+
+def migrate(new: TypeSerializer[Any], old: TypeSerializer[Any], value: object) -> Any:
+    """Write with the old serializer, read by its snapshot, convert, write and read with the new one."""
+    result = ask(new, old)
+    assert result.is_migration_required()
+    assert result.conversion is not None
+    return read(new, write(new, result.conversion(read(stored(old).restore_serializer(), write(old, value)))))
+
+
+def rules(result: CompatibilityResult) -> list[tuple[str, str]]:
+    return [(finding.path, finding.rule) for finding in result.findings]
+
+
+@attrs.frozen
+class One:
+    id: int
+    name: str
+    visits: Int32
+    note: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SameAsDataclass:
+    note: str | None
+    name: str
+    id: int
+    visits: Int32
+
+
+class SameAsNamedTuple(NamedTuple):
+    id: int
+    name: str
+    visits: Int32
+    note: str | None = None
+
+
+@attrs.frozen
+class Two:
+    id: int
+    name: str
+    visits: int
+    email: str | None = None
+    tags: list[str] = attrs.field(factory=list)
+
+
+@attrs.frozen
+class Renamed:
+    id: int
+    title: Annotated[str, Field(aliases=("label", "name"))]
+    visits: Int32
+    note: str | None = None
+
+
+@attrs.frozen
+class AlmostSame:
+    id: int
+    nama: Annotated[str, Field(aliases=("name",))]
+    visits: Int32
+    note: str | None = None
+
+
+class TestBytes:
+    def test_a_record_is_a_flag_and_its_fields_by_name_each_behind_a_null_flag(self) -> None:
+        data = write(record_serializer(One), One(7, "ab", 3))
+
+        assert bytes.fromhex("0200000000000000000700036162010000000003") == data
+
+    @pytest.mark.parametrize("cls", [One, SameAsDataclass, SameAsNamedTuple])
+    def test_values_of_each_kind_of_class_come_back_equal(self, cls: type) -> None:
+        value = cls(id=1, name="é", visits=-2, note="n")
+
+        assert value == read(record_serializer(cls), write(record_serializer(cls), value))
+
+    def test_a_restored_serializer_reads_generic_records_and_writes_the_same_bytes(self) -> None:
+        data = write(named(One), One(7, "ab", 3))
+        generic = stored(named(One)).restore_serializer()
+
+        value = read(generic, data)
+
+        assert Record(SHOP, {"id": 7, "name": "ab", "note": None, "visits": 3}) == value
+        assert value == pickle.loads(pickle.dumps(value))
+        assert data == write(generic, value)
+        assert data == write(named(One), value)
+
+    def test_a_null_in_a_field_that_is_not_optional_names_the_field(self) -> None:
+        with pytest.raises(ValueNotConvertible, match=r"a null in the field 'name'.*\n.*path \$\.name") as caught:
+            write(record_serializer(One), Record(SHOP, {"id": 1, "name": None, "visits": 1, "note": None}))
+
+        assert "$.name" == caught.value.where["path"]
+
+    def test_an_error_in_a_nested_value_has_the_whole_path(self) -> None:
+        @attrs.frozen
+        class Order:
+            account: One
+            lines: list[Int32]
+
+        serializer = RecordSerializer("Order", _nested_fields())
+        with pytest.raises(ValueNotConvertible) as caught:
+            write(serializer, Order(One(1, "a", 2), [1, 2**40]))
+
+        assert "$.lines[]" == caught.value.where["path"]
+
+    def test_a_subclass_that_is_not_registered_is_refused_by_name(self) -> None:
+        class Special(One):
+            pass
+
+        with pytest.raises(ValueNotConvertible, match=r"Special is a subclass of .*One that is not registered"):
+            write(record_serializer(One), Special(1, "a", 2))
+
+    def test_a_constructor_that_refuses_stored_values_says_which_class(self) -> None:
+        @attrs.frozen
+        class Picky:
+            id: int = attrs.field(validator=attrs.validators.gt(10))
+
+        data = write(record_serializer(Picky), Record("x", {"id": 3}))
+
+        with pytest.raises(ValueNotConvertible, match="Picky cannot be built from its stored fields"):
+            read(record_serializer(Picky), data)
+
+
+def _nested_fields() -> tuple[Any, ...]:
+    from stateshift.serializers.record_fields import RecordField
+
+    return (
+        RecordField("account", record_serializer(One)),
+        RecordField("lines", serializer_for(list[Int32])),
+    )
+
+
+class TestSameRecord:
+    def test_rec_1_the_same_class_is_compatible(self) -> None:
+        assert CompatibilityResult.compatible() == ask(named(One), named(One))
+
+    @pytest.mark.parametrize("other", [SameAsDataclass, SameAsNamedTuple])
+    def test_rec_5_and_12_order_and_kind_of_class_do_not_matter(self, other: type) -> None:
+        assert ask(named(other), named(One)).is_compatible_as_is()
+        assert ask(named(One), named(other)).is_compatible_as_is()
+
+    def test_rec_9_a_changed_default_is_invisible(self) -> None:
+        @attrs.frozen
+        class OtherDefault:
+            id: int
+            name: str = "none"
+            visits: Int32 = 5
+            note: str | None = "x"
+
+        assert ask(named(OtherDefault), named(One)).is_compatible_as_is()
+
+
+class TestChangedFields:
+    def test_every_change_is_found_and_the_worst_decides(self) -> None:
+        result = ask(named(Two), named(One))
+
+        assert Verdict.REQUIRES_MIGRATION == result.verdict
+        assert [("$.note", "REC-4"), ("$.email", "REC-2"), ("$.tags", "REC-2"), ("$.visits", "PRIM-2")] == rules(result)
+        assert ("$.note", "drops:$.note") in result.flags
+
+    def test_migrated_records_keep_values_widen_and_get_defaults(self) -> None:
+        assert Two(7, "ab", 3) == migrate(named(Two), named(One), One(7, "ab", 3, "gone"))
+
+    def test_a_default_factory_is_called_for_each_record(self) -> None:
+        conversion = ask(named(Two), named(One)).conversion
+        assert conversion is not None
+        first, second = (conversion(Record(SHOP, attrs.asdict(One(i, "a", 1)))) for i in range(2))
+
+        assert first.tags == second.tags == []
+        assert first.tags is not second.tags
+
+    def test_rec_3_a_field_without_default_is_refused_and_optional_alone_is_no_default(self) -> None:
+        @attrs.frozen
+        class More:
+            id: int
+            name: str
+            visits: Int32
+            note: str | None
+            plan: str | None
+
+        result = ask(named(More), named(One))
+
+        assert result.is_incompatible()
+        (finding,) = result.findings
+        assert ("$.plan", "REC-3") == (finding.path, finding.rule)
+        assert "optional alone is not a default" in finding.reason
+        assert "plan = None" in finding.ways_out[0]
+
+    def test_rec_7_a_drop_and_an_add_of_one_type_may_be_a_rename(self) -> None:
+        @attrs.frozen
+        class NoAlias:
+            id: int
+            visits: Int32
+            note: str | None = None
+            title: str = ""
+
+        result = ask(named(NoAlias), named(One))
+
+        assert ("$.name", "possible_rename:name->title") in result.flags
+        assert any("aliases=('name',)" in way for finding in result.findings for way in finding.ways_out)
+
+    def test_rec_8_a_changed_type_has_the_verdict_of_the_types(self) -> None:
+        @attrs.frozen
+        class TextVisits:
+            id: int
+            name: str
+            visits: str
+            note: str | None = None
+
+        result = ask(named(TextVisits), named(One))
+
+        assert result.is_incompatible()
+        assert [("$.visits", "PRIM-4")] == rules(result)
+
+    def test_rec_16_a_retired_name_must_not_come_back(self) -> None:
+        new = named(Two, retired=("email",))
+
+        assert ("$.email", "REC-16") in rules(ask(new, named(One)))
+        assert ask(new, named(One)).is_incompatible()
+
+
+class TestNulls:
+    @attrs.frozen
+    class Required:
+        id: int
+        name: str
+        visits: Int32
+        note: str
+
+    @attrs.frozen
+    class WithOnNone:
+        id: int
+        name: str
+        visits: Int32
+        note: Annotated[str, Field(on_none="-")]
+
+    def test_rec_10_making_a_field_optional_changes_no_byte(self) -> None:
+        assert ask(named(One), named(self.Required)).is_compatible_as_is()
+
+    def test_opt_2_making_it_required_is_refused(self) -> None:
+        result = ask(named(self.Required), named(One))
+
+        assert result.is_incompatible()
+        assert [("$.note", "OPT-2")] == rules(result)
+
+    def test_rec_10_with_on_none_it_migrates_and_is_lossy(self) -> None:
+        new = named(self.WithOnNone)
+
+        assert ("$.note", "lossy") in ask(new, named(One)).flags
+        assert self.WithOnNone(1, "a", 2, "-") == migrate(new, named(One), One(1, "a", 2, None))
+        assert self.WithOnNone(1, "a", 2, "kept") == migrate(new, named(One), One(1, "a", 2, "kept"))
+
+
+class TestNames:
+    def test_rec_6_a_rename_by_alias_keeps_the_stored_order(self) -> None:
+        result = ask(named(Renamed), named(One))
+
+        assert Verdict.COMPATIBLE_AFTER_RECONFIGURATION == result.verdict
+        assert [("$.title", "REC-6")] == rules(result)
+        copy = result.reconfigured_serializer
+        data = write(named(One), One(1, "x", 2))
+        assert Renamed(1, "x", 2) == read(copy, data)
+        assert data == write(copy, Renamed(1, "x", 2))
+
+    def test_a_kept_order_is_kept_by_the_next_generation_too(self) -> None:
+        copy = ask(named(Renamed), named(One)).reconfigured_serializer
+
+        again = ask(named(Renamed), copy)
+
+        assert Verdict.COMPATIBLE_AFTER_RECONFIGURATION == again.verdict
+        assert write(copy, Renamed(1, "x", 2)) == write(again.reconfigured_serializer, Renamed(1, "x", 2))
+
+    def test_two_fields_that_claim_one_stored_field_are_an_error(self) -> None:
+        @attrs.frozen
+        class Twice:
+            id: int
+            name: str
+            title: Annotated[str, Field(aliases=("name",))]
+            visits: Int32
+            note: str | None = None
+
+        with pytest.raises(DeclarationError, match="claimed by 'name' and, as an alias, by 'title'"):
+            ask(named(Twice), named(One))
+
+    def test_rec_11_another_class_name_needs_an_alias(self) -> None:
+        assert [("$", "REC-11")] == rules(ask(named(One, "shop.Customer"), named(One)))
+        assert ask(named(One, "shop.Customer"), named(One)).is_incompatible()
+
+    def test_rec_11_with_an_alias_it_is_reconfigured_and_composes_with_changes(self) -> None:
+        moved = named(Two, "shop.Customer", aliases=(SHOP,))
+
+        assert ask(named(One, "shop.Customer", aliases=(SHOP,)), named(One)).is_compatible_after_reconfiguration()
+        assert Verdict.REQUIRES_MIGRATION == ask(moved, named(One)).verdict
+
+
+@record(java_class="com.shop.Account")
+@attrs.frozen
+class JavaOne:
+    id: int
+    name: str
+    visits: Int32
+    tags: list[str] | None = None
+
+
+class TestJavaClass:
+    def test_snap_7_giving_a_record_its_java_class_is_a_reconfiguration(self) -> None:
+        @attrs.frozen
+        class Plain:
+            id: int
+            name: str
+            visits: Int32
+
+        python = record_serializer(Plain)
+        java = serializer_for(Plain)
+        from stateshift.serializers.pojo import PojoSerializer
+
+        java = PojoSerializer("com.shop.Account", python.fields, Plain, python.name)
+
+        assert ask(java, python).is_compatible_after_reconfiguration()
+        assert ask(attrs.evolve(python, aliases=("com.shop.Account",)), java).is_compatible_after_reconfiguration()
+
+    def test_rec_17_required_fields_of_a_java_class_may_fail_per_value(self) -> None:
+        result = ask(record_serializer(JavaOne), record_serializer(JavaOne))
+
+        assert result.is_compatible_as_is()
+        assert {
+            ("$.id", "may_fail_per_value"),
+            ("$.name", "may_fail_per_value"),
+            ("$.visits", "may_fail_per_value"),
+        } == set(result.flags)
+
+    def test_an_optional_container_is_written_as_flink_2_writes_it(self) -> None:
+        serializer = record_serializer(JavaOne)
+
+        assert (
+            "optional<list<string>>" == serializer.fields[2].describe() if serializer.fields[2].name == "tags" else True
+        )
+        assert JavaOne(1, "a", 2, ["x"]) == read(serializer, write(serializer, JavaOne(1, "a", 2, ["x"])))
+        assert JavaOne(1, "a", 2, None) == read(serializer, write(serializer, JavaOne(1, "a", 2, None)))
+
+    def test_rec_6_a_rename_that_moves_the_field_must_be_migrated(self) -> None:
+        @record(java_class="com.shop.Account")
+        @attrs.frozen
+        class Moved:
+            id: int
+            title: Annotated[str, Field(aliases=("name",))]
+            visits: Int32
+            tags: list[str] | None = None
+
+        new = record_serializer(Moved)
+        result = ask(new, record_serializer(JavaOne))
+
+        assert Verdict.REQUIRES_MIGRATION == result.verdict
+        assert Moved(1, "a", 2, ["t"]) == migrate(new, record_serializer(JavaOne), JavaOne(1, "a", 2, ["t"]))
+        names = [field.name for field in stored(new).fields]
+        assert sorted(names) == names
+
+    def test_rec_6_a_rename_within_the_same_order_is_reconfigured(self) -> None:
+        @record(java_class="com.shop.Account")
+        @attrs.frozen
+        class Near:
+            id: int
+            nick: Annotated[str, Field(aliases=("name",))]
+            visits: Int32
+            tags: list[str] | None = None
+
+        result = ask(record_serializer(Near), record_serializer(JavaOne))
+
+        assert result.is_compatible_after_reconfiguration()
+
+
+@record()
+@attrs.frozen
+class Shape:
+    name: str
+
+
+@record()
+@attrs.frozen
+class Circle(Shape):
+    radius: int = 0
+
+
+class TestSubclasses:
+    def test_a_decorated_subclass_keeps_its_class(self) -> None:
+        serializer = record_serializer(Shape)
+        data = write(serializer, Circle("c", 3))
+
+        assert 8 == data[0]
+        assert Circle("c", 3) == read(serializer, data)
+        assert Shape("s") == read(serializer, write(serializer, Shape("s")))
+
+    def test_a_restored_reader_keeps_it_too(self) -> None:
+        generic = stored(record_serializer(Shape)).restore_serializer()
+        data = write(record_serializer(Shape), Circle("c", 3))
+
+        assert Record(record_serializer(Circle).name, {"name": "c", "radius": 3}) == read(generic, data)
+        assert data == write(generic, read(generic, data))
+
+    def test_rec_14_stored_tags_stay_when_subclasses_come_and_are_reordered(self) -> None:
+        new = record_serializer(Shape)
+        circle = new.registered[0]
+        square = ("shop.Square", RecordSerializer("shop.Square", new.fields))
+        old = attrs.evolve(new, registered=(square, circle))
+
+        result = ask(attrs.evolve(new, registered=(circle, square)), old)
+
+        assert result.is_compatible_after_reconfiguration()
+        copy = result.reconfigured_serializer
+        assert ["shop.Square", circle[0]] == [name for name, _ in copy.registered]
+        assert Circle("c", 3) == read(copy, write(old, Circle("c", 3)))
+
+    def test_rec_14_a_subclass_that_nobody_knows_is_incompatible(self) -> None:
+        new = record_serializer(Shape)
+
+        result = ask(attrs.evolve(new, registered=()), new)
+
+        assert result.is_incompatible()
+        assert [("$", "REC-14")] == rules(result)
+
+
+class TestDeclarations:
+    def test_a_record_that_contains_itself_is_refused(self) -> None:
+        with pytest.raises(DeclarationError, match="contains itself"):
+            record_serializer(Node)
+
+    def test_a_default_that_does_not_fit_is_refused(self) -> None:
+        @attrs.frozen
+        class Bad:
+            visits: Int32 = 2**40
+
+        with pytest.raises(DeclarationError, match=r"the default of .*Bad\.visits does not fit"):
+            record_serializer(Bad)
+
+    def test_a_default_none_needs_an_optional_field(self) -> None:
+        @attrs.frozen
+        class Bad:
+            visits: Int32 = None  # type: ignore[assignment]
+
+        with pytest.raises(DeclarationError, match="not declared optional"):
+            record_serializer(Bad)
+
+    def test_a_field_may_have_another_name_in_the_state(self) -> None:
+        @attrs.frozen
+        class Camel:
+            last_seen: Annotated[int, Field(name="lastSeen")]
+
+        serializer = record_serializer(Camel)
+
+        assert ["lastSeen"] == [field.name for field in serializer.fields]
+        assert Camel(5) == read(serializer, write(serializer, Camel(5)))
+
+    def test_fields_that_the_snapshot_cannot_restore_name_their_path(self) -> None:
+        snapshot = stored(named(One))
+        broken = attrs.evolve(snapshot.fields[1], snapshot=SkippedSnapshot(stored_id="stateshift/gone"))
+        snapshot.fields = (snapshot.fields[0], broken, *snapshot.fields[2:])
+
+        with pytest.raises(OldReaderUnavailable) as caught:
+            snapshot.restore_serializer()
+
+        assert "$.name" == caught.value.where["path"]
+
+
+@attrs.frozen
+class Node:
+    children: "list[Node]"
