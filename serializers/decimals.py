@@ -1,0 +1,108 @@
+"""Decimals: Flink's BigDecimal, its snapshot, and rule DEC-1.
+
+    the unscaled value as a big integer; then i32 scale, unless it is null
+
+The value is unscaled * 10^-scale. Flink's type bounds neither precision nor scale, so there is nothing in its snapshot
+that could change: rules DEC-2 to DEC-5 have no case here. Source: format notes 7.
+"""
+
+from __future__ import annotations
+
+import decimal
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+from . import layout
+from .errors import ValueNotConvertible, shown
+from .numeric import BASE, read_big_integer, write_big_integer
+from .registry import register_snapshot
+from .serializer import TypeSerializer
+from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+
+if TYPE_CHECKING:
+    from .views import DataInputView, DataOutputView
+
+_SCALES = range(-(2**31), 2**31)
+_EXACT = decimal.Context(
+    prec=decimal.MAX_PREC,
+    Emin=decimal.MIN_EMIN,
+    Emax=decimal.MAX_EMAX,
+    traps=[decimal.Inexact, decimal.Rounded, decimal.InvalidOperation],
+)
+
+
+def split_decimal(value: decimal.Decimal) -> tuple[int, int]:
+    """Give unscaled value and scale, exactly.
+
+    Raises:
+        ValueNotConvertible: Java has no such number: NaN, an infinity, -0 (it has one zero), a scale past 32 bits.
+    """
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int):
+        raise ValueNotConvertible(f"{shown(value)} is no number, and Java's BigDecimal holds only numbers")
+    if value.is_zero() and value.is_signed():
+        raise ValueNotConvertible(
+            f"{shown(value)} would lose its sign: Java's BigDecimal knows one zero", advice="write abs(value)"
+        )
+    if -exponent not in _SCALES:
+        raise ValueNotConvertible(f"{shown(value)} has a scale of {-exponent}, which does not fit an int (32 bits)")
+    return int(value.scaleb(-exponent, _EXACT)), -exponent
+
+
+def join_decimal(unscaled: int, scale: int) -> decimal.Decimal:
+    """Undo `split_decimal`, exactly; trailing zeros of the scale stay."""
+    return decimal.Decimal(unscaled).scaleb(-scale, _EXACT)
+
+
+@attrs.frozen
+class DecimalSerializer(TypeSerializer[decimal.Decimal]):
+    """Flink's BigDecimal. What the hint `Decimal` means.
+
+    Every digit and the scale are kept: 1.0 and 1.00, equal in Python, differ in bytes as they do in Java.
+
+    Attributes:
+        allow_null: Read and write None by the format's own null form; otherwise None is an error.
+    """
+
+    allow_null: bool = attrs.field(default=False, eq=False)
+
+    def serialize(self, value: decimal.Decimal, target: DataOutputView) -> None:
+        if value is None and self.allow_null:
+            write_big_integer(None, target)
+            return
+        if not isinstance(value, decimal.Decimal):
+            raise ValueNotConvertible(f"{shown(value)} is not a Decimal")
+        unscaled, scale = split_decimal(value)
+        write_big_integer(unscaled, target)
+        target.write_int(scale)
+
+    def deserialize(self, source: DataInputView) -> decimal.Decimal:
+        unscaled = read_big_integer(source)
+        if unscaled is not None:
+            return join_decimal(unscaled, source.read_int())
+        if not self.allow_null:
+            raise ValueNotConvertible("a null is stored where a decimal is declared")
+        return None  # type: ignore[return-value]  # only where it is asked for
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.BigDecimal()
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[decimal.Decimal]:
+        return BigDecSerializerSnapshot()
+
+
+@register_snapshot
+@attrs.define
+class BigDecSerializerSnapshot(FlinkSnapshot[decimal.Decimal]):
+    """Snapshot of `DecimalSerializer`."""
+
+    snapshot_id: ClassVar[str] = BASE + "BigDecSerializer$BigDecSerializerSnapshot"
+    kind: ClassVar[str] = "decimal"
+
+    def describe(self) -> str:
+        return "decimal"
+
+    def restore_serializer(self) -> TypeSerializer[decimal.Decimal]:
+        return DecimalSerializer(allow_null=True)
