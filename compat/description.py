@@ -1,0 +1,183 @@
+"""What `check` compares: the operators of a job and the types of their states.
+
+A savepoint, a job in code and a recorded revision each give a `JobDescription`. What a side does not know stays empty:
+a savepoint knows snapshots and no serializers.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..serializers.serializer import TypeDeserializer, TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+class StateKind(enum.StrEnum):
+    """What a state is to the program that uses it."""
+
+    VALUE = "value"
+    LIST = "list"
+    MAP = "map"
+    REDUCING = "reducing"
+    AGGREGATING = "aggregating"
+    TIMERS = "timers"
+    SPLIT_LIST = "split_list"
+    UNION_LIST = "union_list"
+    BROADCAST = "broadcast"
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the state lies in the keyed stream, under the operator's key."""
+        return self not in {StateKind.SPLIT_LIST, StateKind.UNION_LIST, StateKind.BROADCAST}
+
+    @property
+    def room(self) -> str:
+        """Within which names are unique: an operator may have a keyed and an operator state of one name."""
+        if self.is_keyed:
+            return "keyed"
+        return "broadcast" if self is StateKind.BROADCAST else "operator"
+
+
+@attrs.frozen
+class Converter:
+    """A function from old object to new object, under the name that plans and lineage tell.
+
+    It is called where the check does not find the stored bytes valid as they are: with the whole value, with one
+    element of list state, with one value of map state; with ttl, without the stamp.
+    """
+
+    name: str
+    function: Callable[[Any], Any] = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def of(cls, function: Callable[[Any], Any]) -> Converter:
+        """Name a function by its module and qualified name."""
+        kind = function if hasattr(function, "__qualname__") else type(function)
+        return cls(f"{kind.__module__}.{kind.__qualname__}", function)
+
+
+@attrs.frozen
+class SerializerDescription:
+    """What one side knows of one serializer.
+
+    Attributes:
+        snapshot: The versioned description; always there.
+        serializer: The serializer itself, where the side is a job in code.
+        stored: Loads the serializer stored beside an old snapshot, where there is one that the caller trusts (READ-2).
+        fallback: Reads the old bytes where snapshot and stored serializer cannot: the whole value, one element of list
+            state, one value of map state (READ-3). Given by the new side.
+        converter: Decides what old values become. Given by the new side.
+    """
+
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    serializer: TypeSerializer[Any] | None = None
+    stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
+    fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
+    converter: Converter | None = None
+
+    @classmethod
+    def of(
+        cls,
+        serializer: TypeSerializer[Any],
+        *,
+        fallback: TypeDeserializer[Any] | None = None,
+        converter: Converter | None = None,
+    ) -> SerializerDescription:
+        """Describe a serializer at hand."""
+        return cls(serializer.snapshot_configuration(), serializer, fallback=fallback, converter=converter)
+
+    def new_side(self) -> TypeSerializer[Any]:
+        """The serializer to ask when this is the new side; a savepoint's is restored from its snapshot.
+
+        Raises:
+            OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
+        """
+        return self.serializer or self.snapshot.restore_serializer()
+
+    def describe(self) -> str:
+        """Name the type in words."""
+        return self.snapshot.describe()
+
+
+@attrs.frozen
+class StateDescription:
+    """One state of one operator.
+
+    Attributes:
+        name: As the program and the savepoint name it.
+        kind: What it is to the program.
+        value: The serializer in the state's metadata. As in Flink, that of list state is the *list* serializer and
+            that of map state the *map* serializer; that of an operator's list state is the element's.
+        key: The key serializer of broadcast state.
+        namespace: The namespace serializer of keyed state; None where a side does not know it.
+    """
+
+    name: str
+    kind: StateKind
+    value: SerializerDescription
+    key: SerializerDescription | None = None
+    namespace: SerializerDescription | None = None
+
+    def serializers(self) -> Iterator[SerializerDescription]:
+        """All serializers of the state's metadata."""
+        yield from (part for part in (self.namespace, self.key, self.value) if part is not None)
+
+    def describe(self) -> str:
+        """Name the type in words; of broadcast state as a map."""
+        if self.key is None:
+            return self.value.describe()
+        return f"map<{self.key.describe()}, {self.value.describe()}>"
+
+
+@attrs.frozen
+class OperatorDescription:
+    """One operator.
+
+    Attributes:
+        operator_id: 32 hexadecimal digits; operators of the two sides are matched by it.
+        uid: As given in the job, or "" where the side does not know it.
+        name: For people only.
+        key: The key serializer, where the operator has keyed state.
+        states: All states of all kinds.
+        parallelism: Number of subtasks, or 0 where the side does not know it.
+        max_parallelism: Number of key groups, or 0.
+        unreadable: Why the states of this operator cannot all be told, or "".
+        keeps: Other state in words, which is neither judged nor changed: "raw keyed state", "coordinator state".
+    """
+
+    operator_id: str
+    uid: str = ""
+    name: str = ""
+    key: SerializerDescription | None = None
+    states: tuple[StateDescription, ...] = ()
+    parallelism: int = 0
+    max_parallelism: int = 0
+    unreadable: str = ""
+    keeps: tuple[str, ...] = ()
+
+    @property
+    def is_flink_restorable(self) -> bool | None:
+        """Whether Flink knows every snapshot: it refuses the whole operator over one. None: cannot be told."""
+        if self.unreadable:
+            return None
+        parts = [part for state in self.states for part in state.serializers()]
+        return all(part.snapshot.is_flink for part in [*parts, *([self.key] if self.key else [])])
+
+
+@attrs.frozen
+class JobDescription:
+    """All operators of a savepoint, a job or a recorded revision.
+
+    Attributes:
+        origin: Where the description comes from, as messages tell it: "savepoint /data/sp-1", "job accounts:job".
+        operators: In any order.
+    """
+
+    origin: str
+    operators: tuple[OperatorDescription, ...] = ()

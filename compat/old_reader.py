@@ -1,0 +1,77 @@
+"""Who reads the old bytes: snapshot, stored serializer, fallback, strictly in this order (rules, section 10)."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.errors import OldReaderUnavailable, StateShiftError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializers.serializer import TypeDeserializer, TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+class ReaderSource(enum.StrEnum):
+    """Where an old reader comes from."""
+
+    SNAPSHOT = "snapshot"
+    STORED = "stored serializer"
+    FALLBACK = "fallback"
+
+
+@attrs.frozen
+class OldReader:
+    """A reader of old bytes, where it comes from, and why the earlier sources gave none."""
+
+    reader: TypeDeserializer[Any]
+    source: ReaderSource
+    reasons: tuple[str, ...] = ()
+
+
+def find_old_reader(
+    snapshot: TypeSerializerConfigSnapshot[Any],
+    *,
+    stored: Callable[[], TypeSerializer[Any]] | None = None,
+    fallback: TypeDeserializer[Any] | None = None,
+) -> OldReader:
+    """Find who reads what `snapshot`'s serializer has written. Call it only where bytes must be read (READ-7).
+
+    Args:
+        snapshot: The source of truth; asked first (READ-1).
+        stored: Loads the serializer stored beside the savepoint (READ-2); may raise `UntrustedCode`.
+        fallback: The deserializer that came with the result or with the job (READ-3); used only where the others
+            fail (READ-6).
+
+    Raises:
+        OldReaderUnavailable: None of the three; with all reasons (READ-4).
+    """
+    reasons = []
+    try:
+        return OldReader(snapshot.restore_serializer(), ReaderSource.SNAPSHOT)
+    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the next source is asked
+        reasons.append(f"snapshot: {_told(error)}")
+    if stored is None:
+        reasons.append("stored serializer: the savepoint holds none, or it is not trusted")
+    else:
+        try:
+            return OldReader(stored(), ReaderSource.STORED, tuple(reasons))
+        except Exception as error:  # noqa: BLE001 - unpickling may fail in any way, and the next source is asked
+            reasons.append(f"stored serializer: {_told(error)}")
+    if fallback is not None:
+        return OldReader(fallback, ReaderSource.FALLBACK, tuple(reasons))
+    reasons.append("fallback: none was given")
+    raise OldReaderUnavailable(
+        f"nothing can read the stored values of type {snapshot.describe()}", reasons=tuple(reasons), rule="READ-4"
+    )
+
+
+def _told(error: Exception) -> str:
+    """Give an error in one line."""
+    if isinstance(error, StateShiftError):
+        return error.what.replace("\n", " ")
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,58 @@
+"""Who reads the old bytes (rules, section 10)."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from stateshift.compat.old_reader import ReaderSource, find_old_reader
+from stateshift.serializers.errors import OldReaderUnavailable, UntrustedCode
+
+
+def refuse():
+    raise UntrustedCode("the stored serializer would have to be unpickled")
+
+
+def test_exactly_one_source_is_used_strictly_in_order_j11(make):
+    gone, stored, fallback = make.LayoutSnapshot(1, restorable=False), make.Layout(2), make.Layout(3)
+
+    found = [
+        find_old_reader(make.LayoutSnapshot(1), stored=lambda: stored, fallback=fallback),
+        find_old_reader(gone, stored=lambda: stored, fallback=fallback),
+        find_old_reader(gone, stored=refuse, fallback=fallback),
+    ]
+
+    assert [
+        (make.Layout(1), ReaderSource.SNAPSHOT),
+        (stored, ReaderSource.STORED),
+        (fallback, ReaderSource.FALLBACK),
+    ] == [(one.reader, one.source) for one in found]
+    assert [0, 1, 2] == [len(one.reasons) for one in found]
+
+
+def test_later_sources_are_not_touched_once_one_has_served(make):
+    def never():
+        raise AssertionError("the stored serializer was loaded")
+
+    assert ReaderSource.SNAPSHOT == find_old_reader(make.LayoutSnapshot(1), stored=never).source
+
+
+def test_without_any_source_all_three_reasons_are_told_read_4(make):
+    with pytest.raises(OldReaderUnavailable) as caught:
+        find_old_reader(make.LayoutSnapshot(1, restorable=False), stored=refuse)
+
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert ("snapshot: the class is gone", "fallback: none was given") == (error.reasons[0], error.reasons[2])
+    assert "unpickled" in error.reasons[1]
+    assert "READ-4" == error.where["rule"]
+
+
+def test_a_snapshot_that_fails_in_its_own_way_is_one_more_reason(make):
+    class Broken(make.LayoutSnapshot):
+        def restore_serializer(self):
+            raise ImportError("no module named acme")
+
+    found = find_old_reader(Broken(1), fallback=make.Layout(1))
+
+    assert "snapshot: ImportError: no module named acme" == found.reasons[0]
