@@ -1,0 +1,285 @@
+"""Two descriptions -> a decision for every state: roles, state kinds, values, what only one side has.
+
+Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is here; each family keeps its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
+from ..serializers.errors import located
+from ..serializers.snapshot import snapshot_to_bytes
+from .description import StateKind
+from .parts import Judgement, ask, judge_values
+from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, Target, worst_decision
+from .roles import KEY, NAMESPACE, address_only, judge_role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from .parts import Part
+
+_HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under the new snapshot in the header"
+_KEY_REFUSED = "not checked: the key of its operator is refused"
+
+
+def check(old: JobDescription, new: JobDescription, *, target: Target = Target.ANY) -> CheckReport:
+    """Decide whether `new` can take over the state that `old` describes.
+
+    Args:
+        old: What is stored.
+        new: The job, or another savepoint, that is to take it over. It is asked; neither side changes (rules V-1, V-2).
+        target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use.
+
+    Returns:
+        A report on every operator and state of both sides.
+
+    Raises:
+        CompatibilityCheckError: A serializer failed while it was asked (rule V-6).
+    """
+    theirs = {operator.operator_id: operator for operator in new.operators}
+    reports = []
+    for was in old.operators:
+        becomes = theirs.pop(was.operator_id, None)
+        reports.append(_orphaned(was) if becomes is None else _Matched(was, becomes, target).report())
+    reports += [_started(becomes) for becomes in theirs.values()]
+    reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
+    return CheckReport(old, new, target, tuple(reports))
+
+
+def _orphaned(was: OperatorDescription) -> OperatorReport:
+    restorable = was.is_flink_restorable
+    return OperatorReport(
+        was.operator_id, was.uid, was.name, Status.ORPHANED, None,
+        tuple(_kept(state) for state in _by_name(was.states)), restorable, restorable, was=was,
+    )  # fmt: skip
+
+
+def _started(becomes: OperatorDescription) -> OperatorReport:
+    states = tuple(_new(state) for state in _by_name(becomes.states))
+    restorable = becomes.is_flink_restorable
+    return OperatorReport(
+        becomes.operator_id, becomes.uid, becomes.name, Status.NEW, None, states, None, restorable, becomes=becomes
+    )
+
+
+def _kept(state: StateDescription) -> StateReport:
+    return StateReport(
+        state.name, state.kind, Status.ORPHANED, CompatibilityResult.compatible(), Decision.START, was=state
+    )
+
+
+def _new(state: StateDescription) -> StateReport:
+    return StateReport(
+        state.name, state.kind, Status.NEW, CompatibilityResult.compatible(), Decision.START, becomes=state
+    )
+
+
+def _by_name(states: tuple[StateDescription, ...]) -> list[StateDescription]:
+    return sorted(states, key=lambda state: (state.name, state.kind))
+
+
+def _paired(
+    old: tuple[StateDescription, ...], new: tuple[StateDescription, ...]
+) -> Iterator[tuple[StateDescription | None, StateDescription | None]]:
+    """Pair states by name, within their room first: a keyed and an operator state may share a name.
+
+    What is left is paired by name alone: a state that moved to another room is a changed kind (STATE-1), not lost.
+    """
+    left = {(state.kind.room, state.name): state for state in _by_name(old)}
+    unmatched = []
+    for becomes in _by_name(new):
+        was = left.pop((becomes.kind.room, becomes.name), None)
+        if was is None:
+            unmatched.append(becomes)
+        else:
+            yield was, becomes
+    for becomes in unmatched:
+        place = next((place for place in left if place[1] == becomes.name), None)
+        yield (left.pop(place) if place else None), becomes
+    for gone in left.values():
+        yield gone, None
+
+
+@attrs.frozen
+class _Matched:
+    """The check of an operator that both sides have."""
+
+    was: OperatorDescription
+    becomes: OperatorDescription
+    target: Target
+
+    def report(self) -> OperatorReport:
+        uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
+        with located(operator=uid or self.was.operator_id):
+            key = self._key()
+            pairs = _paired(self.was.states, self.becomes.states)
+            states = sorted(
+                (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
+            )
+        return OperatorReport(
+            self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
+            self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,
+        )  # fmt: skip
+
+    def _key(self) -> RoleReport | None:
+        if self.was.key is None or self.becomes.key is None:
+            return None
+        return self._for_target(judge_role(self.was.key, self.becomes.key, KEY), self.was.key, self.becomes.key, KEY)
+
+    def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
+        if new is None:
+            assert old is not None  # noqa: S101 - a pair has at least one side
+            return _kept(old)
+        with located(state=new.name):
+            if old is None:
+                return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
+            if old.kind is not new.kind:
+                return self._kind_changed(old, new)
+            if new.kind.is_keyed and key is not None and key.result.is_incompatible():
+                return StateReport(
+                    new.name, new.kind, Status.MATCHED, CompatibilityResult.incompatible(), Decision.REFUSE,
+                    _KEY_REFUSED, was=old, becomes=new,
+                )  # fmt: skip
+            return self._compared(old, new)
+
+    def _unreadable(self, new: StateDescription) -> StateReport:
+        finding = Finding(
+            "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, "(unreadable)", new.describe(),
+            f"the operator's state cannot be told: {self.was.unreadable}",
+            ("register a snapshot class for it", "give the operator a new uid: it then starts empty"),
+        )  # fmt: skip
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return StateReport(new.name, new.kind, Status.UNREADABLE, result, Decision.REFUSE, becomes=new)
+
+    def _kind_changed(self, old: StateDescription, new: StateDescription) -> StateReport:
+        finding = Finding(
+            "$<state>", "STATE-1", Verdict.INCOMPATIBLE, str(old.kind), str(new.kind),
+            f"entries of {old.kind} state are not entries of {new.kind} state",
+            ("keep the kind of the state", "declare the new state under another name: the old one is kept"),
+        )  # fmt: skip
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
+
+    def _new_for_target(self, new: StateDescription) -> StateReport:
+        finding = self._lost_for_flink([part.snapshot for part in new.serializers()], "", new.describe())
+        if finding is None:
+            return _new(new)
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return StateReport(new.name, new.kind, Status.NEW, result, Decision.REFUSE, becomes=new)
+
+    def _compared(self, old: StateDescription, new: StateDescription) -> StateReport:
+        namespace = None
+        if old.namespace is not None and new.namespace is not None:
+            role = judge_role(old.namespace, new.namespace, NAMESPACE)
+            namespace = self._for_target(role, old.namespace, new.namespace, NAMESPACE)
+            if namespace.result.is_incompatible():
+                return StateReport(
+                    new.name, new.kind, Status.MATCHED, namespace.result, Decision.REFUSE, namespace=namespace,
+                    was=old, becomes=new,
+                )  # fmt: skip
+        judged = _timers(old, new) if new.kind is StateKind.TIMERS else judge_values(old, new)
+        values, note = judged.result, ""
+        lost = (
+            None
+            if values.is_incompatible()
+            else self._lost_for_flink(_written(old, new, judged), old.describe(), new.describe())
+        )
+        if lost is not None:
+            values = CompatibilityResult.incompatible(lost, *values.findings)
+        decision = values.verdict.decision
+        if self._needs_header(values, old.value.snapshot) or (namespace and namespace.decision is Decision.MIGRATE):
+            note = _HEADER_ONLY
+            decision = worst_decision([decision, Decision.MIGRATE])
+        before = namespace.result if namespace else CompatibilityResult.compatible()
+        result = attrs.evolve(
+            values, verdict=worst([before.verdict, values.verdict]), findings=before.findings + values.findings
+        )
+        return StateReport(
+            new.name, new.kind, Status.MATCHED, result, decision, note, namespace, values, judged.parts, old, new
+        )
+
+    def _for_target(
+        self, role: RoleReport, old: SerializerDescription, new: SerializerDescription, step: str
+    ) -> RoleReport:
+        """Hold a key or namespace against the target."""
+        if role.result.is_incompatible():
+            return role
+        lost = self._lost_for_flink([effective_snapshot(role.result, new)], role.old, role.new)
+        if lost is not None:
+            result: CompatibilityResult[Any] = CompatibilityResult.incompatible(lost.below(step), *role.result.findings)
+            return attrs.evolve(role, result=result, decision=Decision.REFUSE)
+        return attrs.evolve(role, decision=Decision.MIGRATE) if self._needs_header(role.result, old.snapshot) else role
+
+    def _needs_header(self, result: CompatibilityResult[Any], stored: TypeSerializerConfigSnapshot[Any]) -> bool:
+        """Whether only a rewritten header lets Flink use the bytes: it does not know our reconfigurations."""
+        if self.target is not Target.FLINK or not result.is_compatible_after_reconfiguration():
+            return False
+        copy = result.reconfigured_serializer.snapshot_configuration()
+        return snapshot_to_bytes(copy) != snapshot_to_bytes(stored)
+
+    def _lost_for_flink(self, snapshots: list[TypeSerializerConfigSnapshot[Any]], old: str, new: str) -> Finding | None:
+        """Tell the first snapshot that would make Flink refuse an operator that it can restore now."""
+        if self.target is not Target.FLINK or not self.was.is_flink_restorable:
+            return None
+        foreign = next((snapshot for snapshot in snapshots if not snapshot.is_flink), None)
+        if foreign is None:
+            return None
+        return Finding(
+            "$", "TARGET-FLINK", Verdict.INCOMPATIBLE, old, new,
+            f"Flink would refuse the whole operator over the snapshot of {foreign.describe()}, which it does not know",
+            ("use a type that Flink has; give a record its java_class", "check without --target flink"),
+        )  # fmt: skip
+
+    def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
+        if self.was.unreadable:
+            return None
+        snapshots = [
+            part.snapshot for state in states if state.becomes is None and state.was for part in state.was.serializers()
+        ]
+        for state in states:
+            if state.was is not None and state.becomes is not None and state.values is not None:
+                snapshots += _written(state.was, state.becomes, Judgement(state.values, state.parts))
+        if self.was.key is not None:
+            given = self.becomes.key
+            snapshots.append(effective_snapshot(key.result, given) if key and given else self.was.key.snapshot)
+        return all(snapshot.is_flink for snapshot in snapshots)
+
+
+def _timers(old: StateDescription, new: StateDescription) -> Judgement:
+    """Judge a timer queue: its values are keys and namespaces, so the rules of keys hold (rules 8.3)."""
+    result = ask(new.value.new_side(), old.value.snapshot, "$" + KEY)
+    return Judgement(address_only(result, KEY, old.describe(), new.describe()))
+
+
+def effective_snapshot(
+    result: CompatibilityResult[Any], new: SerializerDescription
+) -> TypeSerializerConfigSnapshot[Any]:
+    """The snapshot that describes the bytes once the new side has taken over: its own, or the reconfigured copy's."""
+    if result.is_compatible_after_reconfiguration():
+        return result.reconfigured_serializer.snapshot_configuration()
+    return new.new_side().snapshot_configuration()
+
+
+def effective_key_snapshot(
+    new: SerializerDescription, parts: tuple[Part, ...], verdict: Verdict
+) -> TypeSerializerConfigSnapshot[Any]:
+    """The same for the key of broadcast state; with a migration everything is written by the new side as it is."""
+    start = verdict < Verdict.REQUIRES_MIGRATION
+    return effective_snapshot(parts[0].result if start and parts else CompatibilityResult.compatible(), new)
+
+
+def _written(
+    old: StateDescription, new: StateDescription, judged: Judgement
+) -> list[TypeSerializerConfigSnapshot[Any]]:
+    """All snapshots of a matched state after the migration."""
+    snapshots = [effective_snapshot(judged.result, new.value)]
+    if new.key is not None:
+        snapshots.append(effective_key_snapshot(new.key, judged.parts, judged.result.verdict))
+    namespace = new.namespace or old.namespace
+    return [*snapshots, namespace.snapshot] if namespace else snapshots

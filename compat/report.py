@@ -1,0 +1,216 @@
+"""What a check found: a decision for every state, for every operator, and for the whole."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import Decision, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..serializers.compatibility import CompatibilityResult, Finding
+    from .description import JobDescription, OperatorDescription, StateDescription, StateKind
+    from .parts import Part
+
+_EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4
+_ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
+
+
+class Target(enum.StrEnum):
+    """Who is to restore the state."""
+
+    ANY = "any"
+    FLINK = "flink"
+
+
+class Status(enum.StrEnum):
+    """On which sides something is."""
+
+    MATCHED = "matched"
+    ORPHANED = "orphaned"
+    NEW = "new"
+    UNREADABLE = "unreadable"
+
+    @property
+    def words(self) -> str:
+        """The status as a person is told."""
+        return _STATUS_WORDS[self]
+
+
+_STATUS_WORDS = {
+    Status.MATCHED: "in both",
+    Status.ORPHANED: "only in the savepoint: kept",
+    Status.NEW: "only in the job: starts empty",
+    Status.UNREADABLE: "not readable in the savepoint",
+}
+
+
+def worst_decision(decisions: Iterable[Decision]) -> Decision:
+    """The worst of several; `start` of none."""
+    return max(decisions, key=_ORDER.index, default=Decision.START)
+
+
+@attrs.frozen
+class RoleReport:
+    """The check of a serializer in its role: the operator's key, or a state's namespace.
+
+    Attributes:
+        result: The verdict under the rules of the role, with paths such as `$<key>`.
+        decision: What it means; `migrate` also where only the header has to be rewritten.
+        old: The stored type.
+        new: The new type.
+    """
+
+    result: CompatibilityResult[Any]
+    decision: Decision
+    old: str
+    new: str
+
+
+@attrs.frozen
+class StateReport:
+    """One state.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind, on the new side where both have it.
+        status: On which sides it is.
+        result: Namespace and values together: the worst verdict and all findings.
+        decision: What it means for this state.
+        note: A sentence about what the verdict alone does not say, or "".
+        namespace: The namespace's own part of the result; None where it was not compared.
+        values: The values' own part of the result, with conversion or reconfigured copy; None where not compared.
+        parts: The pieces of an entry that a migration reads and writes.
+        was: The old side; None for a new state.
+        becomes: The new side; None for an orphaned state.
+    """
+
+    name: str
+    kind: StateKind
+    status: Status
+    result: CompatibilityResult[Any]
+    decision: Decision
+    note: str = ""
+    namespace: RoleReport | None = None
+    values: CompatibilityResult[Any] | None = None
+    parts: tuple[Part, ...] = ()
+    was: StateDescription | None = None
+    becomes: StateDescription | None = None
+
+    @property
+    def old(self) -> str:
+        """The stored type in words, or ""."""
+        return self.was.describe() if self.was else ""
+
+    @property
+    def new(self) -> str:
+        """The new type in words, or ""."""
+        return self.becomes.describe() if self.becomes else ""
+
+    @property
+    def reader(self) -> str:
+        """Where the reader of the old values comes from (rule READ-5), or "" where nothing is read."""
+        sources = [str(part.reader.source) for part in self.parts if part.reader is not None]
+        return ", ".join(dict.fromkeys(sources))
+
+    @property
+    def converter(self) -> str:
+        """Name of the converter that decides, or ""."""
+        given = self.becomes.value.converter if self.becomes else None
+        return given.name if given is not None and self.decision is Decision.MIGRATE and self._is_converted else ""
+
+    @property
+    def _is_converted(self) -> bool:
+        return bool(self.parts) and self.parts[-1].result.is_migration_required()
+
+
+@attrs.frozen
+class OperatorReport:
+    """One operator.
+
+    Attributes:
+        operator_id: 32 hexadecimal digits.
+        uid: Of the side that knows it, or "".
+        name: Of the side that knows it, or "".
+        status: On which sides it is.
+        key: The check of its key, where both sides have one.
+        states: All states of both sides, by name.
+        flink_restorable_before: Whether Flink knows every stored snapshot; None where it cannot be told.
+        flink_restorable_after: The same after the migration.
+        was: The old side; None for a new operator.
+        becomes: The new side; None for an orphaned one.
+    """
+
+    operator_id: str
+    uid: str
+    name: str
+    status: Status
+    key: RoleReport | None = None
+    states: tuple[StateReport, ...] = ()
+    flink_restorable_before: bool | None = None
+    flink_restorable_after: bool | None = None
+    was: OperatorDescription | None = None
+    becomes: OperatorDescription | None = None
+
+    @property
+    def title(self) -> str:
+        """What to call it: its uid, else its id."""
+        return self.uid or self.operator_id
+
+    @property
+    def decision(self) -> Decision:
+        """The worst of its key and its states."""
+        key = [self.key.decision] if self.key else []
+        return worst_decision([*key, *(state.decision for state in self.states)])
+
+
+@attrs.frozen
+class CheckReport:
+    """The answer to "can this job start on that state?".
+
+    Attributes:
+        old: What is stored.
+        new: What is to take it over.
+        target: Who is to restore it.
+        operators: All operators of both sides, by uid and id.
+    """
+
+    old: JobDescription
+    new: JobDescription
+    target: Target
+    operators: tuple[OperatorReport, ...]
+
+    @property
+    def decision(self) -> Decision:
+        """The worst of all operators."""
+        return worst_decision(operator.decision for operator in self.operators)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of all keys and states."""
+        results = (state.result.verdict for _, state in self.states())
+        keys = (operator.key.result.verdict for operator in self.operators if operator.key)
+        return max([*results, *keys], default=Verdict.COMPATIBLE)
+
+    def states(self) -> Iterator[tuple[OperatorReport, StateReport]]:
+        """All states, each with its operator."""
+        return ((operator, state) for operator in self.operators for state in operator.states)
+
+    def findings(self) -> Iterator[tuple[OperatorReport, StateReport | None, Finding]]:
+        """All findings with where they belong; those of an operator's key come without a state."""
+        for operator in self.operators:
+            for finding in operator.key.result.findings if operator.key else ():
+                yield operator, None, finding
+            for state in operator.states:
+                for finding in state.result.findings:
+                    yield operator, state, finding
+
+    def exit_status(self, *, allow_migration: bool) -> int:
+        """The exit status of a check: 0 start, 4 migrate first (0 where that is allowed), 1 refuse."""
+        if self.decision is Decision.REFUSE:
+            return _EXIT_REFUSE
+        return _EXIT_MIGRATE if self.decision is Decision.MIGRATE and not allow_migration else _EXIT_START

@@ -1,0 +1,46 @@
+"""Keys and namespaces: what may never migrate, because it decides where an entry lies (rules 8.1 and 8.2)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
+from .parts import ask
+from .report import RoleReport
+
+if TYPE_CHECKING:
+    from .description import SerializerDescription
+
+KEY, NAMESPACE = "<key>", "<namespace>"
+
+_REASONS = {
+    KEY: "a key's bytes decide its key group and so its place; in place, rewritten keys would be lost or merged",
+    NAMESPACE: "a namespace is part of an entry's address; rewritten namespaces would be lost or merged",
+}
+_RULES = {KEY: "ROLE-2", NAMESPACE: "ROLE-5"}
+_WAYS_OUT = ("keep the old type", "give the operator a new uid, and fill its state anew")
+
+
+def judge_role(old: SerializerDescription, new: SerializerDescription, role: str) -> RoleReport:
+    """Judge a key or namespace: what the ordinary check would migrate is refused (ROLE-1, ROLE-2, ROLE-3, ROLE-5).
+
+    Args:
+        old: The stored side.
+        new: The side that asks.
+        role: `KEY` or `NAMESPACE`; the step that prefixes the findings' paths.
+    """
+    result = ask(new.new_side(), old.snapshot, "$" + role)
+    words = old.describe(), new.describe()
+    strict = address_only(result, role, *words)
+    return RoleReport(strict, strict.verdict.decision, *words)
+
+
+def address_only(result: CompatibilityResult[Any], role: str, old: str, new: str) -> CompatibilityResult[Any]:
+    """Put a result under the rules of a role: accepted where bytes stay, refused otherwise."""
+    findings = tuple(finding.below(role) for finding in result.findings)
+    if result.verdict < Verdict.REQUIRES_MIGRATION:
+        return attrs.evolve(result, findings=findings)
+    refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], _WAYS_OUT)
+    return CompatibilityResult.incompatible(refusal, *findings)

@@ -1,0 +1,354 @@
+"""Rules of state kinds, roles, readers and targets; the rules of types have their tests beside their families."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from stateshift.compat.check import check
+from stateshift.compat.description import (
+    Converter,
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateKind,
+)
+from stateshift.compat.report import Status, Target
+from stateshift.serializers.compatibility import Decision, Verdict
+from stateshift.serializers.containers import ListSerializer, MapSerializer
+from stateshift.serializers.errors import CompatibilityCheckError
+from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
+
+VALUE = StateKind.VALUE
+
+
+@pytest.fixture
+def judged(make):
+    """Check one state with an old against a new serializer, and give its report."""
+
+    def check_one(old, new, kind=VALUE, **options):
+        report = check(make.job(make.state("s", kind, old)), make.job(make.state("s", kind, new)), **options)
+        return report.operators[0].states[0]
+
+    return check_one
+
+
+def found(report):
+    return [(finding.path, finding.rule) for finding in report.result.findings]
+
+
+def double(value):
+    return value * 2
+
+
+def test_an_equal_type_starts(judged):
+    report = judged(LongSerializer(), LongSerializer())
+
+    assert (Verdict.COMPATIBLE, Decision.START, "") == (report.result.verdict, report.decision, report.reader)
+
+
+def test_a_wider_number_migrates_with_the_reader_of_the_snapshot(judged):
+    report = judged(IntSerializer(), LongSerializer())
+
+    assert (Decision.MIGRATE, "snapshot", [("$", "PRIM-2")]) == (report.decision, report.reader, found(report))
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "path"),
+    [
+        (StateKind.LIST, ListSerializer(IntSerializer()), ListSerializer(LongSerializer()), "$[]"),
+        (
+            StateKind.MAP,
+            MapSerializer(LongSerializer(), IntSerializer()),
+            MapSerializer(LongSerializer(), LongSerializer()),
+            "${}",
+        ),
+        (StateKind.REDUCING, IntSerializer(), LongSerializer(), "$"),
+        (StateKind.AGGREGATING, IntSerializer(), LongSerializer(), "$"),
+        (StateKind.SPLIT_LIST, IntSerializer(), LongSerializer(), "$[]"),
+        (StateKind.UNION_LIST, IntSerializer(), LongSerializer(), "$[]"),
+    ],
+)
+def test_a_state_of_the_same_kind_gets_the_verdict_of_its_parts_state_3(judged, kind, old, new, path):
+    report = judged(old, new, kind)
+
+    assert (Decision.MIGRATE, [(path, "PRIM-2")]) == (report.decision, found(report))
+
+
+def test_a_migrating_user_key_is_checked_for_collisions_map_3(judged):
+    report = judged(
+        MapSerializer(IntSerializer(), LongSerializer()),
+        MapSerializer(LongSerializer(), LongSerializer()),
+        StateKind.MAP,
+    )
+
+    assert Decision.MIGRATE == report.decision
+    assert ("$<key>", "collision_check") in report.result.flags
+    assert [True, False] == [part.is_rewritten for part in report.parts]
+
+
+def test_a_broadcast_key_may_migrate_with_a_collision_check_map_3(make):
+    old = make.state("s", StateKind.BROADCAST, LongSerializer(), key=IntSerializer())
+    new = make.state("s", StateKind.BROADCAST, LongSerializer(), key=LongSerializer())
+
+    report = check(make.job(old), make.job(new)).operators[0].states[0]
+
+    assert Decision.MIGRATE == report.decision
+    assert [("$<key>", "MAP-3"), ("$<key>", "PRIM-2")] == found(report)
+
+
+def test_a_changed_kind_is_refused_state_1(make):
+    old = make.job(make.state("s", VALUE, LongSerializer()))
+    new = make.job(make.state("s", StateKind.LIST, ListSerializer(LongSerializer())))
+
+    report = check(old, new).operators[0].states[0]
+
+    assert (Decision.REFUSE, [("$<state>", "STATE-1")]) == (report.decision, found(report))
+
+
+def test_a_state_that_moved_from_keyed_to_broadcast_is_a_changed_kind_and_not_lost(make):
+    old = make.job(make.state("s", VALUE, LongSerializer()))
+    new = make.job(make.state("s", StateKind.BROADCAST, LongSerializer(), key=LongSerializer()))
+
+    (report,) = check(old, new).operators[0].states
+
+    assert [("$<state>", "STATE-1")] == found(report)
+
+
+def test_a_keyed_and_an_operator_state_may_share_a_name(make):
+    both = make.job(
+        make.state("s", VALUE, LongSerializer()), make.state("s", StateKind.SPLIT_LIST, BooleanSerializer())
+    )
+
+    report = check(both, both)
+
+    assert [(VALUE, Status.MATCHED), (StateKind.SPLIT_LIST, Status.MATCHED)] == sorted(
+        ((state.kind, state.status) for _, state in report.states()), key=lambda pair: pair[0] is not VALUE
+    )
+    assert Decision.START == report.decision
+
+
+def test_orphaned_states_are_kept_and_new_ones_start_empty_g28(make):
+    old = make.job(make.state("gone", VALUE, LongSerializer()), make.state("same", VALUE, LongSerializer()))
+    new = make.job(make.state("same", VALUE, LongSerializer()), make.state("fresh", VALUE, LongSerializer()))
+
+    report = check(old, new)
+
+    assert [("fresh", Status.NEW), ("gone", Status.ORPHANED), ("same", Status.MATCHED)] == [
+        (state.name, state.status) for _, state in report.states()
+    ]
+    assert Decision.START == report.decision
+
+
+def test_orphaned_and_new_operators_affect_nothing(make):
+    old = make.job(make.state("s", VALUE, LongSerializer()))
+    new = JobDescription(
+        "job", (OperatorDescription("f" * 32, "other", states=(make.state("s", VALUE, BooleanSerializer()),)),)
+    )
+
+    report = check(old, new)
+
+    assert [("accounts", Status.ORPHANED), ("other", Status.NEW)] == [(one.uid, one.status) for one in report.operators]
+    assert Decision.START == report.decision
+
+
+@pytest.mark.parametrize("answer", ["compatible", "reconfigured"])
+def test_a_key_that_keeps_its_bytes_is_accepted_role_1_role_3(make, answer):
+    states = (make.state("s", VALUE, LongSerializer()),)
+
+    report = check(make.job(*states, key=make.Layout(1)), make.job(*states, key=make.Layout(2, answer)))
+
+    assert Decision.START == report.decision
+    assert not report.operators[0].key.result.is_incompatible()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(IntSerializer(), LongSerializer()), (LongSerializer(), IntSerializer())],
+    ids=["widened", "narrowed"],
+)
+def test_a_key_that_would_be_rewritten_is_refused_role_2(make, old, new):
+    report = check(
+        make.job(make.state("s", VALUE, LongSerializer()), key=old),
+        make.job(make.state("s", VALUE, LongSerializer()), key=new),
+    )
+    (operator,) = report.operators
+
+    assert ("$<key>", "ROLE-2") == found(operator.key)[0]
+    assert {"$<key>"} == {path for path, _ in found(operator.key)}
+    assert (Decision.REFUSE, 1) == (report.decision, report.exit_status(allow_migration=True))
+    assert "the key of its operator is refused" in operator.states[0].note
+
+
+def test_a_refused_key_says_nothing_of_operator_state(make):
+    states = (make.state("s", StateKind.SPLIT_LIST, LongSerializer()),)
+
+    report = check(make.job(*states, key=IntSerializer()), make.job(*states, key=LongSerializer()))
+
+    assert Decision.START == report.operators[0].states[0].decision
+
+
+@pytest.mark.parametrize(("answer", "decision"), [("reconfigured", Decision.START), ("migrates", Decision.REFUSE)])
+def test_a_namespace_follows_the_rules_of_keys_role_5(make, answer, decision):
+    old = make.state("s", VALUE, LongSerializer(), namespace=make.Layout(1))
+    new = make.state("s", VALUE, LongSerializer(), namespace=make.Layout(2, answer))
+
+    report = check(make.job(old), make.job(new)).operators[0].states[0]
+
+    assert decision == report.decision
+    if decision is Decision.REFUSE:
+        assert [("$<namespace>", "ROLE-5"), ("$<namespace>", "TEST-1")] == found(report)
+
+
+def test_a_timer_queue_follows_the_rules_of_keys(judged, make):
+    report = judged(make.Layout(1), make.Layout(2, "migrates"), StateKind.TIMERS)
+
+    assert (Decision.REFUSE, ("$<key>", "ROLE-2")) == (report.decision, found(report)[0])
+
+
+def test_an_exception_inside_a_check_is_an_error_with_its_place_v_6(judged, make):
+    with pytest.raises(CompatibilityCheckError, match="no answer") as caught:
+        judged(make.Layout(1), make.Layout(2, "raises"))
+
+    assert {"path": "$", "state": "s", "operator": "accounts"} == caught.value.where
+
+
+def test_a_verdict_without_findings_still_carries_one_comp_6(judged, make):
+    class Silent(make.Layout):
+        def ensure_compatibility(self, snapshot):
+            return attrs.evolve(super().ensure_compatibility(snapshot), findings=())
+
+    report = judged(make.Layout(1), Silent(2, "refuses"))
+
+    assert [("$", "COMP-6")] == found(report)
+    assert report.result.findings[0].ways_out
+
+
+def test_a_compatible_state_never_looks_for_a_reader_j13(judged, make):
+    report = judged(make.LayoutSnapshot(1, restorable=False), make.Layout(1))
+
+    assert (Decision.START, "") == (report.decision, report.reader)
+
+
+def test_a_migration_that_nothing_can_read_is_refused_with_all_reasons_read_4(judged, make):
+    report = judged(make.LayoutSnapshot(1, restorable=False), make.Layout(2, "migrates"))
+
+    assert (Decision.REFUSE, [("$", "READ-4"), ("$", "TEST-1")]) == (report.decision, found(report))
+    reason = report.result.findings[0].reason
+    assert "the class is gone" in reason
+    assert "the savepoint holds none" in reason
+    assert "fallback: none" in reason
+
+
+def test_a_fallback_serves_where_the_snapshot_cannot_read_3(judged, make):
+    new = SerializerDescription.of(make.Layout(2, "migrates"), fallback=make.Layout(1))
+
+    report = judged(make.LayoutSnapshot(1, restorable=False), new)
+
+    assert (Verdict.REQUIRES_MIGRATION_WITH_FALLBACK, "fallback") == (report.result.verdict, report.reader)
+
+
+def test_a_fallback_changes_nothing_where_the_snapshot_restores_read_6(judged, make):
+    new = SerializerDescription.of(make.Layout(2, "migrates"), fallback=make.Layout(1))
+
+    report = judged(make.LayoutSnapshot(1), new)
+
+    assert (Verdict.REQUIRES_MIGRATION, "snapshot") == (report.result.verdict, report.reader)
+
+
+def test_a_converter_turns_a_refusal_into_a_migration_that_keeps_the_findings(judged):
+    new = SerializerDescription.of(IntSerializer(), converter=Converter.of(double))
+
+    report = judged(LongSerializer(), new)
+    (finding,) = report.result.findings
+
+    assert (Verdict.REQUIRES_MIGRATION, "PRIM-3") == (report.result.verdict, finding.rule)
+    assert Verdict.REQUIRES_MIGRATION == finding.verdict
+    assert finding.ways_out[0].endswith("double decides")
+    assert report.converter.endswith("double")
+
+
+def test_a_converter_is_not_asked_where_the_bytes_stay_valid(judged):
+    new = SerializerDescription.of(LongSerializer(), converter=Converter.of(double))
+
+    report = judged(LongSerializer(), new)
+
+    assert (Decision.START, "") == (report.decision, report.converter)
+
+
+def test_a_converter_of_map_values_does_not_excuse_the_user_key(judged):
+    new = SerializerDescription.of(MapSerializer(IntSerializer(), LongSerializer()), converter=Converter.of(double))
+
+    report = judged(MapSerializer(LongSerializer(), IntSerializer()), new, StateKind.MAP)
+
+    assert Decision.REFUSE == report.decision
+    assert ("$<key>", "PRIM-3") in found(report)
+
+
+def test_an_unreadable_operator_is_refused_only_where_the_job_needs_its_state(make):
+    old = make.job(unreadable="the snapshot class 'com.acme.Odd' is not known")
+
+    needed, kept = check(old, make.job(make.state("s", VALUE, LongSerializer()))), check(old, make.job())
+
+    assert (Decision.REFUSE, Decision.START) == (needed.decision, kept.decision)
+    (state,) = needed.operators[0].states
+    assert "com.acme.Odd" in state.result.findings[0].reason
+    assert Status.UNREADABLE == state.status
+
+
+def test_losing_flink_is_an_error_only_when_flink_is_the_target(make):
+    converted = SerializerDescription.of(make.Layout(2, "migrates"))
+    old, new = make.job(make.state("s", VALUE, LongSerializer())), make.job(make.state("s", VALUE, converted))
+
+    anyone, flink = check(old, new), check(old, new, target=Target.FLINK)
+
+    assert (Decision.MIGRATE, Decision.REFUSE) == (anyone.decision, flink.decision)
+    assert ("$", "TARGET-FLINK") == found(flink.operators[0].states[0])[0]
+    assert (True, False) == (anyone.operators[0].flink_restorable_before, anyone.operators[0].flink_restorable_after)
+
+
+def test_what_flink_could_not_restore_before_is_no_loss(make):
+    old, new = make.job(make.state("s", VALUE, make.Layout(1))), make.job(make.state("s", VALUE, make.Layout(1)))
+
+    report = check(old, new, target=Target.FLINK)
+
+    assert Decision.START == report.decision
+    assert False is report.operators[0].flink_restorable_before
+
+
+def test_flink_needs_the_header_of_a_reconfigured_state_rewritten(make):
+    class Reconfigured(LongSerializer):
+        def ensure_compatibility(self, snapshot):
+            from stateshift.serializers.compatibility import CompatibilityResult
+
+            return CompatibilityResult.compatible_after_reconfiguration(DoubleSerializer())
+
+    old, new = make.job(make.state("s", VALUE, LongSerializer())), make.job(make.state("s", VALUE, Reconfigured()))
+
+    anyone, flink = check(old, new), check(old, new, target=Target.FLINK)
+    (state,) = flink.operators[0].states
+
+    assert (Decision.START, Decision.MIGRATE) == (anyone.decision, flink.decision)
+    assert Verdict.COMPATIBLE_AFTER_RECONFIGURATION == state.result.verdict
+    assert "header" in state.note
+
+
+@pytest.mark.parametrize(
+    ("new", "allow", "status"),
+    [
+        (LongSerializer(), False, 4),
+        (LongSerializer(), True, 0),
+        (IntSerializer(), False, 0),
+        (BooleanSerializer(), True, 1),
+    ],
+)
+def test_the_exit_status_says_start_migrate_or_refuse(make, new, allow, status):
+    report = check(make.job(make.state("s", VALUE, IntSerializer())), make.job(make.state("s", VALUE, new)))
+
+    assert status == report.exit_status(allow_migration=allow)
+
+
+def test_a_savepoint_can_be_the_new_side(judged):
+    report = judged(IntSerializer().snapshot_configuration(), LongSerializer().snapshot_configuration())
+
+    assert Decision.MIGRATE == report.decision
