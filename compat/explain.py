@@ -1,0 +1,265 @@
+"""A report for its readers: plain data for programs, lines for a pipe, renderables for a terminal.
+
+A person meets the decision first (start, migrate, refuse), then each state with its verdict and its differences.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import Decision, Verdict
+from .report import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import RenderableType
+
+    from ..serializers.compatibility import Finding
+    from .report import CheckReport, OperatorReport, RoleReport, StateReport
+
+NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
+_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+_WIDEST_COLUMN = 44
+
+
+def finding_data(finding: Finding) -> dict[str, Any]:
+    """Give a finding as plain data."""
+    return {
+        "path": finding.path,
+        "rule": finding.rule,
+        "verdict": finding.verdict.label,
+        "old": finding.old,
+        "new": finding.new,
+        "reason": finding.reason,
+        "ways_out": list(finding.ways_out),
+        "flags": [str(flag) for flag in finding.flags],
+    }
+
+
+def to_data(report: CheckReport) -> dict[str, Any]:
+    """Give a report as plain data; the keys are stable.
+
+    Returns:
+        `decision` (start, migrate, refuse), `verdict`, `target`, `old` and `new` (origins), `counts` (states by
+        decision), and `operators`. Of each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new),
+        `decision`, `flink_restorable` (`before` and `after`: true, false, or null where it cannot be told),
+        `unreadable`, `keeps`, `key` (null, or `decision`, `verdict`, `old`, `new`, `findings`), and `states`. Of each
+        state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`, `converter`
+        and `note` (null where there is none), and `findings`. Of each finding: `path`, `rule`, `verdict`, `old`, `new`,
+        `reason`, `ways_out`, `flags`.
+    """
+    return {
+        "decision": str(report.decision),
+        "verdict": report.verdict.label,
+        "target": str(report.target),
+        "old": report.old.origin,
+        "new": report.new.origin,
+        "counts": {str(decision): count for decision, count in _counts(report).items()},
+        "operators": [_operator_data(operator) for operator in report.operators],
+    }
+
+
+def _operator_data(operator: OperatorReport) -> dict[str, Any]:
+    return {
+        "operator_id": operator.operator_id,
+        "uid": operator.uid,
+        "name": operator.name,
+        "status": str(operator.status),
+        "decision": str(operator.decision),
+        "flink_restorable": {"before": operator.flink_restorable_before, "after": operator.flink_restorable_after},
+        "unreadable": operator.was.unreadable if operator.was else "",
+        "keeps": list(operator.was.keeps) if operator.was else [],
+        "key": _role_data(operator.key) if operator.key else None,
+        "states": [_state_data(state) for state in operator.states],
+    }
+
+
+def _role_data(role: RoleReport) -> dict[str, Any]:
+    return {
+        "decision": str(role.decision),
+        "verdict": role.result.verdict.label,
+        "old": role.old,
+        "new": role.new,
+        "findings": [finding_data(finding) for finding in role.result.findings],
+    }
+
+
+def _state_data(state: StateReport) -> dict[str, Any]:
+    return {
+        "name": state.name,
+        "kind": str(state.kind),
+        "status": str(state.status),
+        "decision": str(state.decision),
+        "verdict": state.result.verdict.label,
+        "old": state.old,
+        "new": state.new,
+        "reader": state.reader or None,
+        "converter": state.converter or None,
+        "note": state.note or None,
+        "findings": [finding_data(finding) for finding in state.result.findings],
+    }
+
+
+def _counts(report: CheckReport) -> dict[Decision, int]:
+    counts = dict.fromkeys(Decision, 0)
+    for _, state in report.states():
+        counts[state.decision] += 1
+    return counts
+
+
+def change(finding: Finding) -> str:
+    """Give a finding's types as `int -> long`; a side without one is `(none)` or `(gone)`."""
+    if finding.old == finding.new:
+        return finding.old
+    return f"{finding.old or NOTHING_OLD} -> {finding.new or NOTHING_NEW}"
+
+
+def finding_line(finding: Finding) -> str:
+    """Give a finding in one line: path, types, reason, rule, flags."""
+    return "  ".join(cell for cell in _cells(finding) if cell)
+
+
+def _cells(finding: Finding) -> tuple[str, str, str]:
+    flags = "".join(f" {flag}" for flag in finding.flags)
+    return finding.path, change(finding), f"{finding.reason}  [{finding.rule}]{flags}"
+
+
+@attrs.frozen
+class _Line:
+    """Pieces of text, each with a style for the terminal."""
+
+    indent: int
+    pieces: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class _Differences:
+    """The findings of one state or key."""
+
+    indent: int
+    findings: tuple[Finding, ...]
+
+
+def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
+    yield _Line(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
+    yield _Line(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+    for operator in report.operators:
+        yield _Line(0, ())
+        yield _operator_line(operator)
+        yield from _operator_notes(operator)
+        if operator.key is not None:
+            yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict)
+            yield _Differences(4, operator.key.result.findings)
+        for state in operator.states:
+            yield from _state_blocks(state)
+
+
+def _headline(report: CheckReport) -> str:
+    counts = _counts(report)
+    concerned = counts[report.decision]
+    states = f"{concerned} of {_many(sum(counts.values()), 'state')}"
+    if not concerned:
+        states = _many(sum(operator.decision is report.decision for operator in report.operators), "key")
+    if report.decision is Decision.START:
+        return "every state can be used as it is"
+    if report.decision is Decision.MIGRATE:
+        return f"{states} must be rewritten before the job can start"
+    return f"{states} cannot be taken over by the new types"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _operator_line(operator: OperatorReport) -> _Line:
+    title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    if operator.name and operator.name != operator.uid:
+        title += f", {operator.name}"
+    if operator.status is not Status.MATCHED:
+        return _Line(0, ((title, "bold"), (f": {operator.status.words}", "dim")))
+    return _Line(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
+
+
+def _operator_notes(operator: OperatorReport) -> Iterator[_Line]:
+    if operator.was is not None and operator.was.unreadable:
+        yield _Line(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
+    if operator.was is not None and operator.was.keeps:
+        yield _Line(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
+    if (
+        operator.status is Status.MATCHED
+        and operator.flink_restorable_before
+        and operator.flink_restorable_after is False
+    ):
+        yield _Line(
+            2,
+            (
+                (
+                    "Flink can restore this operator now, and not afterwards: it has types that Flink does not know",
+                    "yellow",
+                ),
+            ),
+        )
+
+
+def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Iterator[_Line]:
+    pieces = [(what, "bold"), (f"  {words}: " if words else ": ", ""), (str(decision), _STYLES[decision])]
+    yield _Line(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
+
+
+def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
+    what = f"{state.name}  {state.kind}"
+    if state.status in {Status.ORPHANED, Status.NEW} and not state.result.findings:
+        yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (state.status.words, "dim")))
+        return
+    more = f"; reader: {state.reader}" if state.reader else ""
+    if state.converter:
+        more += f"; converter: {state.converter}"
+    yield from _subject(what, state.old or state.new, state.decision, state.result.verdict, more)
+    if state.note:
+        yield _Line(4, ((state.note, ""),))
+    yield _Differences(4, state.result.findings)
+
+
+def text_lines(report: CheckReport) -> list[str]:
+    """Give a report as lines of plain text, for a pipe."""
+    lines: list[str] = []
+    for block in _blocks(report):
+        if isinstance(block, _Line):
+            lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
+        else:
+            lines.extend(_difference_lines(block))
+    return lines
+
+
+def _difference_lines(block: _Differences) -> Iterator[str]:
+    rows = [_cells(finding) for finding in block.findings]
+    widths = [min(max((len(row[column]) for row in rows), default=0), _WIDEST_COLUMN) for column in (0, 1)]
+    margin = " " * block.indent
+    for finding, (path, types, reason) in zip(block.findings, rows, strict=True):
+        yield f"{margin}{path:<{widths[0]}}  {types:<{widths[1]}}  {reason}"
+        if finding.ways_out:
+            yield f"{margin}  ways out: {'; or '.join(finding.ways_out)}"
+
+
+def renderables(report: CheckReport) -> Iterable[RenderableType]:
+    """Give a report for a terminal; needs rich, which is loaded here and not before."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    for block in _blocks(report):
+        if isinstance(block, _Line):
+            yield Padding(Text.assemble(*block.pieces), (0, 0, 0, block.indent))
+            continue
+        table = Table.grid(padding=(0, 2))
+        for finding in block.findings:
+            path, types, reason = _cells(finding)
+            cell = Text(reason)
+            if finding.ways_out:
+                cell.append(f"\nways out: {'; or '.join(finding.ways_out)}", style="dim")
+            table.add_row(Text(path, style=_STYLES[finding.verdict.decision]), Text(types), cell)
+        if block.findings:
+            yield Padding(table, (0, 0, 0, block.indent))

@@ -1,0 +1,170 @@
+"""A report as text and as data: both are interfaces."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from stateshift.compat import explain
+from stateshift.compat.check import check
+from stateshift.compat.description import (
+    Converter,
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateKind,
+)
+from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.numeric import (
+    BooleanSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+)
+
+
+def in_cents(value):
+    return round(value * 100)
+
+
+GOLDEN = """\
+refuse: 1 of 7 states cannot be taken over by the new types
+  from savepoint sp-1 to job accounts:job
+
+operator accounts (0123456789abcdef0123456789abcdef): refuse
+  also kept as it is: raw keyed state
+  key  long: start (compatible)
+  active  value  boolean: refuse (incompatible)
+    $  boolean -> long  no conversion keeps the meaning  [PRIM-4]
+      ways out: keep the old type; or register a converter for this state that says what the old value becomes
+  balance  value  double: migrate (requires_migration; reader: snapshot; converter: CONVERTER)
+    $  double -> long  a stored double may not fit a long  [PRIM-3]
+      ways out: converter CONVERTER decides
+  fresh  value  long: only in the job: starts empty
+  gone  value  long: only in the savepoint: kept
+  ratios  list  list<int>: migrate (requires_migration; reader: snapshot)
+    $[]  int -> float  a large int loses its lowest digits as float  [PRIM-2] lossy
+      ways out: migrate the state: values are widened; or keep the old type
+  visits  value  int: migrate (requires_migration; reader: snapshot)
+    $  int -> long  every int fits a long, in other bytes  [PRIM-2]
+      ways out: migrate the state: values are widened; or keep the old type
+
+operator ffffffffffffffffffffffffffffffff: only in the savepoint: kept
+  not all of its state can be told: the snapshot class 'com.acme.Odd' is not known
+  s  value  long: only in the savepoint: kept
+""".replace("CONVERTER", Converter.of(in_cents).name)
+
+
+@pytest.fixture
+def report(make):
+    value = StateKind.VALUE
+    old = make.job(
+        make.state("visits", value, IntSerializer()),
+        make.state("ratios", StateKind.LIST, ListSerializer(IntSerializer())),
+        make.state("balance", value, DoubleSerializer()),
+        make.state("active", value, BooleanSerializer()),
+        make.state("gone", value, LongSerializer()),
+        origin="savepoint sp-1",
+        key=LongSerializer(),
+        keeps=("raw keyed state",),
+    )
+    unreadable = OperatorDescription(
+        "f" * 32,
+        states=(make.state("s", value, LongSerializer()),),
+        unreadable="the snapshot class 'com.acme.Odd' is not known",
+    )
+    new = make.job(
+        make.state("visits", value, LongSerializer()),
+        make.state("ratios", StateKind.LIST, ListSerializer(FloatSerializer())),
+        make.state("balance", value, SerializerDescription.of(LongSerializer(), converter=Converter.of(in_cents))),
+        make.state("active", value, LongSerializer()),
+        make.state("fresh", value, LongSerializer()),
+        origin="job accounts:job",
+        key=LongSerializer(),
+    )
+    return check(JobDescription(old.origin, (unreadable, *old.operators)), new)
+
+
+def test_a_report_reads_as_it_always_did(report):
+    assert GOLDEN == "\n".join(explain.text_lines(report)) + "\n"
+
+
+def test_the_terminal_shows_the_same_words(report):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=200, no_color=True)
+    for renderable in explain.renderables(report):
+        console.print(renderable)
+    shown = console.file.getvalue()
+
+    for words in (
+        "refuse: 1 of 7 states",
+        "no conversion keeps the meaning  [PRIM-4]",
+        "only in the job: starts empty",
+    ):
+        assert words in shown
+
+
+def test_the_data_hold_everything_that_the_text_shows(report):
+    data = json.loads(json.dumps(explain.to_data(report)))
+    accounts, other = data["operators"]
+    states = {state["name"]: state for state in accounts["states"]}
+
+    assert {"start": 3, "migrate": 3, "refuse": 1} == data["counts"]
+    assert ("refuse", "incompatible", "any") == (data["decision"], data["verdict"], data["target"])
+    assert ("start", []) == (accounts["key"]["decision"], accounts["key"]["findings"])
+    assert {"before": True, "after": True} == accounts["flink_restorable"]
+    assert None is other["flink_restorable"]["before"]
+    assert {
+        "name": "ratios",
+        "kind": "list",
+        "status": "matched",
+        "decision": "migrate",
+        "verdict": "requires_migration",
+        "old": "list<int>",
+        "new": "list<float>",
+        "reader": "snapshot",
+        "converter": None,
+        "note": None,
+        "findings": [
+            {
+                "path": "$[]",
+                "rule": "PRIM-2",
+                "verdict": "requires_migration",
+                "old": "int",
+                "new": "float",
+                "reason": "a large int loses its lowest digits as float",
+                "ways_out": ["migrate the state: values are widened", "keep the old type"],
+                "flags": ["lossy"],
+            }
+        ],
+    } == states["ratios"]
+
+
+@pytest.mark.parametrize(
+    ("new", "headline"),
+    [
+        (IntSerializer(), "start: every state can be used as it is"),
+        (LongSerializer(), "migrate: 1 of 1 state must be rewritten before the job can start"),
+        (BooleanSerializer(), "refuse: 1 of 1 state cannot be taken over by the new types"),
+    ],
+)
+def test_the_decision_comes_first(make, new, headline):
+    old, new = make.state("s", StateKind.VALUE, IntSerializer()), make.state("s", StateKind.VALUE, new)
+
+    assert headline == explain.text_lines(check(make.job(old), make.job(new)))[0]
+
+
+def test_a_pipe_needs_neither_rich_nor_spark():
+    code = (
+        "import sys, stateshift.compat.explain, stateshift.compat.plan; print({'rich', 'pyspark'} & set(sys.modules))"
+    )
+
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert "set()" == run.stdout.strip()
