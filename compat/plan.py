@@ -1,0 +1,315 @@
+"""From a check to what a migration does: copied as files, copied as bytes, relabelled, converted.
+
+A plan is data for three readers: a person (dry run), the lineage of the new savepoint, and the workers, to whom it is
+sent whole (with cloudpickle: converters may be closures).
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.errors import IncompatibleState
+from ..serializers.snapshot import snapshot_to_bytes
+from .check import effective_key_snapshot, effective_snapshot
+from .explain import finding_data, finding_line
+from .report import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializers.compatibility import Finding
+    from ..serializers.serializer import TypeDeserializer, TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import StateKind
+    from .parts import Part
+    from .report import CheckReport, OperatorReport, StateReport
+
+
+class OperatorAction(enum.StrEnum):
+    """What happens to the files of an operator."""
+
+    COPY = "copy"
+    REWRITE = "rewrite"
+
+
+class StateAction(enum.StrEnum):
+    """What happens to the entries of a state in an operator that is rewritten.
+
+    COPY: bytes and snapshot as they are. RELABEL: bytes as they are, under a new snapshot. CONVERT: read, converted,
+    written anew.
+    """
+
+    COPY = "copy"
+    RELABEL = "relabel"
+    CONVERT = "convert"
+
+
+@attrs.frozen
+class Recoding:
+    """How one piece of an entry is rewritten.
+
+    Attributes:
+        step: How a path reaches the piece: "", `[]`, `<key>` or `{}`.
+        reader: Reads the old bytes.
+        source: Where the reader comes from.
+        conversion: Old object to new object; None: as it is.
+        writer: Writes the new bytes.
+        nullable: Whether the entry's own null flag may say null (values of map state).
+        converter: Name of the user's function behind the conversion, or "".
+    """
+
+    step: str
+    reader: TypeDeserializer[Any]
+    source: str
+    conversion: Callable[[Any], Any] | None
+    writer: TypeSerializer[Any]
+    nullable: bool = False
+    converter: str = ""
+
+
+@attrs.frozen
+class Labels:
+    """The snapshots in a state's metadata; None where the kind has no such serializer, or a side did not tell it."""
+
+    value: TypeSerializerConfigSnapshot[Any]
+    namespace: TypeSerializerConfigSnapshot[Any] | None = None
+    key: TypeSerializerConfigSnapshot[Any] | None = None
+
+    def digest(self) -> str:
+        """SHA-256 over the snapshots, in hexadecimal: equal means equal configuration."""
+        whole = hashlib.sha256()
+        for snapshot in (self.value, self.namespace, self.key):
+            data = snapshot_to_bytes(snapshot) if snapshot is not None else b""
+            whole.update(len(data).to_bytes(4, "big") + data)
+        return whole.hexdigest()
+
+
+@attrs.frozen
+class StatePlan:
+    """What happens to one state.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        action: Copied, relabelled or converted.
+        old: The snapshots that are stored.
+        new: The snapshots to be written into the header.
+        value: How the value, the element or the map value is rewritten; None: its bytes stay.
+        user_key: How the user key of map state, or the key of broadcast state, is rewritten; None: its bytes stay.
+        findings: What the check found, for messages and lineage.
+    """
+
+    name: str
+    kind: StateKind
+    action: StateAction
+    old: Labels
+    new: Labels
+    value: Recoding | None = None
+    user_key: Recoding | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """Paths of what is left out of the new values."""
+        prefix = f"{Flag.DROPS}:"
+        return tuple(flag.removeprefix(prefix) for _, flag in self.flags if flag.startswith(prefix))
+
+    @property
+    def flags(self) -> tuple[tuple[str, str], ...]:
+        """All flags as (path, flag)."""
+        return tuple((finding.path, str(flag)) for finding in self.findings for flag in finding.flags)
+
+    def rule_at(self, path: str) -> str | None:
+        """The rule of the finding at a path, or at the nearest one above it."""
+        above = [finding for finding in self.findings if path.startswith(finding.path)]
+        return max(above, key=lambda finding: len(finding.path)).rule if above else None
+
+
+@attrs.frozen
+class OperatorPlan:
+    """What happens to one operator.
+
+    Attributes:
+        operator_id: 32 hexadecimal digits.
+        uid: Its uid, or "".
+        action: Its files are copied as they are, or its streams are rewritten.
+        key: The key snapshot for the header of its keyed streams; None where there is none, or none is known.
+        relabels_key: Whether that snapshot differs from the stored one.
+        states: All stored states, by name.
+    """
+
+    operator_id: str
+    uid: str
+    action: OperatorAction
+    key: TypeSerializerConfigSnapshot[Any] | None
+    relabels_key: bool
+    states: tuple[StatePlan, ...]
+
+    @property
+    def rewrites_keyed(self) -> bool:
+        """Whether the keyed streams change; else their bytes are copied."""
+        return self.relabels_key or any(_changes(state) for state in self.states if state.kind.is_keyed)
+
+    @property
+    def rewrites_operator_state(self) -> bool:
+        """Whether the streams of list and broadcast state change; else their bytes are copied."""
+        return any(_changes(state) for state in self.states if not state.kind.is_keyed)
+
+    def state(self, name: str, *, keyed: bool) -> StatePlan | None:
+        """The plan of a stored state."""
+        return next((state for state in self.states if (state.name, state.kind.is_keyed) == (name, keyed)), None)
+
+
+@attrs.frozen
+class MigrationPlan:
+    """What a migration does.
+
+    Attributes:
+        source: Where the old state comes from, in words.
+        job: What the new types come from, in words.
+        operators: All stored operators, by uid and id.
+    """
+
+    source: str
+    job: str
+    operators: tuple[OperatorPlan, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all files are copied as they are."""
+        return all(operator.action is OperatorAction.COPY for operator in self.operators)
+
+    def operator(self, operator_id: str) -> OperatorPlan | None:
+        """The plan of a stored operator."""
+        return next((operator for operator in self.operators if operator.operator_id == operator_id), None)
+
+
+def plan(report: CheckReport) -> MigrationPlan:
+    """Say what a migration does, for every stored operator and state.
+
+    Raises:
+        IncompatibleState: The check refuses; with every state and every finding.
+    """
+    if report.decision is Decision.REFUSE:
+        raise _refusal(report)
+    stored = [operator for operator in report.operators if operator.status is not Status.NEW]
+    return MigrationPlan(report.old.origin, report.new.origin, tuple(map(_operator, stored)))
+
+
+def _operator(report: OperatorReport) -> OperatorPlan:
+    states = tuple(_state(state) for state in report.states if state.was is not None)
+    key, relabels_key = None, False
+    if report.was is not None and report.was.key is not None:
+        key = stored = report.was.key.snapshot
+        if report.key is not None and report.becomes is not None and report.becomes.key is not None:
+            key = effective_snapshot(report.key.result, report.becomes.key)
+            relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
+    changes = relabels_key or any(_changes(state) for state in states)
+    action = OperatorAction.REWRITE if changes else OperatorAction.COPY
+    return OperatorPlan(report.operator_id, report.uid, action, key, relabels_key, states)
+
+
+def _changes(state: StatePlan) -> bool:
+    return state.action is not StateAction.COPY
+
+
+def _state(report: StateReport) -> StatePlan:
+    was, becomes = report.was, report.becomes
+    assert was is not None  # noqa: S101 - only stored states have a plan
+    old = Labels(
+        was.value.snapshot,
+        was.namespace.snapshot if was.namespace else None,
+        was.key.snapshot if was.key else None,
+    )
+    if becomes is None or report.values is None:
+        return StatePlan(report.name, report.kind, StateAction.COPY, old, old)
+    new = attrs.evolve(old, value=effective_snapshot(report.values, becomes.value))
+    if report.namespace is not None and becomes.namespace is not None:
+        new = attrs.evolve(new, namespace=effective_snapshot(report.namespace.result, becomes.namespace))
+    if becomes.key is not None:
+        new = attrs.evolve(new, key=effective_key_snapshot(becomes.key, report.parts, report.values.verdict))
+    findings = report.result.findings
+    if report.values.verdict < Verdict.REQUIRES_MIGRATION:
+        action = StateAction.COPY if old.digest() == new.digest() else StateAction.RELABEL
+        return StatePlan(report.name, report.kind, action, old, new, findings=findings)
+    *user_key, value = report.parts
+    return StatePlan(
+        report.name, report.kind, StateAction.CONVERT, old, new,
+        _recoding(value, report.converter), _recoding(user_key[0], "") if user_key else None, findings,
+    )  # fmt: skip
+
+
+def _recoding(part: Part, converter: str) -> Recoding | None:
+    """How a part is rewritten; None where its bytes stay valid for the new serializer as it is."""
+    if part.reader is None:
+        return None
+    return Recoding(
+        part.step,
+        part.reader.reader,
+        str(part.reader.source),
+        part.result.conversion,
+        part.new,
+        part.nullable,
+        converter,
+    )
+
+
+def _refusal(report: CheckReport) -> IncompatibleState:
+    lines = []
+    for operator, state, finding in report.findings():
+        if finding.verdict is Verdict.INCOMPATIBLE:
+            what = f"state {state.name!r}" if state else "the key"
+            lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
+    return IncompatibleState(
+        "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
+        advice="; or ".join(dict.fromkeys(way for _, _, found in report.findings() for way in found.ways_out)),
+        written="nothing was changed",
+    )
+
+
+def to_data(migration: MigrationPlan) -> dict[str, Any]:
+    """Give the plan as plain data, for `--json` and for the lineage. Equal plans give equal data."""
+    return {
+        "source": migration.source,
+        "job": migration.job,
+        "empty": migration.is_empty,
+        "operators": [
+            {
+                "operator_id": operator.operator_id,
+                "uid": operator.uid,
+                "action": str(operator.action),
+                "relabels_key": operator.relabels_key,
+                "states": [_state_data(state) for state in operator.states],
+            }
+            for operator in migration.operators
+        ],
+    }
+
+
+def _state_data(state: StatePlan) -> dict[str, Any]:
+    pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
+    return {
+        "name": state.name,
+        "kind": str(state.kind),
+        "action": str(state.action),
+        "old": state.old.value.describe(),
+        "new": state.new.value.describe(),
+        "old_snapshots_sha256": state.old.digest(),
+        "new_snapshots_sha256": state.new.digest(),
+        "rewrites": [
+            {
+                "path": "$" + piece.step,
+                "reader": piece.source,
+                "converter": piece.converter or None,
+            }
+            for piece in pieces
+        ],
+        "drops": list(state.drops),
+        "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
+        "findings": [finding_data(finding) for finding in state.findings],
+    }

@@ -1,0 +1,60 @@
+"""A migration plan for a person: what a dry run prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .plan import OperatorAction, StateAction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .plan import MigrationPlan, OperatorPlan, StatePlan
+
+_MEANINGS = {
+    StateAction.COPY: "copied as bytes",
+    StateAction.RELABEL: "copied as bytes, under a new snapshot in the header",
+    StateAction.CONVERT: "read, converted and written anew",
+}
+
+
+def text_lines(migration: MigrationPlan) -> list[str]:
+    """Give a plan as lines of plain text: each operator, and each state with who reads it and what is left out."""
+    lines = [f"plan: {_headline(migration)}", f"  from {migration.source} to {migration.job}"]
+    for operator in migration.operators:
+        lines += ["", *_operator_lines(operator)]
+    return lines
+
+
+def _headline(migration: MigrationPlan) -> str:
+    if migration.is_empty:
+        return "nothing has to change; every file is copied as it is"
+    states = [state for operator in migration.operators for state in operator.states]
+    converted = sum(state.action is StateAction.CONVERT for state in states)
+    relabelled = sum(state.action is StateAction.RELABEL for state in states)
+    return f"of {len(states)} states, {converted} converted, {relabelled} relabelled, the rest copied as bytes"
+
+
+def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
+    title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    if operator.action is OperatorAction.COPY:
+        yield f"{title}: files copied as they are"
+        return
+    yield f"{title}: rewritten"
+    if operator.relabels_key and operator.key is not None:
+        yield f"  key  {operator.key.describe()}: {_MEANINGS[StateAction.RELABEL]}"
+    for state in operator.states:
+        yield from _state_lines(state)
+
+
+def _state_lines(state: StatePlan) -> Iterator[str]:
+    old, new = state.old.value.describe(), state.new.value.describe()
+    types = old if old == new else f"{old} -> {new}"
+    yield f"  {state.name}  {state.kind}  {types}: {_MEANINGS[state.action]}"
+    for piece in (state.user_key, state.value):
+        if piece is not None:
+            converter = f"; converter: {piece.converter}" if piece.converter else ""
+            yield f"    ${piece.step}  reader: {piece.source}{converter}"
+    if state.action is StateAction.CONVERT:
+        for path, flag in state.flags:
+            yield f"    {path}  {flag}"

@@ -1,0 +1,182 @@
+"""What a migration does with each operator and state."""
+
+from __future__ import annotations
+
+import json
+
+import cloudpickle
+import pytest
+
+from stateshift.compat import plan_text
+from stateshift.compat.check import check
+from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
+from stateshift.compat.plan import OperatorAction, StateAction, plan, to_data
+from stateshift.serializers.containers import ListSerializer, MapSerializer
+from stateshift.serializers.errors import IncompatibleState
+from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.snapshot import snapshot_to_bytes
+from stateshift.serializers.views import DataInputView
+
+VALUE = StateKind.VALUE
+
+
+@pytest.fixture
+def planned(make):
+    """Plan one operator; each state is (name, kind, old, new), new None where the job has it not."""
+
+    def plan_one(*states, old_key=None, new_key=None):
+        old = make.job(*(make.state(name, kind, was) for name, kind, was, _ in states), key=old_key, origin="savepoint")
+        new = make.job(*(make.state(name, kind, new) for name, kind, _, new in states if new is not None), key=new_key)
+        return plan(check(old, new))
+
+    return plan_one
+
+
+def test_an_operator_with_equal_types_is_copied(planned):
+    whole = planned(("a", VALUE, LongSerializer(), LongSerializer()), ("b", VALUE, LongSerializer(), None))
+    (operator,) = whole.operators
+
+    assert OperatorAction.COPY == operator.action
+    assert [StateAction.COPY, StateAction.COPY] == [state.action for state in operator.states]
+    assert whole.is_empty
+
+
+def test_one_converted_state_rewrites_its_operator_and_copies_the_others(planned):
+    whole = planned(
+        ("a", VALUE, IntSerializer(), LongSerializer()),
+        ("b", VALUE, LongSerializer(), LongSerializer()),
+        ("c", VALUE, DoubleSerializer(), None),
+    )
+    (operator,) = whole.operators
+
+    assert [StateAction.CONVERT, StateAction.COPY, StateAction.COPY] == [state.action for state in operator.states]
+    assert (OperatorAction.REWRITE, True, False) == (
+        operator.action, operator.rewrites_keyed, operator.rewrites_operator_state,
+    )  # fmt: skip
+    assert not whole.is_empty
+    converted = operator.state("a", keyed=True)
+    assert "snapshot" == converted.value.source
+    assert snapshot_to_bytes(LongSerializer().snapshot_configuration()) == snapshot_to_bytes(converted.new.value)
+
+
+def test_a_reconfigured_state_is_relabelled_with_the_snapshot_of_the_copy(planned, make):
+    (operator,) = planned(("a", VALUE, make.Layout(1), make.Layout(2))).operators
+    (state,) = operator.states
+
+    assert (OperatorAction.REWRITE, StateAction.RELABEL) == (operator.action, state.action)
+    assert make.LayoutSnapshot(2) == state.new.value
+    assert (None, None) == (state.value, state.user_key)
+
+    (kept,) = planned(("a", VALUE, make.Layout(1), make.Layout(2, "reconfigured"))).operators
+    assert OperatorAction.COPY == kept.action
+
+
+def test_a_relabelled_key_rewrites_the_keyed_streams_only(planned, make):
+    (operator,) = planned(
+        ("a", VALUE, LongSerializer(), LongSerializer()), old_key=make.Layout(1), new_key=make.Layout(2)
+    ).operators
+
+    assert (OperatorAction.REWRITE, True, False) == (
+        operator.action, operator.rewrites_keyed, operator.rewrites_operator_state,
+    )  # fmt: skip
+    assert make.LayoutSnapshot(2) == operator.key
+
+
+def test_migrate_then_check_answers_compatible_for_every_state_k10(make):
+    old = make.job(
+        make.state("a", VALUE, IntSerializer()),
+        make.state("b", VALUE, make.Layout(1)),
+        make.state("c", VALUE, LongSerializer()),
+    )
+    new = make.job(make.state("a", VALUE, LongSerializer()), make.state("b", VALUE, make.Layout(2)))
+    (operator,) = plan(check(old, new)).operators
+    migrated = make.job(*(make.state(state.name, state.kind, state.new.value) for state in operator.states))
+
+    again = check(migrated, new)
+
+    assert {"compatible"} == {state.result.verdict.label for _, state in again.states()}
+    assert plan(again).is_empty
+
+
+def test_map_state_rewrites_only_the_part_that_changes(planned):
+    new = MapSerializer(LongSerializer(), LongSerializer())
+    (operator,) = planned(
+        ("values", StateKind.MAP, MapSerializer(LongSerializer(), IntSerializer()), new),
+        ("keys", StateKind.MAP, MapSerializer(IntSerializer(), LongSerializer()), new),
+    ).operators  # fmt: skip
+    keys, values = operator.states
+
+    assert (None, "{}") == (values.user_key, values.value.step)
+    assert (None, "<key>") == (keys.value, keys.user_key.step)
+
+
+def test_a_refusal_lists_every_state_and_finding(planned):
+    with pytest.raises(IncompatibleState) as caught:
+        planned(
+            ("a", VALUE, LongSerializer(), IntSerializer()),
+            ("b", VALUE, LongSerializer(), BooleanSerializer()),
+            ("c", StateKind.LIST, ListSerializer(LongSerializer()), ListSerializer(BooleanSerializer())),
+        )
+
+    message = str(caught.value)
+    for line in ("'a': $  long -> int", "'b': $  long -> boolean", "'c': $[]  long -> boolean", "nothing was changed"):
+        assert line in message
+
+
+def test_a_plan_as_data_is_the_same_every_time_and_tells_readers_converters_and_flags(planned):
+    def make_plan():
+        new = SerializerDescription.of(IntSerializer(), converter=Converter("accounts.clamp", abs))
+        return planned(("a", VALUE, LongSerializer(), new), ("b", VALUE, LongSerializer(), DoubleSerializer()))
+
+    data = json.loads(json.dumps(to_data(make_plan())))
+    first, second = data["operators"][0]["states"]
+
+    assert data == json.loads(json.dumps(to_data(make_plan())))
+    assert [{"path": "$", "reader": "snapshot", "converter": "accounts.clamp"}] == first["rewrites"]
+    assert ("convert", "long", "int") == (first["action"], first["old"], first["new"])
+    assert [{"path": "$", "flag": "lossy"}] == second["flags"]
+
+
+def test_a_plan_travels_to_workers_with_converters_that_are_closures(planned):
+    offset = 7
+    new = SerializerDescription.of(IntSerializer(), converter=Converter("closure", lambda value: value + offset))
+    whole = planned(("a", VALUE, LongSerializer(), new))
+
+    there = cloudpickle.loads(cloudpickle.dumps(whole))
+    (state,) = there.operators[0].states
+
+    assert to_data(whole) == to_data(there)
+    assert 8 == state.value.conversion(state.value.reader.deserialize(DataInputView((1).to_bytes(8, "big"))))
+
+
+def test_operators_that_only_the_job_has_are_not_in_the_plan(make):
+    report = check(JobDescription("savepoint"), make.job(make.state("a", VALUE, LongSerializer())))
+
+    assert () == plan(report).operators
+
+
+def test_a_dry_run_reads_well(planned, make):
+    whole = planned(
+        ("gone", VALUE, DoubleSerializer(), None),
+        ("level", VALUE, make.Layout(1), make.Layout(2)),
+        ("visits", VALUE, LongSerializer(), DoubleSerializer()),
+    )
+
+    assert [
+        "plan: of 3 states, 1 converted, 1 relabelled, the rest copied as bytes",
+        "  from savepoint to job",
+        "",
+        "operator accounts (0123456789abcdef0123456789abcdef): rewritten",
+        "  gone  value  double: copied as bytes",
+        "  level  value  layout 1 -> layout 2: copied as bytes, under a new snapshot in the header",
+        "  visits  value  long -> double: read, converted and written anew",
+        "    $  reader: snapshot",
+        "    $  lossy",
+    ] == plan_text.text_lines(whole)
+
+
+def test_a_plan_without_work_says_so_first(planned):
+    lines = plan_text.text_lines(planned(("a", VALUE, LongSerializer(), LongSerializer())))
+
+    assert "plan: nothing has to change; every file is copied as it is" == lines[0]
+    assert lines[-1].endswith("files copied as they are")
