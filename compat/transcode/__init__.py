@@ -1,0 +1,16 @@
+"""Blocks of old entries -> blocks of new entries: framing as data, the executors, and the one way in."""
+
+from .framing import EntryFraming, ValueFraming, entry_framing, value_framing
+from .transcoder import ElementTranscoder, Transcoded, Transcoder, make_element_transcoder, make_transcoder
+
+__all__ = [
+    "ElementTranscoder",
+    "EntryFraming",
+    "Transcoded",
+    "Transcoder",
+    "ValueFraming",
+    "entry_framing",
+    "make_element_transcoder",
+    "make_transcoder",
+    "value_framing",
+]

@@ -1,0 +1,134 @@
+"""How one keyed entry is laid out, as data: the transcoder knows no file format, it is told.
+
+    key    key group, key [length bytes], namespace [length bytes], user key (map state only)
+    value  by the kind of the state: whole, separated elements, or a nullable map value
+
+Source: format notes 5.3 and 5.4.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, StateShiftError, shown
+from ...serializers.layout import Layout, Opaque
+from ...serializers.views import DataInputView
+from ..description import StateKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...serializers.serializer import TypeDeserializer, TypeSerializer
+
+
+class ValueFraming(enum.StrEnum):
+    """What the value bytes of an entry hold."""
+
+    WHOLE = "whole"
+    SEPARATED = "separated"
+    NULLABLE = "nullable"
+
+
+def value_framing(kind: StateKind) -> ValueFraming:
+    """The value framing of a kind of keyed state."""
+    return {StateKind.LIST: ValueFraming.SEPARATED, StateKind.MAP: ValueFraming.NULLABLE}.get(kind, ValueFraming.WHOLE)
+
+
+@attrs.frozen
+class ReadBy(Layout):
+    """A layout that only a reader can tell: a value is passed over by reading it."""
+
+    reader: TypeDeserializer[Any]
+
+    def skip(self, source: DataInputView) -> None:
+        self.reader.deserialize(source)
+
+
+@attrs.frozen
+class EntryFraming:
+    """The layout of the entries of one state.
+
+    Attributes:
+        key_group_bytes: 1 or 2.
+        key: Layout of the key.
+        namespace: Layout of the namespace.
+        ambiguous: Whether the declared lengths of key and namespace both are -1: then each is followed by its size,
+            lowest byte first, in as many bytes as it needs and at least one.
+        value: What the value bytes hold.
+        show_key: Turns the key bytes of an entry into text for messages; never raises.
+    """
+
+    key_group_bytes: int
+    key: Layout
+    namespace: Layout
+    ambiguous: bool
+    value: ValueFraming
+    show_key: Callable[[bytes], str] = attrs.field(default=bytes.hex, eq=False)
+
+    def user_key_start(self, key: bytes) -> int:
+        """Where the user key of a map state's entry starts; raises `CorruptSavepoint`."""
+        source = DataInputView(key)
+        source.skip_bytes(self.key_group_bytes)
+        for layout in (self.key, self.namespace):
+            start = source.position
+            layout.skip(source)
+            if self.ambiguous:
+                _skip_size(source, source.position - start)
+        return source.position
+
+
+def entry_framing(
+    kind: StateKind, *, key_group_bytes: int, key: TypeSerializer[Any], namespace: TypeSerializer[Any]
+) -> EntryFraming:
+    """Put the framing of a state together.
+
+    Args:
+        kind: The kind of keyed state.
+        key_group_bytes: 1 or 2.
+        key: Reads the stored keys, and declares their length.
+        namespace: The same for namespaces.
+    """
+    return EntryFraming(
+        key_group_bytes,
+        _layout(key),
+        _layout(namespace),
+        ambiguous=key.length < 0 and namespace.length < 0,
+        value=value_framing(kind),
+        show_key=KeyText(key, key_group_bytes),
+    )
+
+
+@attrs.frozen
+class KeyText:
+    """Shows the key of an entry, as messages may show it; in hexadecimal where it cannot be read."""
+
+    key: TypeDeserializer[Any]
+    key_group_bytes: int
+
+    def __call__(self, entry_key: bytes) -> str:
+        """Give the text."""
+        try:
+            return shown(self.key.deserialize(DataInputView(entry_key, self.key_group_bytes)))
+        except StateShiftError:
+            return shown(entry_key.hex())
+
+
+def _layout(serializer: TypeSerializer[Any]) -> Layout:
+    layout = serializer.layout
+    if isinstance(layout, Opaque) or not layout.can_skip:
+        return ReadBy(serializer)
+    return layout
+
+
+def _skip_size(source: DataInputView, size: int) -> None:
+    """Pass over the ambiguity bytes that repeat a size."""
+    start, left = source.position, size
+    while True:
+        if source.read_unsigned_byte() != left & 0xFF:
+            raise CorruptSavepoint(f"the size {size} of a key or namespace is not repeated behind it", offset=start)
+        left >>= 8
+        if not left:
+            return

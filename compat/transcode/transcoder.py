@@ -1,0 +1,105 @@
+"""The seam of block transcoding: what callers hold, and the one place that chooses an executor.
+
+A block is a run of entries of one state within one key group:
+
+    i32 n, n key bytes, i32 m, m value bytes, ...
+
+with the end flag (the top bit of a key's first byte) cleared. The caller finds the runs, sets the flag and writes state
+ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from ...serializers.errors import DeclarationError
+from ..description import StateKind
+from ..plan import StateAction
+
+if TYPE_CHECKING:
+    from ..plan import StatePlan
+    from .framing import EntryFraming
+
+
+@attrs.frozen
+class Transcoded:
+    """A block of new entries.
+
+    Attributes:
+        data: The entries, framed as they came.
+        entries: How many were read. Written were `entries` - `dropped` (rule RUN-2).
+        dropped: How many were left out.
+    """
+
+    data: bytes
+    entries: int
+    dropped: int = 0
+
+
+class Transcoder(Protocol):
+    """Rewrites blocks of one state."""
+
+    @property
+    def needs_whole_run(self) -> bool:
+        """Whether a block must hold all of the state's entries in the key group: two old user keys may become one."""
+        ...
+
+    def transcode(self, block: bytes) -> Transcoded:
+        """Rewrite a block.
+
+        Raises:
+            ValueNotConvertible: A value does not fit, or two user keys become one.
+            CorruptSavepoint: The bytes are not entries of this state.
+
+        Both tell state, key, path and rule; `where["offset"]` is the start of the entry within the block, to which the
+        caller adds the block's own.
+        """
+        ...
+
+
+class ElementTranscoder(Protocol):
+    """Rewrites elements of an operator's list state, or the map of a broadcast state, one by one."""
+
+    def transcode_element(self, element: bytes) -> bytes:
+        """Rewrite one element; raises as `Transcoder.transcode`."""
+        ...
+
+
+def make_transcoder(plan: StatePlan, framing: EntryFraming) -> Transcoder:
+    """Make what rewrites the entries of a keyed state.
+
+    Args:
+        plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
+        framing: How the state's entries are laid out.
+
+    Raises:
+        DeclarationError: The plan converts nothing, or not a keyed state.
+    """
+    from .objects import ObjectTranscoder
+
+    _require(plan, keyed=True)
+    return ObjectTranscoder(plan, framing)
+
+
+def make_element_transcoder(plan: StatePlan) -> ElementTranscoder:
+    """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
+
+    Raises:
+        DeclarationError: The plan converts nothing, or a keyed state.
+    """
+    from .objects import BroadcastMaps, ListElements
+
+    _require(plan, keyed=False)
+    return BroadcastMaps(plan) if plan.kind is StateKind.BROADCAST else ListElements(plan)
+
+
+def _require(plan: StatePlan, *, keyed: bool) -> None:
+    if plan.action is not StateAction.CONVERT or plan.kind.is_keyed is not keyed:
+        wanted = "keyed" if keyed else "operator"
+        raise DeclarationError(
+            f"no {wanted} state to be converted: {plan.name!r} is {plan.kind} state, and its plan is {plan.action}",
+            advice="ask for a transcoder only where the plan says convert",
+            state=plan.name,
+        )
