@@ -104,7 +104,9 @@ class CompatibilityResult(Generic[T]):
         verdict: One of the five.
         findings: Every difference, the outermost first.
         fallback: Reads the old bytes where nothing else can (only with `requires_migration`).
-        conversion: Turns what the old reader yields into what the new serializer writes; None: as it is.
+        conversion: Turns what the old reader yields into what the new serializer writes; None: as it is. Used with
+            any verdict where something around this value migrates: bytes of a renamed field stay valid, but a generic
+            reader still yields its old name.
     """
 
     verdict: Verdict
@@ -120,10 +122,13 @@ class CompatibilityResult(Generic[T]):
 
     @classmethod
     def compatible_after_reconfiguration(
-        cls, serializer: TypeSerializer[T], *findings: Finding
+        cls,
+        serializer: TypeSerializer[T],
+        *findings: Finding,
+        conversion: Callable[[Any], Any] | None = None,
     ) -> CompatibilityResult[T]:
         """The stored bytes stay valid for `serializer`, a reconfigured copy of the new one."""
-        return cls(Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, reconfigured=serializer)
+        return cls(Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, conversion=conversion, reconfigured=serializer)
 
     @classmethod
     def requires_migration(
@@ -238,17 +243,17 @@ def compose(
     parts = list(children)
     findings = outer.findings + tuple(finding.below(part.step) for part in parts for finding in part.result.findings)
     verdict = max([outer.verdict, *(part.result.verdict for part in parts)])
-    if verdict is Verdict.COMPATIBLE:
-        return CompatibilityResult.compatible(*findings)
-    if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
-        rebuilt = rebuild([part.effective_serializer for part in parts])
-        return CompatibilityResult.compatible_after_reconfiguration(rebuilt, *findings)
     if verdict is Verdict.INCOMPATIBLE:
         return CompatibilityResult.incompatible(*findings)
+    conversion = convert([part.result.conversion for part in parts])
+    if verdict is Verdict.COMPATIBLE:
+        return CompatibilityResult(Verdict.COMPATIBLE, findings, conversion=conversion)
+    if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
+        rebuilt = rebuild([part.effective_serializer for part in parts])
+        return CompatibilityResult.compatible_after_reconfiguration(rebuilt, *findings, conversion=conversion)
     fallback = outer.fallback
     if fallback is None and verdict is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
         fallback = _DeferredReader(lambda: read_with([part.reader() for part in parts]))
-    conversion = convert([part.result.conversion for part in parts])
     return CompatibilityResult.requires_migration(*findings, fallback=fallback, conversion=conversion)
 
 
