@@ -1,0 +1,213 @@
+"""Key groups: which of a fixed number of shares a key belongs to, and which subtask has it.
+
+    key group = murmur(hash of the key) mod max parallelism
+
+Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, strings and tuples of these. Keys of
+other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that Flink is
+not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a signed 32-bit
+number. Reading never needs a hash: the key group stands in every entry.
+
+Source: format notes 5.1.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
+from ..serializers.views import DataOutputView, split_surrogates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..serializers.serializer import TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+MAX_KEY_GROUPS = 1 << 15
+ONE_BYTE_KEY_GROUPS = 128
+_MASK = 0xFFFFFFFF
+_TRUE_HASH, _FALSE_HASH = 1231, 1237
+_FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
+_FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
+_FLOAT_NAN, _DOUBLE_NAN = 0x7FC00000, 0x7FF8000000000000
+_INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
+
+
+def murmur(hash_code: int) -> int:
+    """Spread a 32-bit hash over 0 to 2^31 - 1, as Flink's `MathUtils.murmurHash`."""
+    code = hash_code * 0xCC9E2D51 & _MASK
+    code = _rotate(code, 15) * 0x1B873593 & _MASK
+    code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK
+    code ^= 4
+    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
+    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
+    code ^= code >> 16
+    if code < 1 << 31:
+        return code
+    return (1 << 32) - code if code > 1 << 31 else 0
+
+
+def _rotate(code: int, bits: int) -> int:
+    return (code << bits | code >> 32 - bits) & _MASK
+
+
+def key_group(hash_code: int, max_parallelism: int) -> int:
+    """Give the key group of a key with that hash."""
+    return murmur(hash_code) % max_parallelism
+
+
+def prefix_size(max_parallelism: int) -> int:
+    """Bytes that a key group takes in front of a key: 1 up to 128 key groups, then 2."""
+    return 1 if max_parallelism <= ONE_BYTE_KEY_GROUPS else 2
+
+
+def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
+    """Give the key groups of a subtask; they are neighbours."""
+    _check(parallelism, max_parallelism)
+    first = (subtask * max_parallelism + parallelism - 1) // parallelism
+    return range(first, ((subtask + 1) * max_parallelism - 1) // parallelism + 1)
+
+
+def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
+    """Give the subtask that has a key group."""
+    return group * parallelism // max_parallelism
+
+
+def _check(parallelism: int, max_parallelism: int) -> None:
+    if not 0 < parallelism <= max_parallelism <= MAX_KEY_GROUPS:
+        raise DeclarationError(
+            f"parallelism {parallelism} with max parallelism {max_parallelism} is not possible",
+            advice=f"choose 1 <= parallelism <= max parallelism <= {MAX_KEY_GROUPS}",
+        )
+
+
+def has_stable_hash(serializer: TypeSerializer[Any]) -> bool:
+    """Whether keys of this type have a Java hash that is the same everywhere, so that Flink finds what is written."""
+    return _stable(serializer.snapshot_configuration())
+
+
+def _stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    if not snapshot.is_flink:
+        return False
+    if snapshot.kind == "tuple":
+        return all(map(_stable, snapshot.children()))
+    return snapshot.describe() in _HASHES
+
+
+def java_hash(value: Any, serializer: TypeSerializer[Any]) -> int:
+    """Give Java's `hashCode` of a key, as a signed 32-bit number.
+
+    Raises:
+        DeclarationError: The type has no stable hash; see `has_stable_hash`.
+        ValueNotConvertible: The value is not of the serializer's type.
+    """
+    return _java_hasher(serializer.snapshot_configuration())(value)
+
+
+def own_hash(key: bytes) -> int:
+    """Hash the serialized bytes of a key by our own rule, for types without a stable Java hash."""
+    return _signed(zlib.crc32(key))
+
+
+def key_hasher(serializer: TypeSerializer[Any]) -> Callable[[Any], int]:
+    """Give the function that hashes keys of this type: Java's hash where it is stable, else our own rule."""
+    if has_stable_hash(serializer):
+        return _java_hasher(serializer.snapshot_configuration())
+
+    def hashed(value: Any) -> int:
+        target = DataOutputView()
+        serializer.serialize(value, target)
+        return own_hash(target.getvalue())
+
+    return hashed
+
+
+def _signed(code: int) -> int:
+    code &= _MASK
+    return code - (1 << 32) if code >= 1 << 31 else code
+
+
+def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any], int]:
+    if not _stable(snapshot):
+        raise DeclarationError(
+            f"keys of type {snapshot.describe()} have no hash that is the same on every machine",
+            advice="use a number, a string, a boolean or a tuple of these as the key",
+        )
+    if snapshot.kind == "tuple":
+        return _tuple_hasher([_java_hasher(child) for child in snapshot.children()])
+    return _HASHES[snapshot.describe()]
+
+
+def _tuple_hasher(fields: Sequence[Callable[[Any], int]]) -> Callable[[Any], int]:
+    def hashed(value: Any) -> int:
+        if not isinstance(value, tuple) or len(value) != len(fields):
+            raise ValueNotConvertible(f"{shown(value)} is not a tuple of {len(fields)} fields")
+        code = 0
+        for field, item in zip(fields, value, strict=True):
+            code = 31 * code + (0 if item is None else field(item))
+        return _signed(code)
+
+    return hashed
+
+
+def _integer_hasher(name: str) -> Callable[[Any], int]:
+    bits = _INTEGER_BITS[name]
+    least, largest = -(1 << bits - 1), (1 << bits - 1) - 1
+
+    def hashed(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= largest:
+            raise ValueNotConvertible(f"{shown(value)} does not fit {name} ({bits} bits)")
+        return _fold(value) if name == "long" else value
+
+    return hashed
+
+
+def _fold(value: int) -> int:
+    """Hash 64 bits as Java does: the halves, one xor the other."""
+    return _signed((value & _MASK) ^ (value >> 32 & _MASK))
+
+
+def _boolean_hash(value: Any) -> int:
+    if not isinstance(value, bool):
+        raise ValueNotConvertible(f"{shown(value)} is not a boolean")
+    return _TRUE_HASH if value else _FALSE_HASH
+
+
+def _string_hash(value: Any) -> int:
+    if not isinstance(value, str):
+        raise ValueNotConvertible(f"{shown(value)} is not a string")
+    code = 0
+    for char in split_surrogates(value):
+        code = 31 * code + ord(char) & _MASK
+    return _signed(code)
+
+
+def _float_hash(value: Any) -> int:
+    if value != value:  # noqa: PLR0124 - a NaN; Java gives them all one hash
+        return _FLOAT_NAN
+    try:
+        bits: int = _FLOAT_BITS.unpack(_FLOAT.pack(value))[0]
+    except (struct.error, OverflowError) as error:
+        raise ValueNotConvertible(f"{shown(value)} does not fit a float (32 bits)") from error
+    return bits
+
+
+def _double_hash(value: Any) -> int:
+    if value != value:  # noqa: PLR0124 - a NaN; Java gives them all one hash
+        return _fold(_DOUBLE_NAN)
+    try:
+        bits: int = _DOUBLE_BITS.unpack(_DOUBLE.pack(value))[0]
+    except (struct.error, OverflowError) as error:
+        raise ValueNotConvertible(f"{shown(value)} does not fit a double (64 bits)") from error
+    return _fold(bits)
+
+
+_HASHES: dict[str, Callable[[Any], int]] = {
+    **{name: _integer_hasher(name) for name in _INTEGER_BITS},
+    "boolean": _boolean_hash,
+    "string": _string_hash,
+    "float": _float_hash,
+    "double": _double_hash,
+}

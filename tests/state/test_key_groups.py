@@ -1,0 +1,173 @@
+import decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stateshift.serializers.containers import TupleSerializer
+from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
+from stateshift.serializers.numeric import (
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from stateshift.serializers.text import StringSerializer
+from stateshift.state.key_groups import (
+    has_stable_hash,
+    java_hash,
+    key_group,
+    key_group_range,
+    key_hasher,
+    murmur,
+    own_hash,
+    prefix_size,
+    subtask_of,
+)
+from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode
+from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
+from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+
+LONG, STRING = LongSerializer(), StringSerializer()
+
+
+@st.composite
+def subtasks(draw):
+    parallelism = draw(st.integers(1, 300))
+    return parallelism, draw(st.integers(parallelism, 1000))
+
+
+@given(subtasks())
+def test_the_ranges_of_all_subtasks_are_all_key_groups_once(numbers):
+    parallelism, most = numbers
+    ranges = [key_group_range(subtask, parallelism, most) for subtask in range(parallelism)]
+
+    assert [group for groups in ranges for group in groups] == list(range(most))
+
+
+@given(subtasks(), st.data())
+def test_a_key_group_lies_in_the_range_of_its_subtask(numbers, data):
+    parallelism, most = numbers
+    group = data.draw(st.integers(0, most - 1))
+
+    assert group in key_group_range(subtask_of(group, parallelism, most), parallelism, most)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(1, 32768))
+def test_a_key_group_is_one_of_those_there_are(hash_code, most):
+    assert 0 <= murmur(hash_code) < 2**31
+    assert 0 <= key_group(hash_code, most) < most
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_the_hash_of_a_long_is_its_halves_xored(value):
+    low, high = value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
+
+    assert java_hash(value, LONG) & 0xFFFFFFFF == low ^ high
+
+
+@given(st.text())
+def test_the_hash_of_a_string_goes_by_its_utf_16_units(value):
+    data, code = value.encode("utf-16-be", "surrogatepass"), 0
+    for at in range(0, len(data), 2):
+        code = (31 * code + int.from_bytes(data[at : at + 2], "big")) % 2**32
+
+    assert java_hash(value, STRING) == (code if code < 2**31 else code - 2**32)
+
+
+@pytest.mark.parametrize(
+    ("value", "serializer", "expected"),
+    [
+        (-1, LONG, 0),
+        (7, IntSerializer(), 7),
+        (-3, ShortSerializer(), -3),
+        (-128, ByteSerializer(), -128),
+        (True, BooleanSerializer(), 1231),
+        (False, BooleanSerializer(), 1237),
+        ("hello", STRING, 99162322),
+        ("polygenelubricants", STRING, -(2**31)),
+        (1.0, DoubleSerializer(), 1072693248),
+        (float("nan"), DoubleSerializer(), 2146959360),
+        (-0.0, DoubleSerializer(), -(2**31)),
+        (1.0, FloatSerializer(), 1065353216),
+        (float("nan"), FloatSerializer(), 2143289344),
+        (("a", 2), TupleSerializer((STRING, LONG)), 31 * 97 + 2),
+        (("a", None), TupleSerializer((STRING, LONG)), 31 * 97),
+        ((5,), TupleSerializer((LONG,)), 5),
+    ],
+)
+def test_hashes_are_those_of_java(value, serializer, expected):
+    assert java_hash(value, serializer) == expected
+    assert has_stable_hash(serializer)
+
+
+@pytest.mark.parametrize(
+    ("value", "serializer"),
+    [
+        (2**63, LONG),
+        (2**31, IntSerializer()),
+        (True, LONG),
+        ("1", LONG),
+        (1, STRING),
+        (1, BooleanSerializer()),
+        (1e300, FloatSerializer()),
+        ("x", DoubleSerializer()),
+        (("a",), TupleSerializer((STRING, LONG))),
+    ],
+)
+def test_a_key_of_another_type_is_refused(value, serializer):
+    with pytest.raises(ValueNotConvertible):
+        java_hash(value, serializer)
+
+
+def test_a_type_without_a_stable_hash_is_hashed_by_its_bytes():
+    serializer = DecimalSerializer()
+    value = decimal.Decimal("1.5")
+
+    assert not has_stable_hash(serializer)
+    assert not has_stable_hash(TupleSerializer((LONG, serializer)))
+    with pytest.raises(DeclarationError, match="no hash"):
+        java_hash(value, serializer)
+    assert key_hasher(serializer)(value) == own_hash(encode(serializer, value))
+
+
+def test_the_rule_of_our_own_never_changes():
+    assert own_hash(b"123456789") == 0xCBF43926 - 2**32
+
+
+@pytest.mark.parametrize(("parallelism", "most"), [(0, 1), (2, 1), (1, 32769)])
+def test_impossible_parallelism_is_refused(parallelism, most):
+    with pytest.raises(DeclarationError, match="not possible"):
+        key_group_range(0, parallelism, most)
+
+
+def test_a_second_byte_is_needed_from_129_key_groups_on():
+    assert [prefix_size(most) for most in (1, 128, 129, 32768)] == [1, 1, 2, 2]
+
+
+def test_every_key_that_flink_stored_lies_in_the_key_group_of_its_hash(canonical, keyed_streams_of):
+    for operator, subtask, handle, source in keyed_streams_of(canonical):
+        reader = KeyedStreamReader.open(source, handle)
+        key = reader.header.key_snapshot.restore_serializer()
+        assert has_stable_hash(key)
+        hashed = key_hasher(key)
+        formats = {
+            state_id: EntryKeyFormat.of(
+                key,
+                info.snapshot(NAMESPACE_SERIALIZER).restore_serializer(),
+                operator.max_parallelism,
+                has_user_key=info.option("KEYED_STATE_TYPE") == "MAP",
+            )
+            for state_id, info in enumerate(reader.header.states)
+            if info.kind is MetaInfoKind.KEY_VALUE
+        }
+        assert handle.key_groups == key_group_range(subtask.index, operator.parallelism, operator.max_parallelism)
+        for block in reader.blocks():
+            for key_bytes, _ in block.items() if block.state_id in formats else ():
+                parts = formats[block.state_id].split(key_bytes)
+                assert parts.key_group == block.key_group
+                assert key_group(hashed(decode(key, parts.key)), operator.max_parallelism) == block.key_group
