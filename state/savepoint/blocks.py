@@ -1,0 +1,218 @@
+"""Blocks: the entries of one state within one key group, found by framing only.
+
+    u16 state id, entries; entry: i32 n, bytes[n] key, i32 m, bytes[m] value
+    the top bit of a key's first byte says that the state ends here: u16 next state id, or 0xFFFF for the end
+
+A block has that bit cleared, so it does not know what follows it: blocks can be copied, left out and put in another
+order as they are. Source: format notes 5.2.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, ValueNotConvertible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+END_MARK = 0xFFFF
+LAST_FLAG = 0x80
+_LENGTH = struct.Struct(">i")
+_LENGTH_BYTES = 4
+_ID_BYTES = 2
+
+
+@attrs.frozen
+class Block:
+    """Entries of one state within one key group; all of them, or a piece of many.
+
+    Attributes:
+        key_group: The key group.
+        state_id: The place of the state in the stream's header.
+        data: The entries, `i32 n, key, i32 m, value` each.
+        entries: How many they are.
+        last_entry: Where the last of them begins in `data`; -1 where it is not known, and then found when needed.
+    """
+
+    key_group: int
+    state_id: int
+    data: bytes = attrs.field(repr=False)
+    entries: int
+    last_entry: int = -1
+
+    @classmethod
+    def of(cls, key_group: int, state_id: int, items: Iterable[tuple[bytes, bytes]]) -> Block:
+        """Make a block of pairs of key bytes and value bytes, in that order."""
+        data, last, count = bytearray(), -1, 0
+        for key, value in items:
+            if not key or key[0] & LAST_FLAG:
+                raise ValueNotConvertible("the bytes of a key do not begin with a key group")
+            last = len(data)
+            data += _LENGTH.pack(len(key)) + key + _LENGTH.pack(len(value)) + value
+            count += 1
+        return cls(key_group, state_id, bytes(data), count, last)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Give the entries as pairs of key bytes and value bytes."""
+        data, at = self.data, 0
+        for _ in range(self.entries):
+            key_at = at + _LENGTH_BYTES
+            value_at = key_at + _length(data, at) + _LENGTH_BYTES
+            at = value_at + _length(data, value_at - _LENGTH_BYTES)
+            if at > len(data):
+                raise _broken(self)
+            yield data[key_at : value_at - _LENGTH_BYTES], data[value_at:at]
+        if at != len(data):
+            raise _broken(self)
+
+    def find_last_entry(self) -> int:
+        """Where the last entry begins."""
+        if self.last_entry >= 0:
+            return self.last_entry
+        at = last = 0
+        for key, value in self.items():
+            last = at
+            at += 2 * _LENGTH_BYTES + len(key) + len(value)
+        return last
+
+
+def join_pieces(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Join the pieces of each block, for who needs all entries of a state within a key group at once."""
+    pieces: list[Block] = []
+    for block in blocks:
+        if pieces and (pieces[0].key_group, pieces[0].state_id) != (block.key_group, block.state_id):
+            yield _joined(pieces)
+            pieces = []
+        pieces.append(block)
+    if pieces:
+        yield _joined(pieces)
+
+
+def _joined(pieces: list[Block]) -> Block:
+    if len(pieces) == 1:
+        return pieces[0]
+    last = pieces[-1]
+    at = sum(len(piece.data) for piece in pieces[:-1]) + last.last_entry if last.last_entry >= 0 else -1
+    data = b"".join(piece.data for piece in pieces)
+    return Block(last.key_group, last.state_id, data, sum(piece.entries for piece in pieces), at)
+
+
+def _length(data: bytes, at: int) -> int:
+    length: int = _LENGTH.unpack_from(data, at)[0] if at + _LENGTH_BYTES <= len(data) else -1
+    if length < 0:
+        raise CorruptSavepoint("the entries of a block are cut off or damaged")
+    return length
+
+
+def _broken(block: Block) -> CorruptSavepoint:
+    return CorruptSavepoint(f"the block of key group {block.key_group} does not hold {block.entries} entries")
+
+
+class BlockWalker:
+    """Finds the blocks of one key group in its bytes, which come in pieces.
+
+    At most the current pieces are held: a block that is longer than a piece is given in several.
+
+    Args:
+        key_group: The key group.
+        states: How many states the header has.
+        pieces: The bytes from the key group's offset to its end, in order.
+        size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
+    """
+
+    def __init__(self, key_group: int, states: int, pieces: Iterator[bytes], size: int | None = None) -> None:
+        self._key_group = key_group
+        self._states = states
+        self._pieces = pieces
+        self._left = size
+        self._data = b""
+        self._at = 0
+        self._passed = 0
+
+    def blocks(self) -> Iterator[Block]:
+        """Give the blocks; raises `CorruptSavepoint` where the framing is broken."""
+        seen = set()
+        while True:
+            self._need(_ID_BYTES)
+            state_id = int.from_bytes(self._data[self._at : self._at + _ID_BYTES], "big")
+            self._at += _ID_BYTES
+            if state_id == END_MARK:
+                break
+            if state_id >= self._states or state_id in seen:
+                problem = "occurs twice" if state_id in seen else "is not in the header"
+                raise self._corrupt(f"the state with id {state_id} {problem}")
+            seen.add(state_id)
+            yield from self._state(state_id)
+        if not seen:
+            raise self._corrupt("there is no entry")
+        if self._at < len(self._data) or next(self._pieces, b""):
+            raise self._corrupt("bytes follow the end mark that belong to no key group")
+
+    def _state(self, state_id: int) -> Iterator[Block]:
+        is_last = False
+        while not is_last:
+            data, begin, size = self._data, self._at, len(self._data)
+            at = last = begin
+            entries = needed = 0
+            while not is_last:
+                key_at = at + _LENGTH_BYTES
+                if key_at > size:
+                    needed = _LENGTH_BYTES
+                    break
+                key_size = _LENGTH.unpack_from(data, at)[0]
+                value_at = key_at + key_size + _LENGTH_BYTES
+                if key_size < 1:
+                    raise self._corrupt(f"a key has {key_size} bytes", at)
+                if value_at > size:
+                    needed = value_at - at
+                    break
+                value_size = _LENGTH.unpack_from(data, value_at - _LENGTH_BYTES)[0]
+                end = value_at + value_size
+                if value_size < 0:
+                    raise self._corrupt(f"a value has {value_size} bytes", at)
+                if end > size:
+                    needed = end - at
+                    break
+                is_last = data[key_at] >= LAST_FLAG
+                entries += 1
+                last, at = at, end
+            self._at = at
+            if entries:
+                yield Block(self._key_group, state_id, _cut(data, begin, at, last, is_last), entries, last - begin)
+            if not is_last:
+                self._need(needed)
+
+    def _need(self, size: int) -> None:
+        """Have at least `size` bytes from the current place on."""
+        have = len(self._data) - self._at
+        if have >= size:
+            return
+        if self._left is not None and size - have > self._left:
+            raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
+        parts = [self._data[self._at :]]
+        while have < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise self._corrupt(f"{size} bytes are announced, and {have} are left")
+            parts.append(piece)
+            have += len(piece)
+            if self._left is not None:
+                self._left -= len(piece)
+        self._passed += self._at
+        self._data, self._at = b"".join(parts), 0
+
+    def _corrupt(self, what: str, at: int | None = None) -> CorruptSavepoint:
+        place = self._passed + (self._at if at is None else at)
+        return CorruptSavepoint(f"key group {self._key_group}, {place} bytes after its start: {what}")
+
+
+def _cut(data: bytes, begin: int, end: int, last: int, is_last: bool) -> bytes:  # noqa: FBT001 - private, positional
+    if not is_last:
+        return data[begin:end]
+    cut = bytearray(data[begin:end])
+    cut[last - begin + _LENGTH_BYTES] &= ~LAST_FLAG
+    return bytes(cut)

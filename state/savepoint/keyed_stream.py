@@ -1,0 +1,310 @@
+"""The keyed state of one subtask: a header, then key groups with the entries of all states.
+
+    i32 6, bool compressed, SNAP2 key serializer, i16 n, n x state (`meta_info`)
+    at the offset of each non-empty key group: `blocks`; where compressed, one framed snappy stream (`snappy`)
+
+Nothing here decodes a key or a value. Source: format notes, sections 4 and 5.2.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
+from ...serializers.views import DataInputView, DataOutputView
+from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
+from .handles import CANONICAL_ADVICE
+from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
+from .snappy import decompress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .handles import KeyedHandle
+    from .sources import ByteSource
+
+STREAM_VERSION = 6
+RUN_BYTES = 4 << 20
+_MAX_HEADER_BYTES = 64 << 20
+_LENGTH_BYTES = 4
+
+
+@attrs.frozen
+class KeyedStreamHeader:
+    """What stands before the entries; the same in canonical and native streams.
+
+    Attributes:
+        key_snapshot: The key serializer's.
+        states: In the order of the file: the place of a state is its id in the entries.
+        compressed: Whether each key group is compressed. What is written never is.
+        version: Of the header's own format.
+    """
+
+    key_snapshot: TypeSerializerConfigSnapshot[Any]
+    states: tuple[StateMetaInfo, ...]
+    compressed: bool = False
+    version: int = STREAM_VERSION
+
+    def state_id(self, name: str) -> int:
+        """Give the id of a state; raises `KeyError` where there is none of that name."""
+        for index, state in enumerate(self.states):
+            if state.name == name:
+                return index
+        raise KeyError(name)
+
+
+def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
+    """Read a header.
+
+    Raises:
+        UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
+        UnsupportedFormat: The stream or a state is of a kind that is not known.
+        CorruptSavepoint: The bytes are damaged.
+    """
+    start = source.position
+    version = source.read_int()
+    if version != STREAM_VERSION:
+        raise UnsupportedFormat(
+            f"the keyed stream has version {version}; this release reads {STREAM_VERSION}",
+            advice="take the savepoint with Flink 1.11 to 2.3",
+            offset=start,
+        )
+    compressed = source.read_boolean()
+    key_snapshot = read_serializer_snapshot(source)
+    return KeyedStreamHeader(key_snapshot, read_meta_infos(source, "keyed states"), compressed, version)
+
+
+def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> None:
+    """Write a header as it is: read and written again, it has the same bytes."""
+    target.write_int(header.version)
+    target.write_boolean(header.compressed)
+    write_serializer_snapshot(target, header.key_snapshot)
+    write_meta_infos(header.states, target)
+
+
+@attrs.frozen
+class _Extent:
+    """The bytes of one key group."""
+
+    key_group: int
+    start: int
+    end: int
+
+
+@attrs.frozen
+class KeyedStreamReader:
+    """Reads the keyed state of one subtask, a few megabytes at a time. Made with `open`.
+
+    Attributes:
+        header: Keys and states.
+        source: The bytes.
+    """
+
+    header: KeyedStreamHeader
+    source: ByteSource
+    _extents: tuple[_Extent, ...] = attrs.field(repr=False)
+
+    @classmethod
+    def open(cls, source: ByteSource, handle: KeyedHandle) -> KeyedStreamReader:
+        """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
+        with located(file=source.name):
+            if not handle.is_canonical:
+                raise UnsupportedFormat(
+                    "the keyed state is in the heap backend's native format; this release does not read its entries",
+                    advice=CANONICAL_ADVICE,
+                )
+            return cls(_open_header(source, handle), source, tuple(_extents(source, handle)))
+
+    @property
+    def key_groups(self) -> tuple[int, ...]:
+        """The key groups that have entries, ascending."""
+        return tuple(extent.key_group for extent in self._extents)
+
+    def size_of(self, key_group: int) -> int:
+        """Bytes of a key group in the stream (compressed, where it is); 0 where it is empty."""
+        return sum(extent.end - extent.start for extent in self._extents if extent.key_group == key_group)
+
+    def blocks(self, key_groups: range | None = None) -> Iterator[Block]:
+        """Give the blocks of some key groups (by default all), key groups ascending, states as stored.
+
+        A long block comes in several pieces, one after the other, so that memory stays bounded.
+        """
+        chosen = [extent for extent in self._extents if key_groups is None or extent.key_group in key_groups]
+        with located(file=self.source.name):
+            for extent, pieces in self._pieces(chosen):
+                size = None if self.header.compressed else extent.end - extent.start
+                with located(offset=extent.start):
+                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks()
+
+    def _pieces(self, extents: list[_Extent]) -> Iterator[tuple[_Extent, Iterator[bytes]]]:
+        if self.header.compressed:
+            for extent in extents:
+                yield extent, decompress(self.source, extent.start, extent.end)
+            return
+        for run in _runs(extents):
+            start, size = run[0].start, run[-1].end - run[0].start
+            if size > RUN_BYTES:
+                yield run[0], self._long(run[0])
+                continue
+            data = self.source.read_at(start, size)
+            for extent in run:
+                yield extent, iter((data[extent.start - start : extent.end - start],))
+
+    def _long(self, extent: _Extent) -> Iterator[bytes]:
+        for start in range(extent.start, extent.end, RUN_BYTES):
+            yield self.source.read_at(start, min(RUN_BYTES, extent.end - start))
+
+
+def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
+    """Read only the header of a keyed stream, canonical or native; errors as `read_keyed_header`."""
+    with located(file=source.name):
+        return _open_header(source, handle)
+
+
+def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
+    end = min((offset for offset in handle.offsets if offset), default=source.size)
+    if end > min(source.size, _MAX_HEADER_BYTES):
+        raise CorruptSavepoint(f"the first key group is said to begin at byte {end} of {source.size}", offset=0)
+    view = DataInputView(source.read_at(0, end))
+    header = read_keyed_header(view)
+    if view.remaining():
+        raise CorruptSavepoint(
+            f"{view.remaining()} bytes after the header belong to no key group", offset=view.position
+        )
+    return header
+
+
+def _extents(source: ByteSource, handle: KeyedHandle) -> Iterator[_Extent]:
+    starts = sorted({offset for offset in handle.offsets if offset})
+    filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
+    if len(starts) < len(filled):
+        raise CorruptSavepoint("two key groups are said to begin at the same byte")
+    if starts and starts[-1] >= source.size:
+        raise CorruptSavepoint(f"a key group is said to begin at byte {starts[-1]} of {source.size}")
+    ends = dict(pairwise([*starts, source.size]))
+    for group, offset in filled:
+        yield _Extent(group, offset, ends[offset])
+
+
+def _runs(extents: list[_Extent]) -> Iterator[list[_Extent]]:
+    """Join neighbours to runs of about `RUN_BYTES`; a key group that is longer is a run of its own."""
+    run: list[_Extent] = []
+    for extent in extents:
+        if run and (extent.start != run[-1].end or extent.end - run[0].start > RUN_BYTES):
+            yield run
+            run = []
+        run.append(extent)
+    if run:
+        yield run
+
+
+class KeyedStreamWriter:
+    """Writes the keyed state of one subtask, uncompressed, in bounded memory.
+
+    Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`.
+
+    Args:
+        header: Keys and states; it is written with its compression flag cleared.
+        key_groups: Exactly those of the subtask, as `key_group_range` gives them.
+        write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
+
+    Attributes:
+        size: Bytes given to `write` so far, or waiting to be.
+        entries: Entries written so far, by state id.
+    """
+
+    def __init__(self, header: KeyedStreamHeader, key_groups: range, write: Callable[[bytes], object]) -> None:
+        self._key_groups = key_groups
+        self._write = write
+        self._offsets = [0] * len(key_groups)
+        self._buffer = DataOutputView()
+        self._flushed = 0
+        self._pending: Block | None = None
+        self._seen: set[int] = set()
+        self.entries = [0] * len(header.states)
+        write_keyed_header(attrs.evolve(header, compressed=False, version=STREAM_VERSION), self._buffer)
+
+    @property
+    def size(self) -> int:
+        """Bytes given to `write` so far, or waiting to be."""
+        return self._flushed + len(self._buffer)
+
+    def add(self, block: Block) -> None:
+        """Append a block, or the next piece of one. An empty one is left out.
+
+        Raises:
+            MigrationFailed: It is out of order, or of a key group or state that the stream does not have.
+        """
+        if not block.entries:
+            return
+        before = self._pending
+        if before is None or (before.key_group, before.state_id) != (block.key_group, block.state_id):
+            self._switch(before, block)
+        else:
+            self._emit(before.data)
+        self.entries[block.state_id] += block.entries
+        self._pending = block
+
+    def finish(self) -> tuple[int, ...]:
+        """Write what is waiting, and give the offset of each key group (0: empty), for the handle."""
+        if self._pending is not None:
+            self._close(self._pending)
+            self._buffer.write_unsigned_short(END_MARK)
+            self._pending = None
+        self._flush()
+        return tuple(self._offsets)
+
+    def _switch(self, before: Block | None, block: Block) -> None:
+        if block.key_group not in self._key_groups or not 0 <= block.state_id < len(self.entries):
+            raise MigrationFailed(
+                f"a block of key group {block.key_group}, state {block.state_id} came for a stream of key groups"
+                f" {self._key_groups.start} to {self._key_groups.stop - 1} and {len(self.entries)} states"
+            )
+        if before is not None:
+            self._close(before)
+        if before is None or block.key_group != before.key_group:
+            if before is not None:
+                if block.key_group < before.key_group:
+                    raise MigrationFailed(f"key group {block.key_group} came after key group {before.key_group}")
+                self._buffer.write_unsigned_short(END_MARK)
+            self._seen.clear()
+            self._offsets[block.key_group - self._key_groups.start] = self.size
+        if block.state_id in self._seen:
+            raise MigrationFailed(f"state {block.state_id} came twice in key group {block.key_group}")
+        self._seen.add(block.state_id)
+        self._buffer.write_unsigned_short(block.state_id)
+
+    def _close(self, block: Block) -> None:
+        """Write the last piece of a block, with the flag that says so."""
+        flag = block.find_last_entry() + _LENGTH_BYTES
+        data = bytearray(block.data)
+        data[flag] |= LAST_FLAG
+        self._emit(bytes(data))
+
+    def _emit(self, data: bytes) -> None:
+        self._buffer.write(data)
+        if len(self._buffer) >= RUN_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        data = self._buffer.getvalue()
+        self._buffer = DataOutputView()
+        self._flushed += len(data)
+        self._write(data)
+
+
+def write_keyed_stream(
+    header: KeyedStreamHeader, key_groups: range, blocks: Iterable[Block]
+) -> tuple[bytes, tuple[int, ...]]:
+    """Write a stream into memory; give its bytes and the offsets for its handle."""
+    data = bytearray()
+    writer = KeyedStreamWriter(header, key_groups, data.extend)
+    for block in blocks:
+        writer.add(block)
+    offsets = writer.finish()
+    return bytes(data), offsets
