@@ -1,0 +1,218 @@
+"""The operator state of one subtask: a header, then elements that the handle's offsets point at.
+
+    i32 6, bool compressed (not at version 5)
+    i16 n, n x list state, i16 m, m x broadcast state (`meta_info`)
+    the elements; where compressed, all of them one framed snappy stream, flushed before each element
+
+An element ends where the next one of any state begins, or at the end. Elements stay raw bytes here. Source: format
+notes, section 8.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ...serializers.views import DataInputView, DataOutputView
+from .handles import DistributionMode, OperatorStateOffsets
+from .meta_info import MetaInfoKind, StateMetaInfo, read_meta_infos, write_meta_infos
+from .snappy import STREAM_HEADER, decompress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .handles import OperatorStateHandle
+    from .sources import ByteSource
+
+STREAM_VERSION = 6
+_WITHOUT_COMPRESSION = 5
+_MAX_HEADER_BYTES = 64 << 20
+
+
+@attrs.frozen
+class OperatorStreamHeader:
+    """What stands before the elements.
+
+    Attributes:
+        list_states: States whose elements are dealt out over subtasks, or go to all of them.
+        broadcast_states: States that are one map, the same in all subtasks.
+        compressed: Whether the elements are. What is written never is.
+        version: Of the header's own format.
+    """
+
+    list_states: tuple[StateMetaInfo, ...] = ()
+    broadcast_states: tuple[StateMetaInfo, ...] = ()
+    compressed: bool = False
+    version: int = STREAM_VERSION
+
+    @property
+    def states(self) -> tuple[StateMetaInfo, ...]:
+        """All states: lists, then broadcast."""
+        return self.list_states + self.broadcast_states
+
+
+@attrs.frozen
+class OperatorStream:
+    """The operator state of one subtask, as raw bytes.
+
+    Attributes:
+        header: The states.
+        elements: By the name of a list state: its elements, in order.
+        broadcast: By the name of a broadcast state: its whole map, `i32 n, n x (key, value)`.
+        order: Names of all states in the order in which they were written, for a writer that is to keep it.
+    """
+
+    header: OperatorStreamHeader
+    elements: dict[str, tuple[bytes, ...]] = attrs.field(repr=False)
+    broadcast: dict[str, bytes] = attrs.field(repr=False)
+    order: tuple[str, ...] = ()
+
+
+def read_operator_header(source: DataInputView) -> OperatorStreamHeader:
+    """Read a header; errors as `read_keyed_header`."""
+    start = source.position
+    version = source.read_int()
+    if version not in {_WITHOUT_COMPRESSION, STREAM_VERSION}:
+        raise UnsupportedFormat(
+            f"the operator state stream has version {version}; this release reads 5 and 6",
+            advice="take the savepoint with Flink 1.11 to 2.3",
+            offset=start,
+        )
+    compressed = version != _WITHOUT_COMPRESSION and source.read_boolean()
+    lists = read_meta_infos(source, "operator list states")
+    broadcasts = read_meta_infos(source, "broadcast states")
+    for infos, kind in ((lists, MetaInfoKind.OPERATOR), (broadcasts, MetaInfoKind.BROADCAST)):
+        for info in infos:
+            if info.kind is not kind:
+                raise CorruptSavepoint(f"a state of kind {info.kind.name} is listed as {kind.name}", state=info.name)
+    return OperatorStreamHeader(lists, broadcasts, compressed, version)
+
+
+def write_operator_header(header: OperatorStreamHeader, target: DataOutputView) -> None:
+    """Write a header as it is: read and written again, it has the same bytes."""
+    target.write_int(header.version)
+    if header.version != _WITHOUT_COMPRESSION:
+        target.write_boolean(header.compressed)
+    write_meta_infos(header.list_states, target)
+    write_meta_infos(header.broadcast_states, target)
+
+
+def read_operator_stream(source: ByteSource, handle: OperatorStateHandle) -> OperatorStream:
+    """Read the operator state of one subtask; it fits into memory, as it did in Flink.
+
+    Raises:
+        UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
+        UnsupportedFormat: The stream or a state is of a kind that is not known.
+        CorruptSavepoint: Bytes or offsets are damaged.
+    """
+    with located(file=source.name):
+        header, begin = _open_header(source, handle)
+        kinds = {info.name: info.kind for info in header.states}
+        if len(kinds) < len(header.states):
+            raise CorruptSavepoint("a list state and a broadcast state have the same name")
+        for state in handle.states:
+            _check(state, kinds, begin, source.size)
+        places = sorted((offset, at) for at, state in enumerate(handle.states) for offset in state.offsets)
+        if places and places[0][0] != begin:
+            raise CorruptSavepoint(f"{places[0][0] - begin} bytes belong to no state", offset=begin)
+        found: list[list[bytes]] = [[] for _ in handle.states]
+        for (offset, at), (end, _) in pairwise([*places, (source.size, 0)]):
+            found[at].append(_element(source, offset, end, compressed=header.compressed))
+        parts = {state.name: tuple(found[at]) for at, state in enumerate(handle.states)}
+        elements = {info.name: parts.get(info.name, ()) for info in header.list_states}
+        broadcast = {info.name: parts[info.name][0] for info in header.broadcast_states if parts.get(info.name)}
+        return OperatorStream(header, elements, broadcast, tuple(state.name for state in handle.states))
+
+
+def write_operator_stream(
+    header: OperatorStreamHeader,
+    elements: Mapping[str, Sequence[bytes]],
+    broadcast: Mapping[str, bytes],
+    write: Callable[[bytes], object],
+) -> tuple[OperatorStateOffsets, ...]:
+    """Write the operator state of one subtask, uncompressed.
+
+    Args:
+        header: The states; all subtasks of an operator must list the same.
+        elements: By the name of a list state: its elements. A state that is left out has none.
+        broadcast: By the name of a broadcast state: its whole map. A state that is left out is written empty.
+        write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
+
+    Returns:
+        The offsets for the handle, lists first, in the order of the header.
+
+    Raises:
+        MigrationFailed: There are elements of a state that the header does not have.
+    """
+    unknown = {*elements, *broadcast} - {info.name for info in header.states}
+    if unknown:
+        raise MigrationFailed(f"there are elements of {', '.join(sorted(unknown))}, which the header does not list")
+    start = DataOutputView()
+    write_operator_header(attrs.evolve(header, compressed=False, version=STREAM_VERSION), start)
+    write(start.getvalue())
+    position = len(start)
+    states = []
+    for info in header.states:
+        is_map = info.kind is MetaInfoKind.BROADCAST
+        values = [broadcast.get(info.name, bytes(4))] if is_map else elements.get(info.name, ())
+        offsets = []
+        for value in values:
+            offsets.append(position)
+            write(value)
+            position += len(value)
+        states.append(OperatorStateOffsets(info.name, mode_of(info), tuple(offsets)))
+    return tuple(states)
+
+
+def mode_of(info: StateMetaInfo) -> DistributionMode:
+    """How the elements of an operator state are dealt out."""
+    if info.kind is MetaInfoKind.BROADCAST:
+        return DistributionMode.BROADCAST
+    name = info.option("OPERATOR_STATE_DISTRIBUTION_MODE") or DistributionMode.SPLIT_DISTRIBUTE.name
+    if name not in DistributionMode.__members__:
+        raise CorruptSavepoint(f"{name!r} is not a distribution mode", state=info.name)
+    return DistributionMode[name]
+
+
+def read_operator_stream_header(source: ByteSource, handle: OperatorStateHandle) -> OperatorStreamHeader:
+    """Read only the header of an operator state stream; errors as `read_operator_stream`."""
+    with located(file=source.name):
+        return _open_header(source, handle)[0]
+
+
+def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[OperatorStreamHeader, int]:
+    """Give the header, and where the first element may begin."""
+    end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
+    if end > min(source.size, _MAX_HEADER_BYTES):
+        raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
+    view = DataInputView(source.read_at(0, end))
+    header = read_operator_header(view)
+    begin = view.position
+    if header.compressed and view.peek(len(STREAM_HEADER)) == STREAM_HEADER:
+        begin += len(STREAM_HEADER)
+    if begin != end:
+        raise CorruptSavepoint(f"{end - begin} bytes after the header belong to no state", offset=begin)
+    return header, begin
+
+
+def _check(state: OperatorStateOffsets, kinds: dict[str, MetaInfoKind], begin: int, size: int) -> None:
+    with located(state=state.name):
+        if state.name not in kinds:
+            raise CorruptSavepoint(f"the handle lists the state {state.name!r}, which the stream does not have")
+        wrong = [offset for offset in state.offsets if not begin <= offset <= size]
+        if wrong:
+            raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}")
+        is_map = kinds[state.name] is MetaInfoKind.BROADCAST
+        if is_map and len(state.offsets) != 1:
+            raise CorruptSavepoint(f"a broadcast state has {len(state.offsets)} offsets and should have one")
+        if is_map != (state.mode is DistributionMode.BROADCAST):
+            raise CorruptSavepoint(f"handle and stream do not agree whether {state.name!r} is a broadcast state")
+
+
+def _element(source: ByteSource, start: int, end: int, *, compressed: bool) -> bytes:
+    if compressed:
+        return b"".join(decompress(source, start, end))
+    return source.read_at(start, end - start)
