@@ -32,8 +32,8 @@ class TypeSerializer(ABC, Generic[T]):
 
     Subclasses are frozen (`attrs.frozen`): nothing is learnt while writing (rule SNAP-11), one instance may be shared
     between threads, and it pickles. A serializer writes its own typed objects and, just as well, the generic values
-    that a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where the
-    classes are not at hand.
+    that a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where
+    the classes are not at hand.
 
     Attributes:
         length: Bytes of every value, or -1. In Flink this decides how keys are framed, so it is part of the format.
@@ -99,8 +99,13 @@ def incompatible(
 
 
 def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-    """Refuse a snapshot of another kind: what every family answers in the end (OPT-2, PRIM-4, LIST-3, MAP-4, FAM-2)."""
+    """Refuse a snapshot of another kind: what every family answers in the end.
+
+    Rules STATE-4, STATE-5, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
+    """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
+    if "ttl" in {old, new} and old != new:
+        return _ttl_switched(serializer, snapshot, enabled=new == "ttl")
     if old == "optional":
         return incompatible(
             serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
@@ -117,3 +122,14 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
     if "enum" in {old, new} and {old, new} & primitives:
         return incompatible(serializer, snapshot, "ENUM-8", "an enum and a plain value have no agreed translation")
     return incompatible(serializer, snapshot, "FAM-2", "the two are of different kinds")
+
+
+def _ttl_switched(
+    serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any], *, enabled: bool
+) -> CompatibilityResult[T]:
+    """Refuse to turn the time to live of a state on (STATE-4) or off (STATE-5), which takes another value layout."""
+    if enabled:
+        rule, reason, way = "STATE-4", "enabling TTL of stored state", "declare the state without TTL, as it was stored"
+    else:
+        rule, reason, way = "STATE-5", "disabling TTL of stored state", "declare the state with TTL, as it was stored"
+    return incompatible(serializer, snapshot, rule, f"{reason} is not available in this release", way, CONVERTER)
