@@ -1,0 +1,305 @@
+"""The contract that every serializer keeps (harness cases, section B), for each built-in that reads values.
+
+A new built-in is one more line in `CASES`.
+"""
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateshift.serializers.arrays import BytesSerializer
+from stateshift.serializers.compatibility import CompatibilityResult
+from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
+from stateshift.serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from stateshift.serializers.serializer import TypeSerializer
+from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.timers import Timer, TimerSerializer
+from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.void import VoidSerializer
+from stateshift.serializers.windows import (
+    GLOBAL_WINDOW,
+    VOID_NAMESPACE,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+)
+
+
+@attrs.frozen
+class Case:
+    """A serializer, a strategy of its values, and values that must be among those tried."""
+
+    name: str
+    serializer: TypeSerializer[Any]
+    values: st.SearchStrategy[Any]
+    edges: tuple[Any, ...]
+    writes_more_than_declared: bool = False
+    """Only where the void namespace is: it declares 0 and writes 1, as Flink does."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def integers(bits: int) -> tuple[st.SearchStrategy[int], tuple[int, ...]]:
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    return st.integers(least, most), (least, -1, 0, 1, most)
+
+
+LONGS = integers(64)[0]
+DECIMALS = st.builds(
+    lambda unscaled, scale: Decimal(unscaled).scaleb(-scale),
+    st.integers(-(10**27), 10**27),
+    st.integers(-40, 40),
+)
+WINDOWS = st.builds(TimeWindow, LONGS, LONGS)
+
+CASES = [
+    Case("boolean", BooleanSerializer(), st.booleans(), (False, True)),
+    Case("byte", ByteSerializer(), *integers(8)),
+    Case("short", ShortSerializer(), *integers(16)),
+    Case("int", IntSerializer(), *integers(32)),
+    Case("long", LongSerializer(), *integers(64)),
+    Case("float", FloatSerializer(), st.floats(width=32, allow_nan=False), (0.0, -0.0, float("inf"), 2.0**-149)),
+    Case("double", DoubleSerializer(), st.floats(allow_nan=False), (0.0, -0.0, float("-inf"), 5e-324)),
+    Case("bigint", BigIntSerializer(), st.integers(), (0, 1, 2, 10, -1, 127, 128, -128, -129, 1 << 800)),
+    Case("decimal", DecimalSerializer(), DECIMALS, (Decimal(0), Decimal("0.00"), Decimal("1E+9"), Decimal("-12.345"))),
+    Case("string", StringSerializer(), st.text(), ("", "\0", "é日", "😀", "\ud800", "a" * 127, "ß" * 20_000)),
+    Case("string or null", StringSerializer(allow_null=True), st.none() | st.text(), (None, "")),
+    Case("bytes", BytesSerializer(), st.binary(), (b"", b"\0\xff", b"," * 300)),
+    Case("void", VoidSerializer(), st.none(), (None,)),
+    Case("void namespace", VoidNamespaceSerializer(), st.just(VOID_NAMESPACE), (VOID_NAMESPACE,), True),
+    Case("time window", TimeWindowSerializer(), WINDOWS, (TimeWindow(-(2**63), 2**63 - 1),)),
+    Case("global window", GlobalWindowSerializer(), st.just(GLOBAL_WINDOW), (GLOBAL_WINDOW,)),
+    Case(
+        "timer",
+        TimerSerializer(LongSerializer(), TimeWindowSerializer()),
+        st.builds(Timer, LONGS, LONGS, WINDOWS),
+        (Timer(-(2**63), 0, TimeWindow(0, 1)), Timer(2**63 - 1, -1, TimeWindow(0, 1))),
+    ),
+    Case(
+        "timer of strings",
+        TimerSerializer(StringSerializer(), VoidNamespaceSerializer()),
+        st.builds(Timer, LONGS, st.text(), st.just(VOID_NAMESPACE)),
+        (Timer(0, "", VOID_NAMESPACE), Timer(-1, "é", VOID_NAMESPACE)),
+    ),
+]
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+few = settings(deadline=None, max_examples=25)
+
+
+def write(serializer: TypeSerializer[Any], *values: object) -> bytes:
+    target = DataOutputView()
+    for value in values:
+        serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
+    source = DataInputView(data)
+    value = serializer.deserialize(source)
+    assert 0 == source.remaining()
+    return value
+
+
+def drawn(data: st.DataObject, case: Case) -> list[Any]:
+    """Some values, after those that must be tried."""
+    return [*case.edges, *data.draw(st.lists(case.values, max_size=5))]
+
+
+def change_in_place(value: object) -> bool:
+    """Empty a mutable value; False where it cannot be changed."""
+    if not isinstance(value, list | dict | set | bytearray):
+        return False
+    value.clear()
+    return True
+
+
+@every_case
+def test_snapshot_class_is_instantiable(case):
+    type(case.serializer.snapshot_configuration())()
+
+
+@every_case
+def test_own_snapshot_is_compatible(case):
+    fresh = case.serializer.snapshot_configuration()
+    stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
+
+    assert fresh == stored
+    assert CompatibilityResult.compatible() == case.serializer.ensure_compatibility(fresh)
+    assert CompatibilityResult.compatible() == case.serializer.ensure_compatibility(stored)
+
+
+@every_case
+def test_serializer_restored_from_the_snapshot_reads_and_writes_the_same_bytes(case):
+    restored = snapshot_from_bytes(snapshot_to_bytes(case.serializer.snapshot_configuration())).restore_serializer()
+
+    for value in case.edges:
+        data = write(case.serializer, value)
+        assert data == write(restored, read(restored, data))
+
+
+@every_case
+@given(data=st.data())
+@few
+def test_declared_length_is_true(case, data):
+    values = drawn(data, case)
+    length = case.serializer.length + case.writes_more_than_declared
+
+    if case.serializer.length >= 0:
+        assert [length] * len(values) == [len(write(case.serializer, value)) for value in values]
+
+
+@every_case
+def test_values_are_not_shared(case):
+    for edge in case.edges:
+        data = write(case.serializer, edge)
+        first, second = read(case.serializer, data), read(case.serializer, data)
+        if change_in_place(first):
+            assert edge == second
+            assert data == write(case.serializer, second)
+
+
+@every_case
+@given(data=st.data())
+@few
+def test_round_trip_one_by_one(case, data):
+    for value in drawn(data, case):
+        written = write(case.serializer, value)
+        assert len(written) > 0
+        assert value == read(case.serializer, written)
+
+
+@every_case
+@given(data=st.data())
+@few
+def test_round_trip_stream(case, data):
+    values = drawn(data, case)
+    source = DataInputView(write(case.serializer, *values))
+
+    assert values == [case.serializer.deserialize(source) for _ in values]
+    assert 0 == source.remaining()
+
+
+@every_case
+@given(data=st.data())
+@few
+def test_binary_copy_of_one_and_of_a_stream(case, data):
+    values = drawn(data, case)
+    whole = write(case.serializer, *values)
+    source, target = DataInputView(whole), DataOutputView()
+
+    for value in values:
+        start = len(target)
+        case.serializer.copy_bytes(source, target)
+        assert write(case.serializer, value) == target.getvalue()[start:]
+    assert whole == target.getvalue()
+
+
+@every_case
+def test_serializer_equality_and_shipping(case):
+    shipped = pickle.loads(pickle.dumps(case.serializer))
+
+    assert case.serializer == shipped
+    assert hash(case.serializer) == hash(shipped)
+    for value in case.edges:
+        assert write(case.serializer, value) == write(shipped, value)
+
+
+@every_case
+def test_nullability_is_declared(case):
+    if None in case.edges:
+        assert read(case.serializer, write(case.serializer, None)) is None
+    else:
+        with pytest.raises(ValueNotConvertible, match="None"):
+            write(case.serializer, None)
+
+
+@every_case
+def test_one_serializer_many_threads(case):
+    expected = [write(case.serializer, value) for value in case.edges]
+
+    def work(_):
+        return [write(case.serializer, read(case.serializer, data)) for data in expected * 5]
+
+    with ThreadPoolExecutor(10) as threads:
+        results = list(threads.map(work, range(10)))
+
+    assert [expected * 5] * 10 == results
+
+
+@every_case
+def test_repr_of_result_is_sound(case):
+    for value in case.edges:
+        assert repr(value) == repr(read(case.serializer, write(case.serializer, value)))
+
+
+WRITER = """
+import pickle, sys
+from stateshift.serializers.views import DataOutputView
+with open(sys.argv[1], "rb") as file:
+    cases = pickle.load(file)
+for serializer, values in cases:
+    target = DataOutputView()
+    for value in values:
+        serializer.serialize(value, target)
+    print(target.getvalue().hex())
+"""
+
+
+def test_deterministic_bytes(tmp_path):
+    shipped = tmp_path / "cases.pickle"
+    shipped.write_bytes(pickle.dumps([(case.serializer, case.edges) for case in CASES]))
+
+    def written(seed):
+        command = [sys.executable, "-c", WRITER, str(shipped)]
+        done = subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True)
+        return done.stdout.split("\n")[:-1]
+
+    assert [write(case.serializer, *case.edges).hex() for case in CASES] == written("1") == written("2")
+
+
+@every_case
+def test_every_truncation_is_rejected(case):
+    for value in case.edges:
+        data = write(case.serializer, value)
+        for size in range(min(len(data), 50)):
+            source, copied = DataInputView(data[:size]), DataInputView(data[:size])
+            with pytest.raises(CorruptSavepoint):
+                case.serializer.deserialize(source)
+            with pytest.raises(CorruptSavepoint):
+                case.serializer.copy_bytes(copied, DataOutputView())
+
+
+@every_case
+@given(data=st.data())
+@few
+def test_flipped_and_random_bytes_give_a_value_or_an_error_of_ours(case, data):
+    flipped = bytearray(write(case.serializer, data.draw(st.sampled_from(case.edges))))
+    flipped[data.draw(st.integers(0, min(len(flipped) - 1, 40)))] ^= data.draw(st.integers(1, 255))
+    for garbage in (bytes(flipped), data.draw(st.binary(max_size=40))):
+        try:
+            value = case.serializer.deserialize(DataInputView(garbage))
+        except StateShiftError:
+            continue
+        repr(value)
