@@ -1,3 +1,70 @@
-"""Change the types of streaming state without losing the state."""
+"""Change the types of streaming state without losing the state.
+
+The names below are the face of the package; the rooms are `stateshift.serializers`, `stateshift.compat`,
+`stateshift.state` and, with pyspark, `stateshift.spark`.
+"""
 
 __version__ = "0.1.0"
+
+from .compat.check import check
+from .compat.report import Target
+from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from .serializers.enums import enum_options
+from .serializers.errors import StateShiftError
+from .serializers.hints import BigInt, Float32, Int8, Int16, Int32, serializer_for
+from .serializers.record_classes import Field, record
+from .serializers.record_values import Record
+from .serializers.registry import register_serializer, register_snapshot
+from .serializers.serializer import TypeDeserializer, TypeSerializer
+from .serializers.snapshot import TypeSerializerConfigSnapshot
+from .serializers.views import DataInputView, DataOutputView
+from .serializers.windows import TimeWindow, VoidNamespace
+from .state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+from .state.job import Job, Operator, load_job
+from .state.savepoint.reader import Savepoint
+from .state.savepoint.writer import SavepointWriter
+
+__all__ = [
+    "AggregatingStateDescriptor",
+    "BigInt",
+    "CompatibilityResult",
+    "DataInputView",
+    "DataOutputView",
+    "Decision",
+    "Field",
+    "Finding",
+    "Float32",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Job",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
+    "Operator",
+    "Record",
+    "ReducingStateDescriptor",
+    "Savepoint",
+    "SavepointWriter",
+    "StateShiftError",
+    "Target",
+    "TimeWindow",
+    "TypeDeserializer",
+    "TypeSerializer",
+    "TypeSerializerConfigSnapshot",
+    "ValueStateDescriptor",
+    "Verdict",
+    "VoidNamespace",
+    "check",
+    "enum_options",
+    "load_job",
+    "record",
+    "register_serializer",
+    "register_snapshot",
+    "serializer_for",
+]

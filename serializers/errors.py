@@ -128,6 +128,12 @@ class StorageFailed(StateShiftError, OSError):
     advice = "check the address, the credentials and the permissions"
 
 
+class StateNotFound(StateShiftError, LookupError):
+    """The savepoint has no operator or state of that name."""
+
+    advice = "`stateshift inspect` lists operators and states"
+
+
 class UnknownSnapshot(StateShiftError, LookupError):
     """A snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
 

@@ -15,13 +15,12 @@ import types
 from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-import attrs
-
 from .arrays import BytesSerializer
-from .containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from .containers import ListSerializer, SetSerializer
 from .decimals import DecimalSerializer
 from .enums import EnumSerializer
 from .errors import DeclarationError, shown
+from .maps import MapSerializer
 from .numeric import (
     BigIntSerializer,
     BooleanSerializer,
@@ -35,6 +34,7 @@ from .numeric import (
 from .optional import OptionalSerializer
 from .pojo import PojoSerializer
 from .record_classes import (
+    NO_VALUE,
     ClassField,
     Field,
     check_default,
@@ -49,6 +49,7 @@ from .records import DescribedRecordSerializer, RecordSerializer
 from .registry import registry
 from .serializer import TypeSerializer
 from .text import StringSerializer
+from .tuples import TupleSerializer
 from .views import DataOutputView
 from .windows import TimeWindow, TimeWindowSerializer, VoidNamespace, VoidNamespaceSerializer
 
@@ -178,9 +179,7 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DeclarationError(f"two fields of {qualified_name(cls)} are stored as {twice!r}")
-    subclasses = tuple(
-        (serializer.name, serializer) for serializer in map(record_serializer, registered_subclasses(cls))
-    )
+    subclasses: list[DescribedRecordSerializer[Any]] = [record_serializer(sub) for sub in registered_subclasses(cls)]
     make: type[DescribedRecordSerializer[T]] = PojoSerializer if is_pojo else RecordSerializer
     return make(
         name=options.java_class or qualified_name(cls),
@@ -189,7 +188,7 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
         python_name=qualified_name(cls),
         aliases=options.aliases,
         retired=options.retired,
-        registered=subclasses,
+        registered=tuple((subclass.name, subclass) for subclass in subclasses),
     )
 
 
@@ -204,7 +203,7 @@ def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
             options = next((item for item in metadata if isinstance(item, Field)), options)
         else:
             hint, optional = _without_none(hint), True
-    serializer = given or serializer_for(hint)
+    serializer: TypeSerializer[Any] = given or serializer_for(hint)
     if is_pojo and optional and given is None and get_origin(hint) in _CONTAINERS:
         # Flink 2 extracts such a field as Nullable<List<…>> (format notes 6.2)
         serializer = OptionalSerializer(serializer)
@@ -212,7 +211,7 @@ def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
     def encode(value: Any) -> None:
         serializer.serialize(value, DataOutputView())
 
-    on_none = None if options.on_none is attrs.NOTHING else Default(options.on_none)
+    on_none = None if options.on_none is NO_VALUE else Default(options.on_none)
     check_default(where, field.default, encode)
     check_default(f"{where} (on_none)", on_none, encode)
     if field.default == Default(None) and not optional:

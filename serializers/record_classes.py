@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=type)
 
 _OPTIONS = "__stateshift_record__"
+NO_VALUE = object()
+"""Stands where None would be a value."""
 
 
 @attrs.frozen
@@ -48,7 +50,7 @@ class Field:
 
     name: str = ""
     aliases: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    on_none: Any = attrs.NOTHING
+    on_none: Any = NO_VALUE
 
 
 def record(*, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] = ()) -> Callable[[C], C]:

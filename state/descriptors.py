@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind
-from ..serializers.containers import ListSerializer, MapSerializer
+from ..serializers.containers import ListSerializer
 from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for
+from ..serializers.maps import MapSerializer
 from ..serializers.views import DataOutputView
 from ..serializers.windows import VoidNamespaceSerializer
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
 
 
-def _checked_name(_: object, __: object, name: object) -> None:
+def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
         raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
 

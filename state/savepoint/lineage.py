@@ -1,0 +1,135 @@
+"""`_stateshift.json`: where a savepoint comes from, what it holds, and a digest of each file.
+
+It lies beside `_metadata`; Flink ignores it. Savepoints without it are first-class: Flink's have none.
+Source: DESIGN, section 3; rules RUN-2, RUN-5, RUN-6.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
+
+if TYPE_CHECKING:
+    from .files import Folder
+
+LINEAGE = "_stateshift.json"
+FORMAT = 1
+
+
+@attrs.frozen
+class FileDigest:
+    """What a file must be.
+
+    Attributes:
+        size: In bytes.
+        sha256: In hexadecimal.
+    """
+
+    size: int
+    sha256: str
+
+    @classmethod
+    def of(cls, data: bytes) -> FileDigest:
+        """Take the digest of bytes at hand."""
+        return cls(len(data), hashlib.sha256(data).hexdigest())
+
+
+@attrs.frozen
+class StateCount:
+    """Entries of one state: how many were read, written and left out (rule RUN-2).
+
+    Attributes:
+        operator_id: 32 hexadecimal digits.
+        operator: Its uid, or "".
+        state: Its name.
+        kind: Its kind.
+        action: What the run did with it: copy, relabel, convert, or write for a new savepoint.
+        read: Entries or elements read.
+        written: Entries or elements written.
+        dropped: Entries left out by the plan.
+        keys: A checksum over the keys of the entries that does not depend on their order, in hexadecimal.
+    """
+
+    operator_id: str
+    operator: str
+    state: str
+    kind: str
+    action: str
+    read: int
+    written: int
+    dropped: int = 0
+    keys: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Lineage:
+    """The content of `_stateshift.json`.
+
+    Attributes:
+        stateshift: The release that wrote it.
+        created: When, in UTC; the only thing that differs when a run is repeated (rule RUN-5).
+        job: Where the types come from, in words.
+        source: Place and metadata digest of the savepoint that was migrated; None for a new one.
+        plan: The plan that was carried out, as plain data; None for a new one.
+        states: Counts of all states.
+        files: Digests of all files but this one.
+        history: The lineages before this one, the oldest first, without their file digests.
+    """
+
+    stateshift: str
+    created: str
+    job: str
+    source: dict[str, Any] | None = None
+    plan: dict[str, Any] | None = None
+    states: tuple[StateCount, ...] = ()
+    files: dict[str, FileDigest] = attrs.field(factory=dict)
+    history: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self) -> bytes:
+        """Give the file's content."""
+        return json.dumps({"format": FORMAT, **attrs.asdict(self)}, indent=2, sort_keys=True).encode() + b"\n"
+
+    def as_history(self) -> tuple[dict[str, Any], ...]:
+        """Give the history of a savepoint that is made from this one."""
+        mine = attrs.asdict(self)
+        mine.pop("files")
+        mine.pop("history")
+        return (*self.history, mine)
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Lineage:
+        """Read the file's content.
+
+        Raises:
+            CorruptSavepoint: It is not what `to_json` writes.
+            UnsupportedFormat: It is of a newer format.
+        """
+        try:
+            facts = json.loads(data)
+            form = facts.pop("format")
+            if form != FORMAT:
+                raise UnsupportedFormat(
+                    f"the lineage is of format {form}, and this release reads {FORMAT}",
+                    advice="use a newer stateshift, or remove the file: the state itself does not need it",
+                    file=LINEAGE,
+                )
+            facts["states"] = tuple(StateCount(**count) for count in facts["states"])
+            facts["files"] = {name: FileDigest(**digest) for name, digest in facts["files"].items()}
+            facts["history"] = tuple(facts["history"])
+            return cls(**facts)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptSavepoint(
+                f"the lineage cannot be read: {error}",
+                file=LINEAGE,
+                advice="remove the file if the state itself is sound: Flink and stateshift can do without it",
+            ) from error
+
+
+def read_lineage(folder: Folder) -> Lineage | None:
+    """Read the lineage of a savepoint; None where it has none, as Flink's own."""
+    return Lineage.from_json(folder.read(LINEAGE)) if folder.exists(LINEAGE) else None

@@ -1,0 +1,105 @@
+"""How a new savepoint comes to be: names, inline or file, and `_metadata` last.
+
+A folder without `_metadata` is no savepoint to anyone, so everything before that rename may fail and be repeated.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import TargetExists
+from .handles import InlineHandle, RelativeFileHandle
+from .lineage import LINEAGE, FileDigest, Lineage
+from .metadata import METADATA, SavepointMetadata, write_metadata
+
+if TYPE_CHECKING:
+    from .files import Folder
+    from .handles import StreamHandle
+
+INLINE_BYTES = 20 << 10
+"""Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""
+
+_OURS = re.compile(r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_metadata)(\.attempt-.+)?")
+"""Names that a run gives; what a dead run left behind has only these."""
+
+
+def stream_name(operator_id: str, part: str, subtask: int) -> str:
+    """Give the name of a stream's file: derived, so that a repeated run gives the same (rule RUN-5).
+
+    Args:
+        operator_id: 32 hexadecimal digits.
+        part: keyed, operator, raw-keyed, raw-operator or coordinator.
+        subtask: From 0.
+    """
+    return f"{operator_id}-{part}-{subtask}"
+
+
+def prepare_target(folder: Folder) -> None:
+    """Make the folder, and clear what a run that died has left in it.
+
+    Raises:
+        TargetExists: There is a savepoint, or there are files of somebody else.
+    """
+    check_target(folder)
+    if folder.exists():
+        for name in folder.names():
+            folder.delete(name)
+    folder.create()
+
+
+def check_target(folder: Folder) -> None:
+    """Refuse a target that is taken; nothing is changed.
+
+    Raises:
+        TargetExists: There is a savepoint, or there are files of somebody else.
+    """
+    if not folder.exists():
+        return
+    names = folder.names()
+    nothing = "Nothing was written."
+    if METADATA in names:
+        raise TargetExists(
+            f"there is a savepoint in {folder.place} already", advice="choose a new folder", written=nothing
+        )
+    foreign = [name for name in names if not _OURS.fullmatch(name)]
+    if foreign:
+        raise TargetExists(
+            f"{folder.place} is not empty: {foreign[0]!r} is in it", advice="choose a new folder", written=nothing
+        )
+
+
+def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, dict[str, FileDigest]]:
+    """Keep a stream inside `_metadata` where it is small, else write it; give its handle and the file's digest."""
+    if len(data) <= INLINE_BYTES:
+        return InlineHandle(name, data), {}
+    folder.write(name, data)
+    return RelativeFileHandle(name, len(data)), {name: FileDigest.of(data)}
+
+
+def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:
+    """Write the lineage, then `_metadata` under its name: from then on there is a savepoint.
+
+    Args:
+        folder: Where all files of the savepoint already are.
+        metadata: What they are.
+        lineage: With the digests of those files; that of `_metadata` is added.
+    """
+    data = write_metadata(metadata)
+    complete = attrs.evolve(lineage, files={**lineage.files, METADATA: FileDigest.of(data)})
+    folder.write(LINEAGE, complete.to_json())
+    folder.write(METADATA, data)
+    return complete
+
+
+def now() -> str:
+    """The time in UTC, as lineages tell it."""
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def source_facts(place: str, metadata: bytes) -> dict[str, Any]:
+    """Name a source savepoint so that it can be known again."""
+    return {"place": place, "metadata_sha256": FileDigest.of(metadata).sha256}

@@ -1,0 +1,237 @@
+"""A savepoint as it lies there: operators, states, entries. Needs no user classes, and changes nothing.
+
+savepoint = Savepoint.open("/data/savepoint-1")
+for entry in savepoint.operator("account-state").state("account").read_entries():
+    print(entry.key, entry.value)
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import JobDescription, OperatorDescription, SerializerDescription
+from ...serializers.errors import (
+    SavepointNotFound,
+    SnapshotVersionError,
+    StateNotFound,
+    UnknownSnapshot,
+    UnsupportedFormat,
+    located,
+)
+from .files import Folder
+from .lineage import Lineage, read_lineage
+from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
+from .states import SavepointState, keyed_states, operator_states
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+@attrs.frozen(slots=False)
+class SavepointOperator:
+    """One operator of a savepoint. Headers of its streams are read when they are first needed.
+
+    Attributes:
+        stored: Its entry in `_metadata`.
+        folder: Where the files are.
+    """
+
+    stored: OperatorState = attrs.field(repr=False)
+    folder: Folder
+
+    @property
+    def operator_id(self) -> str:
+        """32 hexadecimal digits."""
+        return self.stored.operator_id.hex()
+
+    @property
+    def uid(self) -> str:
+        """As given in the job; "" where `_metadata` does not tell it (before Flink 2)."""
+        return self.stored.uid
+
+    @property
+    def name(self) -> str:
+        """For people; "" where `_metadata` does not tell it."""
+        return self.stored.name
+
+    @property
+    def title(self) -> str:
+        """What to call it: its uid, else its id."""
+        return self.uid or self.operator_id
+
+    @property
+    def parallelism(self) -> int:
+        """Number of its subtasks."""
+        return self.stored.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        """Number of its key groups."""
+        return self.stored.max_parallelism
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all its streams."""
+        handles = (
+            handle
+            for subtask in self.stored.subtasks
+            for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
+        )
+        streams = [handle.stream for handle in handles if handle is not None]
+        return sum(stream.size for stream in (*streams, self.stored.coordinator) if stream is not None)
+
+    @cached_property
+    def _content(self) -> tuple[TypeSerializerConfigSnapshot[Any] | None, tuple[SavepointState, ...], str]:
+        """Key, states, and why they cannot all be told."""
+        with located(savepoint=self.folder.place, operator=self.title):
+            try:
+                key, keyed = keyed_states(self.stored, self.folder)
+                return key, (*keyed, *operator_states(self.stored, self.folder)), ""
+            except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat) as error:
+                return None, (), error.what
+
+    @property
+    def key(self) -> TypeSerializerConfigSnapshot[Any] | None:
+        """Snapshot of the key serializer; None where there is no keyed state."""
+        return self._content[0]
+
+    @property
+    def states(self) -> tuple[SavepointState, ...]:
+        """All states: keyed ones, timers, operator lists, broadcast; empty where `unreadable`."""
+        return self._content[1]
+
+    @property
+    def unreadable(self) -> str:
+        """Why the states cannot be told (an unknown snapshot class makes a header unreadable), or ""."""
+        return self._content[2]
+
+    def state(self, name: str) -> SavepointState:
+        """Give a state by name.
+
+        Raises:
+            StateNotFound: With the names that there are.
+        """
+        for state in self.states:
+            if state.name == name:
+                return state
+        names = ", ".join(sorted(state.name for state in self.states)) or "none"
+        raise StateNotFound(
+            f"the operator has no state {name!r}; it has: {names}", savepoint=self.folder.place, operator=self.title
+        )
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """State in words that is neither judged nor changed."""
+        words = [
+            ("coordinator state", self.stored.coordinator is not None),
+            ("raw keyed state", any(subtask.raw_keyed for subtask in self.stored.subtasks)),
+            ("raw operator state", any(subtask.raw_operator for subtask in self.stored.subtasks)),
+        ]
+        return tuple(word for word, is_there in words if is_there)
+
+    @property
+    def description(self) -> OperatorDescription:
+        """What a check compares."""
+        return self.describe()
+
+    def describe(
+        self, stored: Callable[[SavepointState], Callable[[], TypeSerializer[Any]] | None] = lambda _: None
+    ) -> OperatorDescription:
+        """Describe the operator for a check.
+
+        Args:
+            stored: Gives for a state what loads the serializer beside it, where the caller trusts it (rule READ-2).
+        """
+        states = tuple(
+            attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
+            for state in self.states
+        )
+        return OperatorDescription(
+            operator_id=self.operator_id,
+            uid=self.uid,
+            name=self.name,
+            key=None if self.key is None else SerializerDescription(self.key),
+            states=states,
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+            unreadable=self.unreadable,
+            keeps=self.keeps,
+        )
+
+
+@attrs.frozen(slots=False)
+class Savepoint:
+    """A savepoint, read only. Made with `open`.
+
+    Attributes:
+        folder: Where it is.
+        metadata: The content of `_metadata`.
+        lineage: The content of `_stateshift.json`; None where there is none.
+    """
+
+    folder: Folder
+    metadata: SavepointMetadata = attrs.field(repr=False)
+    lineage: Lineage | None = attrs.field(default=None, repr=False)
+
+    @classmethod
+    def open(cls, place: str | os.PathLike[str]) -> Savepoint:
+        """Read `_metadata` (or a path that ends in it) and the lineage; state is read later.
+
+        Args:
+            place: A local path, or a URI of any store (s3:, gs:, hdfs:).
+
+        Raises:
+            SavepointNotFound: There is no `_metadata`.
+            CorruptSavepoint: It is damaged.
+            UnsupportedFormat: It is no canonical savepoint.
+        """
+        folder = Folder.at(str(place).removesuffix("/" + METADATA))
+        with located(savepoint=folder.place):
+            if not folder.exists(METADATA):
+                raise SavepointNotFound(f"there is no savepoint in {folder.place}: no file {METADATA} is there")
+            return cls(folder, read_metadata(folder.read(METADATA)), read_lineage(folder))
+
+    @property
+    def place(self) -> str:
+        """Its folder, as a path or URI."""
+        return self.folder.place
+
+    @cached_property
+    def operators(self) -> tuple[SavepointOperator, ...]:
+        """All operators, by uid and id; those without state too."""
+        operators = (SavepointOperator(stored, self.folder) for stored in self.metadata.operators)
+        return tuple(sorted(operators, key=lambda operator: (not operator.uid, operator.uid, operator.operator_id)))
+
+    def operator(self, uid_or_id: str) -> SavepointOperator:
+        """Give an operator by its uid, or by its id (32 hexadecimal digits).
+
+        Raises:
+            StateNotFound: With the operators that there are.
+        """
+        ids = {uid_or_id, operator_id_of_uid(uid_or_id).hex()}
+        for operator in self.operators:
+            if operator.uid == uid_or_id or operator.operator_id in ids:
+                return operator
+        titles = ", ".join(operator.title for operator in self.operators) or "none"
+        raise StateNotFound(f"no operator has the uid or id {uid_or_id!r}; there are: {titles}", savepoint=self.place)
+
+    def describe(self) -> JobDescription:
+        """Describe all operators with state for a check."""
+        return self._describe(lambda _operator, _state: None)
+
+    def _describe(
+        self, stored: Callable[[SavepointOperator, SavepointState], Callable[[], TypeSerializer[Any]] | None]
+    ) -> JobDescription:
+        operators = tuple(
+            operator.describe(lambda state, operator=operator: stored(operator, state))  # type: ignore[misc]
+            for operator in self.operators
+            if operator.stored.has_state
+        )
+        return JobDescription(f"savepoint {self.place}", operators)

@@ -1,0 +1,371 @@
+"""The states of an operator in a savepoint: what they are, how much they hold, and their values.
+
+Every stream has a header of its own, so a state is read with the snapshots of the stream it lies in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import SerializerDescription, StateDescription, StateKind
+from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located, shown
+from ...serializers.layout import SEPARATOR_BYTES
+from ...serializers.snapshot import SkippedSnapshot, snapshot_to_bytes
+from ...serializers.views import DataInputView
+from ...serializers.windows import VoidNamespace
+from .entry_keys import EntryKeyFormat, decode
+from .keyed_stream import KeyedStreamReader, read_stream_header
+from .meta_info import KEY_SERIALIZER, KEYED_STATE_TYPE, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
+from .operator_stream import mode_of, read_operator_stream, read_operator_stream_header
+from .sources import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .files import Folder
+    from .handles import KeyedHandle, OperatorStateHandle
+    from .metadata import OperatorState
+
+_NATIVE = "entries in the heap backend's native format are not read by this release"
+_ASYNC = "state of the asynchronous state API (KEY_VALUE_V2) is not read by this release"
+_TIMERS = "timers are carried over as bytes; this release does not read them"
+
+
+@attrs.frozen
+class Entry:
+    """What one key has in one state.
+
+    Attributes:
+        key: The key.
+        namespace: The namespace; None for plain keyed state, which has none.
+        value: The value; of list state a list, of map state a dict, with TTL values as `TtlValue`.
+    """
+
+    key: Any
+    namespace: Any
+    value: Any
+
+
+@attrs.frozen
+class Measure:
+    """How much a state holds.
+
+    Attributes:
+        entries: Entries as they lie there: of map state one for each user key; of operator lists the elements.
+        size_bytes: Their bytes, keys and framing included.
+    """
+
+    entries: int
+    size_bytes: int
+
+
+@attrs.frozen
+class SavepointState:
+    """One state of an operator, over all its subtasks.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        description: What a check compares.
+        unsupported: Why this release cannot read its values, or "".
+    """
+
+    name: str
+    kind: StateKind
+    description: StateDescription
+    unsupported: str
+    _stored: OperatorState = attrs.field(repr=False)
+    _folder: Folder = attrs.field(repr=False)
+
+    def measure(self) -> Measure:
+        """Count entries and bytes; nothing is decoded."""
+        with self._located():
+            return self._measure_keyed() if self.kind.is_keyed else self._measure_elements()
+
+    def _measure_keyed(self) -> Measure:
+        entries = size = 0
+        for handle in _keyed_handles(self._stored):
+            if not handle.is_canonical:
+                continue
+            with open_stream(handle.stream, self._folder) as source:
+                reader = KeyedStreamReader.open(source, handle)
+                state_ids = [index for index, info in enumerate(reader.header.states) if info.name == self.name]
+                for block in reader.blocks() if state_ids else ():
+                    if block.state_id in state_ids:
+                        entries += block.entries
+                        size += len(block.data)
+        return Measure(entries, size)
+
+    def _measure_elements(self) -> Measure:
+        parts = [part for parts in self._raw_elements() for part in parts]
+        if self.kind is StateKind.BROADCAST:
+            return Measure(sum(DataInputView(part).read_int() for part in parts), sum(map(len, parts)))
+        return Measure(len(parts), sum(map(len, parts)))
+
+    def read_entries(self) -> Iterator[Entry]:
+        """Read the entries of a keyed state, key groups ascending.
+
+        Raises:
+            OldReaderUnavailable: This release cannot read its values; see `unsupported`.
+            CorruptSavepoint: The bytes are damaged; with file, offset and key.
+        """
+        self._require_readable(keyed=True)
+        with self._located():
+            for handle in _keyed_handles(self._stored):
+                with open_stream(handle.stream, self._folder) as source:
+                    reader = KeyedStreamReader.open(source, handle)
+                    infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
+                    decoders = {
+                        index: _EntryDecoder.of(
+                            info, self.kind, reader.header.key_snapshot, self._stored.max_parallelism
+                        )
+                        for index, info in infos.items()
+                    }
+                    yield from _grouped(reader, decoders)
+
+    def read_elements(self) -> list[list[Any]]:
+        """Read an operator's list state: the elements of each subtask. Of broadcast state: its map, as the one element.
+
+        Raises:
+            OldReaderUnavailable: This release cannot read its values; see `unsupported`.
+            CorruptSavepoint: The bytes are damaged.
+        """
+        self._require_readable(keyed=False)
+        with self._located():
+            value = self.description.value.snapshot.restore_serializer()
+            key = self.description.key.snapshot.restore_serializer() if self.description.key else None
+            if key is not None:
+                return [[_read_broadcast(part, key, value) for part in parts] for parts in self._raw_elements()]
+            return [[decode(value, part) for part in parts] for parts in self._raw_elements()]
+
+    def _raw_elements(self) -> Iterator[tuple[bytes, ...]]:
+        for handle in _operator_handles(self._stored):
+            with open_stream(handle.stream, self._folder) as source:
+                stream = read_operator_stream(source, handle)
+                if self.kind is StateKind.BROADCAST:
+                    yield (stream.broadcast[self.name],) if self.name in stream.broadcast else ()
+                else:
+                    yield stream.elements.get(self.name, ())
+
+    def _require_readable(self, *, keyed: bool) -> None:
+        if self.unsupported:
+            raise OldReaderUnavailable(
+                self.unsupported, state=self.name, advice="leave it out, or carry it over as bytes"
+            )
+        if self.kind.is_keyed is not keyed:
+            raise TypeError(f"{self.name!r} is {self.kind} state: use read_{'elements' if keyed else 'entries'}")
+
+    def _located(self) -> Any:
+        title = str(self._stored)
+        return located(savepoint=self._folder.place, operator=title, state=self.name)
+
+
+@attrs.frozen
+class _EntryDecoder:
+    """Reads the entries of one state in one stream."""
+
+    kind: StateKind
+    keys: EntryKeyFormat
+    key: TypeSerializer[Any]
+    namespace: TypeSerializer[Any]
+    value: TypeSerializer[Any]
+
+    @classmethod
+    def of(
+        cls, info: StateMetaInfo, kind: StateKind, key: TypeSerializerConfigSnapshot[Any], max_parallelism: int
+    ) -> _EntryDecoder:
+        keys, namespaces = key.restore_serializer(), info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
+        key_format = EntryKeyFormat.of(keys, namespaces, max_parallelism, has_user_key=kind is StateKind.MAP)
+        return cls(kind, key_format, keys, namespaces, info.value.restore_serializer())
+
+    def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
+        """Give key, namespace and user key as bytes."""
+        parts = self.keys.split(key)
+        return parts.key, parts.namespace, parts.user_key
+
+    def read_key(self, key: bytes, namespace: bytes) -> tuple[Any, Any]:
+        """Read key and namespace; the void namespace as None."""
+        space = decode(self.namespace, namespace)
+        return decode(self.key, key), None if isinstance(space, VoidNamespace) else space
+
+    def read_value(self, user_key: bytes, value: bytes) -> Any:
+        """Read what one entry holds; of map state a pair."""
+        if self.kind is StateKind.LIST:
+            return list(_read_separated(self.value.element, value))  # type: ignore[attr-defined]  # a list serializer
+        if self.kind is StateKind.MAP:
+            mapping: Any = self.value
+            is_null = DataInputView(value).read_boolean()
+            return decode(mapping.key, user_key), None if is_null else decode(mapping.value, value[1:])
+        return decode(self.value, value)
+
+
+def _grouped(reader: KeyedStreamReader, decoders: dict[int, _EntryDecoder]) -> Iterator[Entry]:
+    """Give the entries; those of a map are gathered within their key group, in whatever order they lie there."""
+    maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
+    current = (-1, -1)
+    for block in reader.blocks():
+        decoder = decoders.get(block.state_id)
+        if decoder is None:
+            continue
+        if current != (block.key_group, block.state_id):
+            yield from _flushed(maps, decoders.get(current[1]))
+            current = (block.key_group, block.state_id)
+        for key_bytes, value_bytes in block.items():
+            key, namespace, user_key = decoder.place(key_bytes)
+            try:
+                value = decoder.read_value(user_key, value_bytes)
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(decoder.read_key(key, namespace)[0]))
+                raise
+            if decoder.kind is StateKind.MAP:
+                maps.setdefault((key, namespace), {}).update([value])
+            else:
+                yield Entry(*decoder.read_key(key, namespace), value)
+    yield from _flushed(maps, decoders.get(current[1]))
+
+
+def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: _EntryDecoder | None) -> Iterator[Entry]:
+    if decoder is not None:
+        for (key, namespace), value in maps.items():
+            yield Entry(*decoder.read_key(key, namespace), value)
+    maps.clear()
+
+
+def _read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
+    source = DataInputView(data)
+    while source.remaining():
+        yield element.deserialize(source)
+        if source.remaining():
+            source.skip_bytes(SEPARATOR_BYTES)
+
+
+def _read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[Any]) -> dict[Any, Any]:
+    source = DataInputView(data)
+    count = source.read_size("entries of a broadcast map")
+    entries = {}
+    for _ in range(count):
+        name = key.deserialize(source)
+        entries[name] = value.deserialize(source)
+    return entries
+
+
+def _keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:
+    subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
+    yield from (subtask.managed_keyed for subtask in subtasks if subtask.managed_keyed is not None)
+
+
+def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:
+    subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
+    yield from (subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None)
+
+
+def info_snapshot(info: StateMetaInfo, role: str) -> TypeSerializerConfigSnapshot[Any]:
+    """Give the snapshot of a role that a state of its kind always has."""
+    snapshot = info.snapshot(role)
+    if snapshot is None:
+        raise CorruptSavepoint(f"the state {info.name!r} has no {role}")
+    return snapshot
+
+
+def keyed_states(
+    stored: OperatorState, folder: Folder
+) -> tuple[TypeSerializerConfigSnapshot[Any] | None, list[SavepointState]]:
+    """Read the headers of all keyed streams: the key's snapshot and the states, each once."""
+    key: TypeSerializerConfigSnapshot[Any] | None = None
+    infos: dict[str, StateMetaInfo] = {}
+    native = False
+    for handle in _keyed_handles(stored):
+        with open_stream(handle.stream, folder) as source:
+            header = read_stream_header(source, handle)
+        native |= not handle.is_canonical
+        key = key or header.key_snapshot
+        _merge(infos, header.states)
+    reason = _NATIVE if native else ""
+    return key, [_state(info, keyed_kind(info), stored, folder, reason, key) for info in infos.values()]
+
+
+def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointState]:
+    """Read the headers of all operator state streams: the states, each once."""
+    infos: dict[str, StateMetaInfo] = {}
+    for handle in _operator_handles(stored):
+        with open_stream(handle.stream, folder) as source:
+            _merge(infos, read_operator_stream_header(source, handle).states)
+    return [_state(info, _operator_kind(info), stored, folder, "", None) for info in infos.values()]
+
+
+def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) -> None:
+    """Add a stream's states. Subtasks that describe one state differently cannot be judged as one."""
+    for info in found:
+        known = infos.setdefault(info.name, info)
+        roles = [role for role, snapshot in info.serializers if not _same(snapshot, known.snapshot(role))]
+        if roles:
+            differs = SkippedSnapshot(stored_id=f"{info.value.describe()}: the subtasks describe it differently")
+            infos[info.name] = known.with_snapshots(**dict.fromkeys(roles, differs))
+
+
+def _same(one: TypeSerializerConfigSnapshot[Any], other: TypeSerializerConfigSnapshot[Any] | None) -> bool:
+    return other is not None and snapshot_to_bytes(one) == snapshot_to_bytes(other)
+
+
+_KEYED_KINDS = {
+    "VALUE": StateKind.VALUE,
+    "LIST": StateKind.LIST,
+    "MAP": StateKind.MAP,
+    "REDUCING": StateKind.REDUCING,
+    "AGGREGATING": StateKind.AGGREGATING,
+}
+
+
+def keyed_kind(info: StateMetaInfo) -> StateKind:
+    """The kind of a keyed state; `CorruptSavepoint` where its option names none."""
+    if info.kind is MetaInfoKind.PRIORITY_QUEUE:
+        return StateKind.TIMERS
+    name = info.option(KEYED_STATE_TYPE) or ""
+    if info.kind is MetaInfoKind.KEY_VALUE and name not in _KEYED_KINDS:
+        raise CorruptSavepoint(f"the state {info.name!r} is of kind {name!r}, which is not known", state=info.name)
+    return _KEYED_KINDS.get(name, StateKind.VALUE)
+
+
+def _operator_kind(info: StateMetaInfo) -> StateKind:
+    return {
+        "SPLIT_DISTRIBUTE": StateKind.SPLIT_LIST,
+        "UNION": StateKind.UNION_LIST,
+        "BROADCAST": StateKind.BROADCAST,
+    }[mode_of(info).name]
+
+
+def _state(
+    info: StateMetaInfo,
+    kind: StateKind,
+    stored: OperatorState,
+    folder: Folder,
+    reason: str,
+    key: TypeSerializerConfigSnapshot[Any] | None,
+) -> SavepointState:
+    namespace, broadcast_key = info.snapshot(NAMESPACE_SERIALIZER), info.snapshot(KEY_SERIALIZER)
+    description = StateDescription(
+        info.name,
+        kind,
+        SerializerDescription(info.value),
+        key=None if broadcast_key is None else SerializerDescription(broadcast_key),
+        namespace=None if namespace is None else SerializerDescription(namespace),
+    )
+    if kind is StateKind.TIMERS:
+        reason = reason or _TIMERS
+    elif info.kind is MetaInfoKind.KEY_VALUE_V2:
+        reason = _ASYNC
+    snapshots = [part.snapshot for part in description.serializers()] + ([key] if key is not None else [])
+    return SavepointState(info.name, kind, description, reason or _unreadable(snapshots), stored, folder)
+
+
+def _unreadable(snapshots: list[TypeSerializerConfigSnapshot[Any]]) -> str:
+    for snapshot in snapshots:
+        try:
+            snapshot.restore_serializer()
+        except StateShiftError as error:
+            return error.what.splitlines()[0]
+    return ""

@@ -1,0 +1,282 @@
+"""A new savepoint from entries, without Spark: for tests, tools and small state.
+
+    with SavepointWriter("/data/savepoint-1", job) as writer:
+        writer.put("account-state", "account", 7, Account(7, "Ann"))
+
+Everything is held in memory until the end; nothing is a savepoint before it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+from ... import __version__
+from ...compat.description import StateDescription, StateKind
+from ...serializers.errors import DeclarationError, StateNotFound, ValueNotConvertible, located, shown
+from ...serializers.views import DataOutputView
+from ...serializers.windows import VoidNamespace
+from ..key_groups import has_stable_hash, key_group, key_group_range, key_hasher, subtask_of
+from .blocks import Block
+from .entry_keys import EntryKey, EntryKeyFormat, encode
+from .files import Folder
+from .handles import CANONICAL, KeyedHandle, OperatorStateHandle
+from .keyed_stream import KeyedStreamHeader, write_keyed_stream
+from .lineage import FileDigest, Lineage, StateCount
+from .meta_info import broadcast_state, keyed_state, list_state
+from .metadata import OperatorState, SavepointMetadata, SubtaskState
+from .operator_stream import OperatorStreamHeader, write_operator_stream
+from .publish import now, prepare_target, publish, store_stream, stream_name
+from .reader import Savepoint
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from ...serializers.serializer import TypeSerializer
+    from ..job import Job, Operator
+
+_SEPARATOR = b"\x2c"
+_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
+
+
+@attrs.define
+class _OperatorDraft:
+    """What was put for one operator so far."""
+
+    operator: Operator
+    states: dict[str, StateDescription]
+    lists: dict[str, StateDescription]
+    entries: dict[str, dict[bytes, bytes]] = attrs.field(factory=lambda: defaultdict(dict))
+    elements: dict[tuple[int, str], list[bytes]] = attrs.field(factory=lambda: defaultdict(list))
+    broadcast: dict[str, dict[bytes, bytes]] = attrs.field(factory=lambda: defaultdict(dict))
+
+
+class SavepointWriter:
+    """Writes a savepoint of a job.
+
+    Args:
+        place: A folder that is empty or not there; a path or URI.
+        job: Operators and states.
+        max_parallelism: Number of key groups; the Flink job must have the same.
+        parallelism: Number of subtasks; a job with another number restores it too.
+
+    Raises:
+        TargetExists: The folder is taken.
+        DeclarationError: A key type has no stable Java hash, in an operator that Flink could restore.
+    """
+
+    def __init__(
+        self, place: str | os.PathLike[str], job: Job, *, max_parallelism: int = 128, parallelism: int = 1
+    ) -> None:
+        self._folder = Folder.at(place)
+        self._max_parallelism, self._parallelism = max_parallelism, parallelism
+        key_group_range(0, parallelism, max_parallelism)
+        self._drafts: dict[str, _OperatorDraft] = {}
+        for operator in job.operators:
+            description = operator.describe()
+            draft = _OperatorDraft(
+                operator,
+                {state.name: state for state in description.states if state.kind.is_keyed},
+                {state.name: state for state in description.states if not state.kind.is_keyed},
+            )
+            self._drafts[operator.id] = draft
+            if operator.key is not None and description.is_flink_restorable and not has_stable_hash(operator.key):
+                raise DeclarationError(
+                    f"keys of type {operator.key.describe()} have no hash that is the same in every JVM, "
+                    "so Flink would not find them",
+                    advice="key by integers, strings, booleans, floats, or tuples of these",
+                    operator=operator.uid or operator.id,
+                )
+        prepare_target(self._folder)
+
+    def put(self, operator: str, state: str, key: Any, value: Any, *, namespace: Any = VoidNamespace()) -> None:  # noqa: B008 - immutable
+        """Give the value of a key in a keyed state: of list state a list, of map state a mapping.
+
+        An empty list or map, and None, are no entry, as in Flink.
+
+        Raises:
+            StateNotFound: The job has no such operator or keyed state.
+            ValueNotConvertible: Key or value do not fit, or the key has a value already.
+        """
+        draft = self._draft(operator)
+        description = self._description(draft.states, state, operator)
+        key_serializer, namespaces = draft.operator.key, description.namespace
+        assert key_serializer is not None  # noqa: S101 - an operator with keyed states has a key
+        assert namespaces is not None  # noqa: S101 - described by a descriptor
+        with located(operator=operator, state=state, key=shown(key)):
+            group = key_group(key_hasher(key_serializer)(key), self._max_parallelism)
+            form = EntryKeyFormat.of(
+                key_serializer,
+                namespaces.new_side(),
+                self._max_parallelism,
+                has_user_key=description.kind is StateKind.MAP,
+            )
+            parts = EntryKey(group, encode(key_serializer, key), encode(namespaces.new_side(), namespace))
+            entries = draft.entries[state]
+            for user_key, data in _entry_values(description, value):
+                name = form.join(attrs.evolve(parts, user_key=user_key))
+                if name in entries:
+                    raise ValueNotConvertible("the key has a value in this state already")
+                entries[name] = data
+
+    def add(self, operator: str, state: str, element: Any, *, subtask: int = 0) -> None:
+        """Append an element to an operator's list state, split or union, of one subtask."""
+        draft = self._draft(operator)
+        description = self._description(draft.lists, state, operator)
+        if not 0 <= subtask < self._parallelism or description.kind is StateKind.BROADCAST:
+            raise StateNotFound(f"there is no list state {state!r} in subtask {subtask}", operator=operator)
+        with located(operator=operator, state=state):
+            draft.elements[subtask, state].append(encode(description.value.new_side(), element))
+
+    def put_broadcast(self, operator: str, state: str, key: Any, value: Any) -> None:
+        """Put an entry into a broadcast state."""
+        draft = self._draft(operator)
+        description = self._description(draft.lists, state, operator)
+        if description.key is None:
+            raise StateNotFound(f"{state!r} is no broadcast state", operator=operator)
+        with located(operator=operator, state=state, key=shown(key)):
+            draft.broadcast[state][encode(description.key.new_side(), key)] = encode(
+                description.value.new_side(), value
+            )
+
+    def _draft(self, operator: str) -> _OperatorDraft:
+        for draft in self._drafts.values():
+            if operator in {draft.operator.uid, draft.operator.id}:
+                return draft
+        names = ", ".join(draft.operator.uid or draft.operator.id for draft in self._drafts.values())
+        raise StateNotFound(f"the job has no operator {operator!r}; it has: {names}", advice="name one of these")
+
+    @staticmethod
+    def _description(states: dict[str, StateDescription], state: str, operator: str) -> StateDescription:
+        if state not in states:
+            names = ", ".join(states) or "none of this sort"
+            raise StateNotFound(
+                f"the operator has no such state {state!r}; it has: {names}",
+                advice="name one of these",
+                operator=operator,
+            )
+        return states[state]
+
+    def finish(self) -> Savepoint:
+        """Write everything, `_metadata` last, and open the result."""
+        operators, counts, files = [], [], dict[str, FileDigest]()
+        for draft in self._drafts.values():
+            subtasks = []
+            for subtask in range(self._parallelism):
+                keyed, keyed_files = self._keyed(draft, subtask)
+                managed, operator_files = self._operator(draft, subtask)
+                files |= keyed_files | operator_files
+                subtasks.append(SubtaskState(subtask, managed_keyed=keyed, managed_operator=managed))
+            operator = draft.operator
+            identity = bytes.fromhex(operator.id), self._parallelism, self._max_parallelism, operator.name, operator.uid
+            operators.append(OperatorState(*identity, subtasks=tuple(subtasks)))
+            counts += _counts(draft)
+        lineage = Lineage(
+            stateshift=__version__, created=now(), job="SavepointWriter", states=tuple(counts), files=files
+        )
+        publish(self._folder, SavepointMetadata.new(tuple(operators)), lineage)
+        return Savepoint.open(self._folder.place)
+
+    def _keyed(self, draft: _OperatorDraft, subtask: int) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
+        key = draft.operator.key
+        if key is None or not draft.states:
+            return None, {}
+        infos = tuple(
+            keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
+            for state in draft.states.values()
+            if state.namespace is not None
+        )
+        header = KeyedStreamHeader(key.snapshot_configuration(), infos)
+        groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
+        data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
+        name = stream_name(draft.operator.id, "keyed", subtask)
+        stream, files = store_stream(self._folder, name, data)
+        return KeyedHandle(CANONICAL, groups.start, offsets, stream), files
+
+    def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
+        prefix = EntryKeyFormat.of(draft.operator.key, draft.operator.key, self._max_parallelism).prefix  # type: ignore[arg-type]
+        items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
+        for index, info in enumerate(header.states):
+            for key, value in draft.entries[info.name].items():
+                group = int.from_bytes(key[:prefix], "big")
+                if subtask_of(group, self._parallelism, self._max_parallelism) == subtask:
+                    items[group, index].append((key, value))
+        return [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
+
+    def _operator(
+        self, draft: _OperatorDraft, subtask: int
+    ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
+        if not draft.lists:
+            return None, {}
+        lists = [state for state in draft.lists.values() if state.key is None]
+        header = OperatorStreamHeader(
+            tuple(list_state(state.name, _MODES[state.kind], state.value.snapshot) for state in lists),
+            tuple(
+                broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
+                for state in draft.lists.values()
+                if state.key is not None
+            ),
+        )
+        elements = {state.name: draft.elements[subtask, state.name] for state in lists}
+        broadcast = {info.name: _broadcast_bytes(draft.broadcast[info.name]) for info in header.broadcast_states}
+        data = bytearray()
+        states = write_operator_stream(header, elements, broadcast, data.extend)
+        name = stream_name(draft.operator.id, "operator", subtask)
+        stream, files = store_stream(self._folder, name, bytes(data))
+        return OperatorStateHandle(states, stream), files
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+
+
+def _entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
+    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes."""
+    serializer: Any = description.value.new_side()
+    if value is None:
+        return []
+    if description.kind is StateKind.LIST:
+        parts = [encode(serializer.element, element) for element in value]
+        return [(b"", _SEPARATOR.join(parts))] if parts else []
+    if description.kind is StateKind.MAP:
+        return [(encode(serializer.key, name), _map_value(serializer, item)) for name, item in value.items()]
+    return [(b"", encode(serializer, value))]
+
+
+def _map_value(serializer: Any, item: Any) -> bytes:
+    if item is None:
+        if not serializer.nullable_values:
+            raise ValueNotConvertible("a map value is None, and the values are not declared optional")
+        return b"\x01"
+    value_serializer: TypeSerializer[Any] = serializer.value
+    return b"\x00" + encode(value_serializer, item)
+
+
+def _broadcast_bytes(entries: dict[bytes, bytes]) -> bytes:
+    target = DataOutputView()
+    target.write_int(len(entries))
+    for key, value in entries.items():
+        target.write(key)
+        target.write(value)
+    return target.getvalue()
+
+
+def _counts(draft: _OperatorDraft) -> list[StateCount]:
+    counted = {name: len(draft.entries[name]) for name in draft.states}
+    for name, state in draft.lists.items():
+        is_list = state.key is None
+        elements = sum(len(found) for (_, owner), found in draft.elements.items() if owner == name)
+        counted[name] = elements if is_list else len(draft.broadcast[name])
+    operator = draft.operator
+    return [
+        StateCount(operator.id, operator.uid, name, str((draft.states | draft.lists)[name].kind), "write", 0, count)
+        for name, count in counted.items()
+    ]
