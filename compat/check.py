@@ -253,8 +253,8 @@ class _Matched:
 
 def _timers(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge a timer queue: its values are keys and namespaces, so the rules of keys hold (rules 8.3)."""
-    result = ask(new.value.new_side(), old.value.snapshot, "$" + KEY)
-    return Judgement(address_only(result, KEY, old.describe(), new.describe()))
+    result = ask(new.value.new_side(), old.value.snapshot, "$")
+    return Judgement(address_only(result, KEY, old.describe(), new.describe(), step=""))
 
 
 def effective_snapshot(

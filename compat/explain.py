@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
-_WIDEST_COLUMN = 44
+_WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
@@ -119,12 +119,40 @@ def change(finding: Finding) -> str:
 
 def finding_line(finding: Finding) -> str:
     """Give a finding in one line: path, types, reason, rule, flags."""
-    return "  ".join(cell for cell in _cells(finding) if cell)
+    return f"{finding.path}  {change(finding)}  {_reason(finding)}"
 
 
-def _cells(finding: Finding) -> tuple[str, str, str]:
-    flags = "".join(f" {flag}" for flag in finding.flags)
-    return finding.path, change(finding), f"{finding.reason}  [{finding.rule}]{flags}"
+def _reason(finding: Finding) -> str:
+    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {flag}" for flag in finding.flags)
+
+
+@attrs.frozen
+class _Row:
+    """One difference as it is shown: what it alone leads to, where, from what to what, why, and the ways out."""
+
+    word: str
+    path: str
+    types: str
+    reason: str
+    ways_out: str
+    style: str
+
+
+def _rows(findings: Iterable[Finding]) -> list[_Row]:
+    """Give a row for every difference. Remarks that say the same of several fields, and block nothing, share one."""
+    rows: list[_Row] = []
+    remarks: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.verdict < Verdict.REQUIRES_MIGRATION:
+            remarks.setdefault(_reason(finding), []).append(finding)
+            continue
+        decision = finding.verdict.decision
+        ways = "; or ".join(finding.ways_out)
+        rows.append(_Row(decision, finding.path, change(finding), _reason(finding), ways, _STYLES[decision]))
+    for reason, same in remarks.items():
+        paths = ", ".join(finding.path for finding in same)
+        rows.append(_Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, "", "dim"))
+    return rows
 
 
 @attrs.frozen
@@ -235,13 +263,16 @@ def text_lines(report: CheckReport) -> list[str]:
 
 
 def _difference_lines(block: _Differences) -> Iterator[str]:
-    rows = [_cells(finding) for finding in block.findings]
-    widths = [min(max((len(row[column]) for row in rows), default=0), _WIDEST_COLUMN) for column in (0, 1)]
+    rows = _rows(block.findings)
+    path, types = (
+        min(max((len(cell) for cell in cells), default=0), _WIDEST_COLUMN)
+        for cells in ([row.path for row in rows], [row.types for row in rows])
+    )
     margin = " " * block.indent
-    for finding, (path, types, reason) in zip(block.findings, rows, strict=True):
-        yield f"{margin}{path:<{widths[0]}}  {types:<{widths[1]}}  {reason}"
-        if finding.ways_out:
-            yield f"{margin}  ways out: {'; or '.join(finding.ways_out)}"
+    for row in rows:
+        yield f"{margin}{row.word:<{_WORD}}  {row.path:<{path}}  {row.types:<{types}}  {row.reason}"
+        if row.ways_out:
+            yield f"{margin}{'':<{_WORD}}  ways out: {row.ways_out}"
 
 
 def renderables(report: CheckReport) -> Iterable[RenderableType]:
@@ -255,11 +286,10 @@ def renderables(report: CheckReport) -> Iterable[RenderableType]:
             yield Padding(Text.assemble(*block.pieces), (0, 0, 0, block.indent))
             continue
         table = Table.grid(padding=(0, 2))
-        for finding in block.findings:
-            path, types, reason = _cells(finding)
-            cell = Text(reason)
-            if finding.ways_out:
-                cell.append(f"\nways out: {'; or '.join(finding.ways_out)}", style="dim")
-            table.add_row(Text(path, style=_STYLES[finding.verdict.decision]), Text(types), cell)
+        for row in _rows(block.findings):
+            reason = Text(row.reason)
+            if row.ways_out:
+                reason.append(f"\nways out: {row.ways_out}", style="dim")
+            table.add_row(Text(row.word, style=row.style), Text(row.path), Text(row.types), reason)
         if block.findings:
             yield Padding(table, (0, 0, 0, block.indent))

@@ -14,6 +14,7 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
 from ..serializers.containers import ListSerializer, MapSerializer
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, located
+from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
 from .description import StateKind
 from .old_reader import OldReader, ReaderSource, find_old_reader
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from .description import Converter, StateDescription
+    from .description import Converter, SerializerDescription, StateDescription
 
 ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
 
@@ -39,6 +40,8 @@ class Part:
         result: The new serializer's answer, or what a converter makes of it.
         reader: Who reads the old bytes; None where nothing is to be read.
         nullable: Whether the new side allows a null here, of which the entry's own flag tells (values of map state).
+        rewrapped: Whether `result` is the answer of another serializer than `new`: one that keeps a null flag of the
+            stored bytes which `new` does not write.
         stored: Loads the piece's serializer stored beside the savepoint.
         fallback: The job's deserializer for the piece.
     """
@@ -49,13 +52,14 @@ class Part:
     result: CompatibilityResult[Any]
     reader: OldReader | None = None
     nullable: bool = False
+    rewrapped: bool = False
     stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
     fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
 
     @property
     def is_rewritten(self) -> bool:
         """Whether a migration of the state decodes this piece; else its bytes stay as they are."""
-        return not self.result.is_compatible_as_is()
+        return self.rewrapped or not self.result.is_compatible_as_is()
 
     @property
     def effective_serializer(self) -> TypeSerializer[Any]:
@@ -108,46 +112,93 @@ def ask(
 
 def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge the values of a state whose kind is the same on both sides (rule STATE-3), and find the old readers."""
-    parts = _parts(old, new)
-    result = _whole(old, new, parts)
-    if new.value.converter is not None and parts:
-        result, parts = _converted(result, parts, new.value.converter)
-    if not result.is_migration_required():
-        return Judgement(result, parts)
-    return _with_readers(result, parts)
+    judged = _judge(old, new)
+    if new.value.converter is not None and judged.parts:
+        judged = _converted(judged, new.value.converter)
+    if not judged.result.is_migration_required():
+        return judged
+    return _with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
 
 
-def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
-    """Pair the pieces; the last is the one to which fallback and converter belong."""
-    was, serializer, stored = old.value.snapshot, new.value.new_side(), old.value.stored
-    if new.kind is StateKind.LIST:
-        if not isinstance(serializer, ListSerializer) or was.kind != "list":
-            return ()
-        pieces = [(ELEMENT, was.children()[0], serializer.element, _child_of(stored, "element"))]
-    elif new.kind is StateKind.MAP:
-        if not isinstance(serializer, MapSerializer) or was.kind != "map":
-            return ()
-        pieces = [
-            (USER_KEY, was.children()[0], serializer.key, _child_of(stored, "key")),
-            (MAP_VALUE, was.children()[1], serializer.value, _child_of(stored, "value")),
-        ]
-    elif new.kind is StateKind.BROADCAST and old.key is not None and new.key is not None:
-        pieces = [
-            (USER_KEY, old.key.snapshot, new.key.new_side(), old.key.stored),
-            (MAP_VALUE, was, serializer, stored),
-        ]
+def _judge(old: StateDescription, new: StateDescription) -> Judgement:
+    """Ask the new side; the last part is the one to which fallback and converter belong."""
+    serializer, was, stored = new.value.new_side(), old.value.snapshot, old.value.stored
+    if new.kind is StateKind.BROADCAST and old.key is not None and new.key is not None:
+        return _judge_broadcast(old, new, old.key, new.key)
+    if new.kind in {StateKind.LIST, StateKind.MAP}:
+        result = ask(serializer, was, "$")
+        return Judgement(result, _pieces(result, serializer, old, new))
+    step = "" if new.kind.is_keyed else ELEMENT
+    part = Part(step, was, serializer, ask(serializer, was, "$" + step), stored=stored, fallback=new.value.fallback)
+    findings = tuple(finding.below(step) for finding in part.result.findings)
+    return Judgement(attrs.evolve(part.result, findings=findings), (part,))
+
+
+def _pieces(
+    result: CompatibilityResult[Any],
+    serializer: TypeSerializer[Any],
+    old: StateDescription,
+    new: StateDescription,
+) -> tuple[Part, ...]:
+    """Take the pieces of list and map state from the answer of the whole; none where the two could not be paired."""
+    if new.kind is StateKind.LIST and isinstance(serializer, ListSerializer):
+        names: tuple[str, ...] = ("element",)
+        nullable = False
+    elif new.kind is StateKind.MAP and isinstance(serializer, MapSerializer):
+        names = ("key", "value")
+        nullable = serializer.nullable_values or isinstance(serializer.value, OptionalSerializer)
     else:
-        step = "" if new.kind.is_keyed else ELEMENT
-        pieces = [(step, was, serializer, stored)]
-    nullable = isinstance(serializer, MapSerializer) and new.kind is StateKind.MAP and serializer.nullable_values
+        return ()
+    snapshots = old.value.snapshot.children()
+    if not len(names) == len(snapshots) == len(result.children):
+        return ()
     return tuple(
         Part(
-            step, piece, piece_serializer, ask(piece_serializer, piece, "$" + step),
-            nullable=nullable and step == MAP_VALUE, stored=load,
-            fallback=new.value.fallback if index == len(pieces) - 1 else None,
+            child.step,
+            snapshot,
+            getattr(serializer, name),
+            child.result,
+            nullable=nullable and child.step == MAP_VALUE,
+            rewrapped=child.serializer is not getattr(serializer, name),
+            stored=_child_of(old.value.stored, name),
+            fallback=new.value.fallback if name != "key" else None,
         )
-        for index, (step, piece, piece_serializer, load) in enumerate(pieces)
+        for name, snapshot, child in zip(names, snapshots, result.children, strict=True)
+    )
+
+
+def _judge_broadcast(
+    old: StateDescription, new: StateDescription, old_key: SerializerDescription, new_key: SerializerDescription
+) -> Judgement:
+    """Judge broadcast state: a map without null flags, whose key may migrate, for it has no key group (rules 8.3)."""
+    serializer, key_serializer, was = new.value.new_side(), new_key.new_side(), old.value.snapshot
+    key_result = ask(key_serializer, old_key.snapshot, "$" + USER_KEY)
+    result = ask(serializer, was, "$" + MAP_VALUE)
+    key = Part(USER_KEY, old_key.snapshot, key_serializer, key_result, stored=old_key.stored, fallback=new_key.fallback)
+    value = Part(MAP_VALUE, was, serializer, result, stored=old.value.stored, fallback=new.value.fallback)
+    findings = tuple(finding.below(part.step) for part in (key, value) for finding in part.result.findings)
+    if key_result.is_migration_required():
+        collision = Finding(
+            "$" + USER_KEY, "MAP-3", Verdict.REQUIRES_MIGRATION, old_key.describe(), new_key.describe(),
+            "two stored keys that become one would abort the migration",
+            ("migrate the state: it is checked", KEEP_OLD_TYPE), (Flag.COLLISION_CHECK,),
+        )  # fmt: skip
+        findings = (collision, *findings)
+    verdict = worst([key_result.verdict, result.verdict])
+    reconfigured = None
+    if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
+        reconfigured = value.effective_serializer
+    return Judgement(CompatibilityResult(verdict, findings, reconfigured=reconfigured), (key, value))
+
+
+def _without_parts(result: CompatibilityResult[Any], old: StateDescription, new: StateDescription) -> Judgement:
+    """Refuse a migration whose entries cannot be taken apart: a serializer of its own in place of the list or map."""
+    finding = Finding(
+        "$", "STATE-3", Verdict.INCOMPATIBLE, old.describe(), new.describe(),
+        f"the entries of {new.kind} state are its pieces, and {type(new.value.new_side()).__name__} does not tell them",
+        (f"describe {new.kind} state with stateshift's own {new.kind} serializer", KEEP_OLD_TYPE),
     )  # fmt: skip
+    return Judgement(CompatibilityResult.incompatible(finding, *result.findings))
 
 
 def _child_of(stored: Callable[[], TypeSerializer[Any]] | None, name: str) -> Callable[[], TypeSerializer[Any]] | None:
@@ -162,33 +213,11 @@ def _child_of(stored: Callable[[], TypeSerializer[Any]] | None, name: str) -> Ca
     return child
 
 
-def _whole(old: StateDescription, new: StateDescription, parts: tuple[Part, ...]) -> CompatibilityResult[Any]:
-    """Give the answer for the state as its metadata describes it."""
-    if new.kind in {StateKind.LIST, StateKind.MAP} or not parts:
-        return ask(new.value.new_side(), old.value.snapshot, "$")
-    findings = tuple(finding.below(part.step) for part in parts for finding in part.result.findings)
-    if new.kind is StateKind.BROADCAST and parts[0].result.is_migration_required():
-        collision = Finding(
-            "$" + USER_KEY, "MAP-3", Verdict.REQUIRES_MIGRATION, parts[0].old.describe(), parts[0].new.describe(),
-            "two old keys that become one would abort the migration", (KEEP_OLD_TYPE,), (Flag.COLLISION_CHECK,),
-        )  # fmt: skip
-        findings = (collision, *findings)
-    if len(parts) == 1:
-        return attrs.evolve(parts[0].result, findings=findings)
-    verdict = worst([part.result.verdict for part in parts])
-    if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
-        return CompatibilityResult.compatible_after_reconfiguration(parts[-1].effective_serializer, *findings)
-    return CompatibilityResult(verdict, findings)
-
-
-def _converted(
-    result: CompatibilityResult[Any], parts: tuple[Part, ...], converter: Converter
-) -> tuple[CompatibilityResult[Any], tuple[Part, ...]]:
+def _converted(judged: Judgement, converter: Converter) -> Judgement:
     """Let a converter decide what the value part becomes; what the rules found stays told, as a migration."""
-    *others, value = parts
+    *others, value = judged.parts
     if value.result.verdict < Verdict.REQUIRES_MIGRATION:
-        return result, parts
-    lowest = Verdict.REQUIRES_MIGRATION
+        return judged
     way_out = (f"converter {converter.name} decides",)
 
     def lowered(finding: Finding) -> Finding:
@@ -197,15 +226,11 @@ def _converted(
         return attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=way_out)
 
     own: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
-        *(attrs.evolve(finding, verdict=min(finding.verdict, lowest)) for finding in value.result.findings),
-        fallback=value.result.fallback,
-        conversion=_lifted(value, converter),
-    )  # fmt: skip
-    verdict = worst([own.verdict, *(part.result.verdict for part in others)])
-    whole: CompatibilityResult[Any] = CompatibilityResult(
-        verdict, tuple(map(lowered, result.findings)), fallback=own.fallback
+        fallback=value.result.fallback, conversion=_lifted(value, converter)
     )
-    return whole, (*others, attrs.evolve(value, result=own))
+    verdict = worst([own.verdict, *(part.result.verdict for part in others)])
+    findings = tuple(map(lowered, judged.result.findings))
+    return Judgement(CompatibilityResult(verdict, findings), (*others, attrs.evolve(value, result=own)))
 
 
 @attrs.frozen
@@ -225,10 +250,11 @@ def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
     return converter.function
 
 
-def _with_readers(result: CompatibilityResult[Any], parts: tuple[Part, ...]) -> Judgement:
+def _with_readers(judged: Judgement) -> Judgement:
     """Find who reads each rewritten part; a migration that nothing can read is none (rules READ-3, READ-4, READ-6)."""
-    found, verdict, missing = [], result.verdict, []
-    for part in parts:
+    result, found, missing = judged.result, [], []
+    verdict = result.verdict
+    for part in judged.parts:
         if not part.is_rewritten:
             found.append(part)
             continue

@@ -37,9 +37,19 @@ def judge_role(old: SerializerDescription, new: SerializerDescription, role: str
     return RoleReport(strict, strict.verdict.decision, *words)
 
 
-def address_only(result: CompatibilityResult[Any], role: str, old: str, new: str) -> CompatibilityResult[Any]:
-    """Put a result under the rules of a role: accepted where bytes stay, refused otherwise."""
-    findings = tuple(finding.below(role) for finding in result.findings)
+def address_only(
+    result: CompatibilityResult[Any], role: str, old: str, new: str, *, step: str | None = None
+) -> CompatibilityResult[Any]:
+    """Put a result under the rules of a role: accepted where bytes stay, refused otherwise.
+
+    Args:
+        result: The ordinary answer.
+        role: `KEY` or `NAMESPACE`.
+        old: The stored type in words.
+        new: The new type in words.
+        step: What prefixes the paths of the answer, where that is not the role.
+    """
+    findings = tuple(finding.below(role if step is None else step) for finding in result.findings)
     if result.verdict < Verdict.REQUIRES_MIGRATION:
         return attrs.evolve(result, findings=findings)
     refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], _WAYS_OUT)

@@ -107,6 +107,8 @@ class CompatibilityResult(Generic[T]):
         conversion: Turns what the old reader yields into what the new serializer writes; None: as it is. Used with
             any verdict where something around this value migrates: bytes of a renamed field stay valid, but a generic
             reader still yields its old name.
+        children: How the matched parts of a composite were judged, in the order of the bytes; map state and list state
+            are migrated by them, because their entries hold the parts alone.
     """
 
     verdict: Verdict
@@ -114,6 +116,7 @@ class CompatibilityResult(Generic[T]):
     fallback: TypeDeserializer[Any] | None = None
     conversion: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
     _reconfigured: TypeSerializer[T] | None = None
+    children: tuple[Child, ...] = attrs.field(default=(), eq=False, repr=False)
 
     @classmethod
     def compatible(cls, *findings: Finding) -> CompatibilityResult[T]:
@@ -240,21 +243,24 @@ def compose(
     Returns:
         One result for the whole.
     """
-    parts = list(children)
+    parts = tuple(children)
     findings = outer.findings + tuple(finding.below(part.step) for part in parts for finding in part.result.findings)
     verdict = max([outer.verdict, *(part.result.verdict for part in parts)])
     if verdict is Verdict.INCOMPATIBLE:
-        return CompatibilityResult.incompatible(*findings)
+        return CompatibilityResult(verdict, findings, children=parts)
     conversion = convert([part.result.conversion for part in parts])
     if verdict is Verdict.COMPATIBLE:
-        return CompatibilityResult(Verdict.COMPATIBLE, findings, conversion=conversion)
+        return CompatibilityResult(verdict, findings, conversion=conversion, children=parts)
     if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
         rebuilt = rebuild([part.effective_serializer for part in parts])
-        return CompatibilityResult.compatible_after_reconfiguration(rebuilt, *findings, conversion=conversion)
+        return CompatibilityResult(verdict, findings, conversion=conversion, reconfigured=rebuilt, children=parts)
     fallback = outer.fallback
     if fallback is None and verdict is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
         fallback = _DeferredReader(lambda: read_with([part.reader() for part in parts]))
-    return CompatibilityResult.requires_migration(*findings, fallback=fallback, conversion=conversion)
+    result: CompatibilityResult[T] = CompatibilityResult.requires_migration(
+        *findings, fallback=fallback, conversion=conversion
+    )
+    return attrs.evolve(result, children=parts)
 
 
 def worst(results: Sequence[Verdict]) -> Verdict:

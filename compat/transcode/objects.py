@@ -25,23 +25,28 @@ SEPARATOR = b"\x2c"
 _MAX_SHOWN_BYTES = 40
 
 
-def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
-    """Read one old value, convert it, and write the new one.
-
-    Raises:
-        ValueNotConvertible: The value does not fit; code of the user that fails says so with its name.
-    """
+def converted(recoding: Recoding, source: DataInputView) -> Any:
+    """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`."""
     old = _guarded(recoding.reader.deserialize, source, f"the reader ({recoding.source}) failed")
-    new = old
-    if recoding.conversion is not None:
-        who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
-        new = _guarded(recoding.conversion, old, f"{who} failed on {shown(old)}")
+    if recoding.conversion is None or (old is None and recoding.nullable):
+        return old
+    who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
+    return _guarded(recoding.conversion, old, f"{who} failed on {shown(old)}")
+
+
+def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
+    """Write one new value; what its serializer cannot take is a `ValueNotConvertible`."""
     try:
-        recoding.writer.serialize(new, target)
+        recoding.writer.serialize(value, target)
     except StateShiftError:
         raise
     except Exception as error:
-        raise _unfit(f"{shown(new)} cannot be written as {recoding.writer.describe()}", error) from error
+        raise _unfit(f"{shown(value)} cannot be written as {recoding.writer.describe()}", error) from error
+
+
+def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
+    """Read one old value, convert it, and write the new one."""
+    write(recoding, converted(recoding, source), target)
 
 
 def _guarded(step: Callable[[Any], Any], value: Any, what: str) -> Any:
@@ -92,22 +97,22 @@ class ObjectTranscoder:
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
         entries, seen = 0, set[bytes]()
-        while source.remaining():
-            start = source.position
-            key = source.read_fully(source.read_size("bytes of a key"))
-            value = source.read_fully(source.read_size("bytes of a value"))
-            with located(state=self.plan.name):
+        with located(state=self.plan.name):
+            while source.remaining():
+                start = source.position
+                key = source.read_fully(source.read_size("bytes of a key"))
+                value = source.read_fully(source.read_size("bytes of a value"))
                 try:
                     new_key = self._key(key, seen)
                     new_value = rewrite(value)
                 except StateShiftError as error:
                     self._place(error, key, start)
                     raise
-            target.write_int(len(new_key))
-            target.write(new_key)
-            target.write_int(len(new_value))
-            target.write(new_value)
-            entries += 1
+                target.write_int(len(new_key))
+                target.write(new_key)
+                target.write_int(len(new_value))
+                target.write(new_value)
+                entries += 1
         return Transcoded(target.getvalue(), entries)
 
     def _place(self, error: StateShiftError, key: bytes, start: int) -> None:
@@ -162,18 +167,26 @@ class ObjectTranscoder:
         recoding = self.plan.value
         if recoding is None:
             return value
+        source, target = DataInputView(value), DataOutputView()
         try:
-            if DataInputView(value).read_boolean():
-                if not recoding.nullable:
-                    raise ValueNotConvertible(
-                        "a null is stored where the map's values are not declared optional",
-                        advice="declare the value type optional (T | None)",
-                    )
-                return b"\x01"
-            return b"\x00" + recode_all(recoding, value[1:])
+            item = None
+            if not source.read_boolean():
+                item = converted(recoding, source)
+                _expect_end(source)
+            if item is not None:
+                target.write_byte(0)
+                write(recoding, item, target)
+            elif recoding.nullable:
+                target.write_byte(1)
+            else:
+                raise ValueNotConvertible(
+                    "a null is stored where the map's values are not declared optional",
+                    advice="declare the value type optional (T | None)",
+                )
         except StateShiftError as error:
             add_step(error, recoding.step)
             raise
+        return target.getvalue()
 
 
 @attrs.frozen

@@ -18,6 +18,7 @@ from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import CompatibilityCheckError
 from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.timers import TimerSerializer
 
 VALUE = StateKind.VALUE
 
@@ -200,10 +201,21 @@ def test_a_namespace_follows_the_rules_of_keys_role_5(make, answer, decision):
         assert [("$<namespace>", "ROLE-5"), ("$<namespace>", "TEST-1")] == found(report)
 
 
-def test_a_timer_queue_follows_the_rules_of_keys(judged, make):
-    report = judged(make.Layout(1), make.Layout(2, "migrates"), StateKind.TIMERS)
+def test_a_timer_queue_follows_the_rules_of_keys(judged):
+    def timers(key):
+        return TimerSerializer(key, LongSerializer())
 
-    assert (Decision.REFUSE, ("$<key>", "ROLE-2")) == (report.decision, found(report)[0])
+    kept = judged(timers(LongSerializer()), timers(LongSerializer()), StateKind.TIMERS)
+    refused = judged(timers(IntSerializer()), timers(LongSerializer()), StateKind.TIMERS)
+
+    assert Decision.START == kept.decision
+    assert (Decision.REFUSE, [("$<key>", "ROLE-2"), ("$<key>", "PRIM-2")]) == (refused.decision, found(refused))
+
+
+def test_list_state_whose_serializer_tells_no_elements_cannot_migrate(judged, make):
+    report = judged(ListSerializer(IntSerializer()), make.Layout(2, "migrates"), StateKind.LIST)
+
+    assert (Decision.REFUSE, ("$", "STATE-3")) == (report.decision, found(report)[0])
 
 
 def test_an_exception_inside_a_check_is_an_error_with_its_place_v_6(judged, make):

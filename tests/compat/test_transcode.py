@@ -31,6 +31,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
+from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
@@ -112,6 +113,20 @@ def test_a_null_map_value_that_is_not_declared_is_an_error():
         transcoder(StateKind.MAP, old, new).transcode(block((entry_key(1, written(LONG, 5)), b"\x01")))
 
     assert ("1", "${}") == (caught.value.where["key"], caught.value.where["path"])
+
+
+def test_a_second_null_flag_of_the_stored_values_goes_when_the_user_key_migrates():
+    """Flink 2 stores maps of nullable lists; a map whose values are optional flags nulls once."""
+    old = MapSerializer(INT, OptionalSerializer(LONG))
+    new = MapSerializer(LONG, LONG, nullable_values=True)
+    rewrite = transcoder(StateKind.MAP, old, new)
+    null, seven = (entry_key(1, written(INT, 5)), b"\0\1"), (entry_key(1, written(INT, 6)), b"\0\0" + written(LONG, 7))
+
+    result = rewrite.transcode(block(null, seven))
+
+    assert block(
+        (entry_key(1, written(LONG, 5)), b"\1"), (entry_key(1, written(LONG, 6)), b"\0" + written(LONG, 7))
+    ) == result.data  # fmt: skip
 
 
 def test_user_keys_are_rewritten_behind_key_and_namespace():

@@ -1,0 +1,266 @@
+"""The law of the verdict: it predicts what happens to the bytes, for types made at random and changed at random.
+
+compatible             the new serializer reads the old bytes, with the same meaning
+after reconfiguration  the reconfigured copy does
+migration              the transcoded entries read as the converted values
+
+The model of a conversion is written here anew, and knows nothing of the families' own.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from stateshift.compat.check import check
+from stateshift.compat.description import (
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateDescription,
+    StateKind,
+)
+from stateshift.compat.plan import StateAction, plan
+from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.serializers.compatibility import Decision
+from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+)
+from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.record_fields import Default, RecordField
+from stateshift.serializers.record_values import Record
+from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.views import DataInputView, DataOutputView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LONG = LongSerializer()
+INTEGERS = {
+    ByteSerializer(): st.integers(-(1 << 7), (1 << 7) - 1),
+    IntSerializer(): st.integers(-(1 << 31), (1 << 31) - 1),
+    LONG: st.integers(-(1 << 63), (1 << 63) - 1),
+    BigIntSerializer(): st.integers(-(1 << 80), 1 << 80),
+}
+LEAVES = {
+    **INTEGERS,
+    FloatSerializer(): st.floats(width=32, allow_nan=False),
+    DoubleSerializer(): st.floats(allow_nan=False),
+    BooleanSerializer(): st.booleans(),
+    StringSerializer(): st.text(max_size=4),
+}
+
+
+@attrs.frozen
+class Change:
+    """An old and a new type, values of the old one, and what each becomes."""
+
+    old: Any
+    new: Any
+    values: st.SearchStrategy[Any]
+    model: Callable[[Any], Any]
+
+
+def leaf_model(new):
+    def convert(value):
+        if isinstance(new, FloatSerializer):
+            return struct.unpack(">f", struct.pack(">f", value))[0]
+        return float(value) if isinstance(new, DoubleSerializer) else value
+
+    return convert
+
+
+@st.composite
+def leaves(draw, of=None):
+    kinds = of or LEAVES
+    old = draw(st.sampled_from(list(kinds)))
+    new = draw(st.one_of(st.just(old), st.sampled_from(list(kinds))))
+    return Change(old, new, kinds[old], leaf_model(new))
+
+
+@st.composite
+def lists(draw, item):
+    inner = draw(item)
+    return Change(
+        ListSerializer(inner.old), ListSerializer(inner.new), st.lists(inner.values, max_size=3),
+        lambda value: [inner.model(one) for one in value],
+    )  # fmt: skip
+
+
+@st.composite
+def sets(draw, _item):
+    inner = draw(leaves(INTEGERS))
+    return Change(
+        SetSerializer(inner.old), SetSerializer(inner.new), st.frozensets(inner.values, max_size=3),
+        lambda value: {inner.model(one) for one in value},
+    )  # fmt: skip
+
+
+@st.composite
+def maps(draw, item):
+    key, value = draw(leaves(INTEGERS)), draw(item)
+    nullable = draw(st.booleans())
+    values = st.one_of(st.none(), value.values) if nullable else value.values
+    return Change(
+        MapSerializer(key.old, value.old, nullable_values=nullable),
+        MapSerializer(key.new, value.new, nullable_values=nullable),
+        st.dictionaries(key.values, values, max_size=3),
+        lambda whole: {key.model(k): None if v is None else value.model(v) for k, v in whole.items()},
+    )
+
+
+@st.composite
+def tuples(draw, item):
+    inner = draw(st.lists(item, min_size=1, max_size=3))
+    return Change(
+        TupleSerializer(tuple(one.old for one in inner)),
+        TupleSerializer(tuple(one.new for one in inner)),
+        st.tuples(*(one.values for one in inner)),
+        lambda value: tuple(one.model(part) for one, part in zip(inner, value, strict=True)),
+    )
+
+
+@st.composite
+def optionals(draw, item):
+    inner = draw(item)
+    if isinstance(inner.old, OptionalSerializer):
+        return inner
+    was_optional = draw(st.booleans())
+    return Change(
+        OptionalSerializer(inner.old) if was_optional else inner.old,
+        OptionalSerializer(inner.new),
+        st.one_of(st.none(), inner.values) if was_optional else inner.values,
+        lambda value: None if value is None else inner.model(value),
+    )
+
+
+@st.composite
+def records(draw, item):
+    """Fields kept, renamed, dropped and added."""
+    fields = {name: draw(item) for name in draw(st.sets(st.sampled_from("abcd"), min_size=1))}
+    renamed = {name: draw(st.sampled_from([name, name, f"new_{name}"])) for name in fields}
+    dropped = draw(st.sets(st.sampled_from(sorted(fields)))) if draw(st.booleans()) else set()
+    added = draw(st.booleans())
+    old = RecordSerializer("R", tuple(RecordField(name, fields[name].old) for name in sorted(fields)))
+    new_fields = [
+        RecordField(renamed[name], change.new, aliases=(name,))
+        for name, change in fields.items()
+        if name not in dropped
+    ]
+    if added:
+        new_fields.append(RecordField("z", LONG, default=Default(7)))
+    new = RecordSerializer("R", tuple(sorted(new_fields, key=lambda field: field.name)))
+
+    def model(value):
+        kept = {renamed[name]: change.model(value[name]) for name, change in fields.items() if name not in dropped}
+        return Record("R", {**kept, **({"z": 7} if added else {})})
+
+    values = st.fixed_dictionaries({name: change.values for name, change in fields.items()})
+    return Change(old, new, values.map(lambda given: Record("R", given)), model)
+
+
+def not_null(change):
+    """Records and tuples of this test hold no null without a flag of its own."""
+    return not isinstance(change.new, OptionalSerializer)
+
+
+changes = st.recursive(
+    leaves(),
+    lambda item: st.one_of(
+        lists(item),
+        sets(item),
+        maps(item.filter(not_null)),
+        tuples(item),
+        optionals(item),
+        records(item.filter(not_null)),
+    ),
+    max_leaves=4,
+)
+
+
+def written(serializer, value):
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def read(serializer, data):
+    source = DataInputView(data)
+    value = serializer.deserialize(source)
+    assert not source.remaining()
+    return value
+
+
+def entry(value):
+    key = b"\x07" + written(LONG, 1) + b"\0"
+    return len(key).to_bytes(4, "big") + key + len(value).to_bytes(4, "big") + value
+
+
+@given(st.data())
+def test_the_verdict_predicts_what_happens_to_the_bytes_k11(data):
+    change = data.draw(changes)
+    kind = data.draw(st.sampled_from([StateKind.VALUE, StateKind.LIST]))
+    in_list = kind is StateKind.LIST
+    values = data.draw(st.lists(change.values, min_size=1, max_size=3)) if in_list else [data.draw(change.values)]
+    stored = b"\x2c".join(written(change.old, value) for value in values)
+    old, new = (
+        JobDescription(
+            "x",
+            (
+                OperatorDescription(
+                    "0" * 32,
+                    states=(
+                        StateDescription("s", kind, SerializerDescription.of(ListSerializer(one) if in_list else one)),
+                    ),
+                ),
+            ),
+        )
+        for one in (change.old, change.new)
+    )
+
+    report = check(old, new)
+    (state,) = report.operators[0].states
+    event(state.result.verdict.label)
+
+    if report.decision is Decision.REFUSE:
+        assert state.result.findings
+        return
+    migration = plan(report).operators[0].states[0]
+    if report.decision is Decision.START:
+        whole = state.result.reconfigured_serializer if migration_relabels(state) else migration_serializer(new)
+        reader = whole.element if in_list else whole
+        assert [change.model(value) for value in values] == [
+            read(reader, written(change.old, value)) for value in values
+        ]
+        return
+    assert StateAction.CONVERT == migration.action
+    framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
+    result = make_transcoder(migration, framing).transcode(entry(stored))
+    assert 1 == result.entries
+    body = result.data[len(entry(b"")) :]
+    source, converted = DataInputView(body), []
+    while source.remaining():
+        converted.append(change.new.deserialize(source))
+        if source.remaining():
+            assert 0x2C == source.read_byte()
+    assert [change.model(value) for value in values] == converted
+
+
+def migration_relabels(state):
+    return state.result.is_compatible_after_reconfiguration()
+
+
+def migration_serializer(new):
+    return new.operators[0].states[0].value.new_side()
