@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from pathlib import Path
 
 import pytest
 
-import stateshift.serializers
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle
 from stateshift.state.savepoint.metadata import read_metadata
 from stateshift.state.savepoint.sources import open_stream
-
-for module in pkgutil.iter_modules(stateshift.serializers.__path__):  # every family registers its snapshots
-    if module.name not in {"hints", "record_classes"}:
-        importlib.import_module(f"stateshift.serializers.{module.name}")
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
