@@ -13,6 +13,7 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Finding, 
 from ..serializers.errors import located
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
+from .labels import label_after, label_declared
 from .parts import Judgement, ask, judge_values
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, Target, worst_decision
 from .roles import KEY, NAMESPACE, address_only, judge_role
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
-    from .parts import Part
 
 _HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under the new snapshot in the header"
 _KEY_REFUSED = "not checked: the key of its operator is refused"
@@ -185,12 +185,9 @@ class _Matched:
                 )  # fmt: skip
         judged = _timers(old, new) if new.kind is StateKind.TIMERS else judge_values(old, new)
         values, note = judged.result, ""
-        lost = (
-            None
-            if values.is_incompatible()
-            else self._lost_for_flink(_written(old, new, judged), old.describe(), new.describe())
-        )
-        if lost is not None:
+        declared = [label_declared(values, new.value), *([new.key.snapshot] if new.key else [])]
+        lost = self._lost_for_flink(declared, old.describe(), new.describe())
+        if lost is not None and not values.is_incompatible():
             values = CompatibilityResult.incompatible(lost, *values.findings)
         decision = values.verdict.decision
         if self._needs_header(values, old.value.snapshot) or (namespace and namespace.decision is Decision.MIGRATE):
@@ -210,7 +207,7 @@ class _Matched:
         """Hold a key or namespace against the target."""
         if role.result.is_incompatible():
             return role
-        lost = self._lost_for_flink([effective_snapshot(role.result, new)], role.old, role.new)
+        lost = self._lost_for_flink([label_declared(role.result, new)], role.old, role.new)
         if lost is not None:
             result: CompatibilityResult[Any] = CompatibilityResult.incompatible(lost.below(step), *role.result.findings)
             return attrs.evolve(role, result=result, decision=Decision.REFUSE)
@@ -239,47 +236,14 @@ class _Matched:
     def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
         if self.was.unreadable:
             return None
-        snapshots = [
-            part.snapshot for state in states if state.becomes is None and state.was for part in state.was.serializers()
-        ]
-        for state in states:
-            if state.was is not None and state.becomes is not None and state.values is not None:
-                snapshots += _written(state.was, state.becomes, Judgement(state.values, state.parts))
+        labels = [label for state in states for label in state.labels_after or ()]
         if self.was.key is not None:
             given = self.becomes.key
-            snapshots.append(effective_snapshot(key.result, given) if key and given else self.was.key.snapshot)
-        return all(snapshot.is_flink for snapshot in snapshots)
+            labels.append(label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot)
+        return all(label.is_flink for label in labels)
 
 
 def _timers(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge a timer queue: its values are keys and namespaces, so the rules of keys hold (rules 8.3)."""
     result = ask(new.value.new_side(), old.value.snapshot, "$")
     return Judgement(address_only(result, KEY, old.describe(), new.describe(), step=""))
-
-
-def effective_snapshot(
-    result: CompatibilityResult[Any], new: SerializerDescription
-) -> TypeSerializerConfigSnapshot[Any]:
-    """The snapshot that describes the bytes once the new side has taken over: its own, or the reconfigured copy's."""
-    if result.is_compatible_after_reconfiguration():
-        return result.reconfigured_serializer.snapshot_configuration()
-    return new.new_side().snapshot_configuration()
-
-
-def effective_key_snapshot(
-    new: SerializerDescription, parts: tuple[Part, ...], verdict: Verdict
-) -> TypeSerializerConfigSnapshot[Any]:
-    """The same for the key of broadcast state; with a migration everything is written by the new side as it is."""
-    start = verdict < Verdict.REQUIRES_MIGRATION
-    return effective_snapshot(parts[0].result if start and parts else CompatibilityResult.compatible(), new)
-
-
-def _written(
-    old: StateDescription, new: StateDescription, judged: Judgement
-) -> list[TypeSerializerConfigSnapshot[Any]]:
-    """All snapshots of a matched state after the migration."""
-    snapshots = [effective_snapshot(judged.result, new.value)]
-    if new.key is not None:
-        snapshots.append(effective_key_snapshot(new.key, judged.parts, judged.result.verdict))
-    namespace = new.namespace or old.namespace
-    return [*snapshots, namespace.snapshot] if namespace else snapshots

@@ -16,6 +16,7 @@ from ..serializers.containers import ListSerializer, MapSerializer
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, located
 from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
+from ..serializers.ttl_aware import without_ttl_awareness
 from .description import StateKind
 from .old_reader import OldReader, ReaderSource, find_old_reader
 
@@ -149,7 +150,7 @@ def _pieces(
         nullable = serializer.nullable_values or isinstance(serializer.value, OptionalSerializer)
     else:
         return ()
-    snapshots = old.value.snapshot.children()
+    snapshots = without_ttl_awareness(old.value.snapshot).children()
     if not len(names) == len(snapshots) == len(result.children):
         return ()
     return tuple(
@@ -245,7 +246,7 @@ class _UnderStamp:
 
 def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
     """Let a converter see bare values, where both sides have ttl."""
-    if part.old.kind == part.new.snapshot_configuration().kind == "ttl":
+    if without_ttl_awareness(part.old).kind == part.new.snapshot_configuration().kind == "ttl":
         return _UnderStamp(converter.function)
     return converter.function
 

@@ -7,7 +7,6 @@ sent whole (with cloudpickle: converters may be closures).
 from __future__ import annotations
 
 import enum
-import hashlib
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,8 +14,8 @@ import attrs
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import IncompatibleState
 from ..serializers.snapshot import snapshot_to_bytes
-from .check import effective_key_snapshot, effective_snapshot
 from .explain import finding_data, finding_line
+from .labels import Labels, label_after
 from .report import Status
 
 if TYPE_CHECKING:
@@ -70,23 +69,6 @@ class Recoding:
     writer: TypeSerializer[Any]
     nullable: bool = False
     converter: str = ""
-
-
-@attrs.frozen
-class Labels:
-    """The snapshots in a state's metadata; None where the kind has no such serializer, or a side did not tell it."""
-
-    value: TypeSerializerConfigSnapshot[Any]
-    namespace: TypeSerializerConfigSnapshot[Any] | None = None
-    key: TypeSerializerConfigSnapshot[Any] | None = None
-
-    def digest(self) -> str:
-        """SHA-256 over the snapshots, in hexadecimal: equal means equal configuration."""
-        whole = hashlib.sha256()
-        for snapshot in (self.value, self.namespace, self.key):
-            data = snapshot_to_bytes(snapshot) if snapshot is not None else b""
-            whole.update(len(data).to_bytes(4, "big") + data)
-        return whole.hexdigest()
 
 
 @attrs.frozen
@@ -207,7 +189,7 @@ def _operator(report: OperatorReport) -> OperatorPlan:
     if report.was is not None and report.was.key is not None:
         key = stored = report.was.key.snapshot
         if report.key is not None and report.becomes is not None and report.becomes.key is not None:
-            key = effective_snapshot(report.key.result, report.becomes.key)
+            key = label_after(report.key.result, report.was.key, report.becomes.key)
             relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
     changes = relabels_key or any(_changes(state) for state in states)
     action = OperatorAction.REWRITE if changes else OperatorAction.COPY
@@ -219,20 +201,11 @@ def _changes(state: StatePlan) -> bool:
 
 
 def _state(report: StateReport) -> StatePlan:
-    was, becomes = report.was, report.becomes
-    assert was is not None  # noqa: S101 - only stored states have a plan
-    old = Labels(
-        was.value.snapshot,
-        was.namespace.snapshot if was.namespace else None,
-        was.key.snapshot if was.key else None,
-    )
-    if becomes is None or report.values is None:
+    was, new = report.was, report.labels_after
+    assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
+    old = Labels.of(was)
+    if report.values is None:
         return StatePlan(report.name, report.kind, StateAction.COPY, old, old)
-    new = attrs.evolve(old, value=effective_snapshot(report.values, becomes.value))
-    if report.namespace is not None and becomes.namespace is not None:
-        new = attrs.evolve(new, namespace=effective_snapshot(report.namespace.result, becomes.namespace))
-    if becomes.key is not None:
-        new = attrs.evolve(new, key=effective_key_snapshot(becomes.key, report.parts, report.values.verdict))
     findings = report.result.findings
     if report.values.verdict < Verdict.REQUIRES_MIGRATION:
         action = StateAction.COPY if old.digest() == new.digest() else StateAction.RELABEL

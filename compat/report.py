@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from .labels import Labels, labels_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -116,6 +117,16 @@ class StateReport:
         """Where the reader of the old values comes from (rule READ-5), or "" where nothing is read."""
         sources = [str(part.reader.source) for part in self.parts if part.reader is not None]
         return ", ".join(dict.fromkeys(sources))
+
+    @property
+    def labels_after(self) -> Labels | None:
+        """The snapshots in the state's metadata after a migration; None where it has none, or is refused."""
+        if self.was is None or self.result.is_incompatible():
+            return None
+        if self.becomes is None or self.values is None:
+            return Labels.of(self.was)
+        namespace = self.namespace.result if self.namespace else None
+        return labels_after(self.was, self.becomes, self.values, namespace, self.parts)
 
     @property
     def converter(self) -> str:

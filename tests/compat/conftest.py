@@ -42,6 +42,8 @@ class LayoutSerializer(TypeSerializer[int]):
             raise RuntimeError("no answer")
         if self.answer == "reconfigured":
             return CompatibilityResult.compatible_after_reconfiguration(LayoutSerializer(snapshot.marker))
+        if self.answer == "relabelled" and snapshot.marker != self.marker:
+            return CompatibilityResult.compatible_after_reconfiguration(LayoutSerializer(self.marker))
         if self.answer == "migrates":
             finding = Finding("$", "TEST-1", Verdict.REQUIRES_MIGRATION, "one", "two", "another marker", ("migrate",))
             return CompatibilityResult.requires_migration(finding, fallback=self.fallback)

@@ -24,10 +24,11 @@ from stateshift.compat.description import (
     StateDescription,
     StateKind,
 )
-from stateshift.compat.plan import StateAction, plan
+from stateshift.compat.plan import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.enums import EnumSerializer
 from stateshift.serializers.numeric import (
     BigIntSerializer,
     BooleanSerializer,
@@ -41,7 +42,9 @@ from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.record_fields import Default, RecordField
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.symbols import Symbol
 from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
@@ -88,6 +91,30 @@ def leaves(draw, of=None):
     old = draw(st.sampled_from(list(kinds)))
     new = draw(st.one_of(st.just(old), st.sampled_from(list(kinds))))
     return Change(old, new, kinds[old], leaf_model(new))
+
+
+@st.composite
+def enums(draw):
+    """Symbols reordered, added, and one renamed."""
+    old = draw(st.lists(st.sampled_from("ABCD"), min_size=1, unique=True))
+    became = {symbol: symbol for symbol in old}
+    if draw(st.booleans()):
+        became[old[0]] = "N"
+    symbols = [*became.values(), *(["Z"] if draw(st.booleans()) else [])]
+    aliases = (("N", (old[0],)),) if became[old[0]] == "N" else ()
+    new = EnumSerializer(tuple(draw(st.permutations(symbols))), "E", symbol_aliases=aliases)
+    values = st.sampled_from(old).map(lambda name: Symbol(name, "E"))
+    return Change(EnumSerializer(tuple(old), "E"), new, values, lambda value: Symbol(became[value.name], "E"))
+
+
+@st.composite
+def with_ttl(draw, item):
+    inner = draw(item)
+    values = st.builds(TtlValue, st.integers(0, 1 << 40), inner.values)
+    return Change(
+        TtlSerializer(inner.old), TtlSerializer(inner.new), values,
+        lambda value: TtlValue(value.last_access_ms, inner.model(value.value)),
+    )  # fmt: skip
 
 
 @st.composite
@@ -177,7 +204,7 @@ def not_null(change):
 
 
 changes = st.recursive(
-    leaves(),
+    st.one_of(leaves(), leaves(), enums()),
     lambda item: st.one_of(
         lists(item),
         sets(item),
@@ -203,64 +230,84 @@ def read(serializer, data):
     return value
 
 
-def entry(value):
-    key = b"\x07" + written(LONG, 1) + b"\0"
+def entry(value, user_key=b""):
+    key = b"\x07" + written(LONG, 1) + b"\0" + user_key
     return len(key).to_bytes(4, "big") + key + len(value).to_bytes(4, "big") + value
 
 
-@given(st.data())
-def test_the_verdict_predicts_what_happens_to_the_bytes_k11(data):
-    change = data.draw(changes)
-    kind = data.draw(st.sampled_from([StateKind.VALUE, StateKind.LIST]))
-    in_list = kind is StateKind.LIST
-    values = data.draw(st.lists(change.values, min_size=1, max_size=3)) if in_list else [data.draw(change.values)]
-    stored = b"\x2c".join(written(change.old, value) for value in values)
-    old, new = (
-        JobDescription(
-            "x",
-            (
-                OperatorDescription(
-                    "0" * 32,
-                    states=(
-                        StateDescription("s", kind, SerializerDescription.of(ListSerializer(one) if in_list else one)),
-                    ),
-                ),
-            ),
-        )
-        for one in (change.old, change.new)
-    )
+def described(kind, serializer):
+    state = StateDescription("s", kind, SerializerDescription.of(serializer))
+    return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
 
-    report = check(old, new)
+
+def judged(kind, old, new):
+    """Check one state; give its report, and what rewrites it (None where its bytes stay, or it is refused)."""
+    report = check(described(kind, old), described(kind, new))
     (state,) = report.operators[0].states
-    event(state.result.verdict.label)
-
-    if report.decision is Decision.REFUSE:
-        assert state.result.findings
-        return
-    migration = plan(report).operators[0].states[0]
-    if report.decision is Decision.START:
-        whole = state.result.reconfigured_serializer if migration_relabels(state) else migration_serializer(new)
-        reader = whole.element if in_list else whole
-        assert [change.model(value) for value in values] == [
-            read(reader, written(change.old, value)) for value in values
-        ]
-        return
-    assert StateAction.CONVERT == migration.action
+    event(f"{kind}: {state.result.verdict.label}")
+    assert state.result.findings or report.decision is Decision.START
+    if report.decision is not Decision.MIGRATE:
+        return state, None
     framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
-    result = make_transcoder(migration, framing).transcode(entry(stored))
-    assert 1 == result.entries
-    body = result.data[len(entry(b"")) :]
-    source, converted = DataInputView(body), []
+    return state, make_transcoder(plan(report).operators[0].states[0], framing)
+
+
+def taking_over(state, new):
+    """Who reads the stored bytes where nothing is rewritten."""
+    result = state.result
+    return result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else new
+
+
+@given(st.one_of(changes, with_ttl(changes)), st.data())
+def test_the_verdict_predicts_what_happens_to_a_value_k11(change, data):
+    value = data.draw(change.values)
+    stored = written(change.old, value)
+
+    state, rewrite = judged(StateKind.VALUE, change.old, change.new)
+
+    if rewrite is not None:
+        body = rewrite.transcode(entry(stored)).data[len(entry(b"")) :]
+        assert change.model(value) == read(change.new, body)
+    elif state.decision is Decision.START:
+        assert change.model(value) == read(taking_over(state, change.new), stored)
+
+
+@given(st.one_of(changes, with_ttl(changes)), st.data())
+def test_the_verdict_predicts_what_happens_to_the_elements_of_a_list_k11(change, data):
+    values = data.draw(st.lists(change.values, min_size=1, max_size=3))
+    stored = b"\x2c".join(written(change.old, value) for value in values)
+
+    state, rewrite = judged(StateKind.LIST, ListSerializer(change.old), ListSerializer(change.new))
+
+    if state.decision is Decision.REFUSE:
+        return
+    body = rewrite.transcode(entry(stored)).data[len(entry(b"")) :] if rewrite else stored
+    reader = taking_over(state, ListSerializer(change.new)).element
+    source, found = DataInputView(body), []
     while source.remaining():
-        converted.append(change.new.deserialize(source))
+        found.append(reader.deserialize(source))
         if source.remaining():
             assert 0x2C == source.read_byte()
-    assert [change.model(value) for value in values] == converted
+    assert [change.model(value) for value in values] == found
 
 
-def migration_relabels(state):
-    return state.result.is_compatible_after_reconfiguration()
+@given(maps(st.one_of(changes.filter(not_null), with_ttl(changes))), st.data())
+def test_the_verdict_predicts_what_happens_to_the_entries_of_a_map_k11(change, data):
+    whole = data.draw(change.values)
+    old, new = change.old, change.new
+    block = b"".join(
+        entry(b"\1" if value is None else b"\0" + written(old.value, value), written(old.key, key))
+        for key, value in whole.items()
+    )
 
+    state, rewrite = judged(StateKind.MAP, old, new)
 
-def migration_serializer(new):
-    return new.operators[0].states[0].value.new_side()
+    if state.decision is Decision.REFUSE:
+        return
+    source, found = DataInputView(rewrite.transcode(block).data if rewrite else block), {}
+    reader = taking_over(state, new)
+    while source.remaining():
+        key = source.read_fully(source.read_int())[10:]
+        value = source.read_fully(source.read_int())
+        found[read(reader.key, key)] = None if value == b"\1" else read(reader.value, value[1:])
+    assert change.model(whole) == found

@@ -60,20 +60,25 @@ def test_one_converted_state_rewrites_its_operator_and_copies_the_others(planned
 
 
 def test_a_reconfigured_state_is_relabelled_with_the_snapshot_of_the_copy(planned, make):
-    (operator,) = planned(("a", VALUE, make.Layout(1), make.Layout(2))).operators
+    (operator,) = planned(("a", VALUE, make.Layout(1), make.Layout(2, "relabelled"))).operators
     (state,) = operator.states
 
     assert (OperatorAction.REWRITE, StateAction.RELABEL) == (operator.action, state.action)
     assert make.LayoutSnapshot(2) == state.new.value
     assert (None, None) == (state.value, state.user_key)
 
-    (kept,) = planned(("a", VALUE, make.Layout(1), make.Layout(2, "reconfigured"))).operators
-    assert OperatorAction.COPY == kept.action
+
+def test_what_is_compatible_keeps_its_bytes_and_its_label(planned, make):
+    for answer in ("compatible", "reconfigured"):
+        (kept,) = planned(("a", VALUE, make.Layout(1), make.Layout(2, answer))).operators
+
+        assert OperatorAction.COPY == kept.action
+        assert make.LayoutSnapshot(1) == kept.states[0].new.value
 
 
 def test_a_relabelled_key_rewrites_the_keyed_streams_only(planned, make):
     (operator,) = planned(
-        ("a", VALUE, LongSerializer(), LongSerializer()), old_key=make.Layout(1), new_key=make.Layout(2)
+        ("a", VALUE, LongSerializer(), LongSerializer()), old_key=make.Layout(1), new_key=make.Layout(2, "relabelled")
     ).operators
 
     assert (OperatorAction.REWRITE, True, False) == (
@@ -88,7 +93,7 @@ def test_migrate_then_check_answers_compatible_for_every_state_k10(make):
         make.state("b", VALUE, make.Layout(1)),
         make.state("c", VALUE, LongSerializer()),
     )
-    new = make.job(make.state("a", VALUE, LongSerializer()), make.state("b", VALUE, make.Layout(2)))
+    new = make.job(make.state("a", VALUE, LongSerializer()), make.state("b", VALUE, make.Layout(2, "relabelled")))
     (operator,) = plan(check(old, new)).operators
     migrated = make.job(*(make.state(state.name, state.kind, state.new.value) for state in operator.states))
 
@@ -158,7 +163,7 @@ def test_operators_that_only_the_job_has_are_not_in_the_plan(make):
 def test_a_dry_run_reads_well(planned, make):
     whole = planned(
         ("gone", VALUE, DoubleSerializer(), None),
-        ("level", VALUE, make.Layout(1), make.Layout(2)),
+        ("level", VALUE, make.Layout(1), make.Layout(2, "relabelled")),
         ("visits", VALUE, LongSerializer(), DoubleSerializer()),
     )
 

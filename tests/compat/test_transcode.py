@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import cloudpickle
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from stateshift.compat.check import check
 from stateshift.compat.description import (
@@ -16,23 +14,20 @@ from stateshift.compat.description import (
     StateDescription,
     StateKind,
 )
-from stateshift.compat.plan import StateAction, plan
+from stateshift.compat.plan import plan
 from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder
-from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from stateshift.serializers.numeric import (
     BigIntSerializer,
-    BooleanSerializer,
     ByteSerializer,
-    DoubleSerializer,
     FloatSerializer,
     IntSerializer,
     LongSerializer,
-    ShortSerializer,
 )
 from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.views import DataOutputView
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
 
@@ -253,55 +248,12 @@ def test_a_transcoder_travels_to_workers():
     assert block((entry_key(1), written(LONG, 5))) == rewrite.transcode(block((entry_key(1), written(INT, 5)))).data
 
 
-NUMBERS = {
-    ByteSerializer(): st.integers(-128, 127),
-    ShortSerializer(): st.integers(-(1 << 15), (1 << 15) - 1),
-    INT: st.integers(-(1 << 31), (1 << 31) - 1),
-    LONG: st.integers(-(1 << 63), (1 << 63) - 1),
-    BIG: st.integers(),
-    FloatSerializer(): st.floats(width=32, allow_nan=False),
-    DoubleSerializer(): st.floats(allow_nan=False),
-    BooleanSerializer(): st.booleans(),
-}
-numbers = st.sampled_from(list(NUMBERS))
+def test_a_converter_of_state_with_ttl_sees_bare_values_and_the_stamp_stays():
+    new = SerializerDescription.of(ListSerializer(TtlSerializer(INT)), converter=Converter.of(abs))
+    old = ListSerializer(TtlSerializer(LONG))
 
+    result = transcoder(StateKind.LIST, old, new).transcode(
+        block((entry_key(1), written(TtlSerializer(LONG), TtlValue(77, -5))))
+    )
 
-@st.composite
-def changes(draw):
-    """A kind of state, an old and a new serializer for it, and values of the old one."""
-    old, new = draw(numbers), draw(numbers)
-    values = draw(st.lists(NUMBERS[old], min_size=1, max_size=5))
-    return draw(st.sampled_from([StateKind.VALUE, StateKind.LIST, StateKind.MAP])), old, new, values
-
-
-@given(changes())
-def test_the_verdict_predicts_what_transcoding_does_k11(change):
-    kind, old, new, values = change
-    wrap = {
-        StateKind.VALUE: lambda one: one,
-        StateKind.LIST: ListSerializer,
-        StateKind.MAP: lambda one: MapSerializer(LONG, one),
-    }[kind]
-
-    def entries(serializer, values):
-        if kind is StateKind.LIST:
-            return block((entry_key(0), b"\x2c".join(written(serializer, value) for value in values)))
-        flag, user_key = (b"\0", written(LONG, 1)) if kind is StateKind.MAP else (b"", b"")
-        return block(*((entry_key(n, user_key), flag + written(serializer, value)) for n, value in enumerate(values)))
-
-    description = [
-        JobDescription(
-            "x", (OperatorDescription("0" * 32, states=(StateDescription("s", kind, described(wrap(one))),)),)
-        )
-        for one in (old, new)
-    ]
-    report = check(*description)
-    data = entries(old, values)
-
-    if report.decision is Decision.START:
-        assert StateAction.COPY == plan(report).operators[0].states[0].action
-        assert values == [new.deserialize(DataInputView(written(old, value))) for value in values]
-    elif report.decision is Decision.MIGRATE:
-        migration = plan(report).operators[0].states[0]
-        converted = [migration.value.conversion(value) if migration.value.conversion else value for value in values]
-        assert entries(new, converted) == make_transcoder(migration, framing_of(kind)).transcode(data).data
+    assert block((entry_key(1), written(TtlSerializer(INT), TtlValue(77, 5)))) == result.data

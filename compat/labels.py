@@ -1,0 +1,92 @@
+"""Labels: the snapshots in the metadata of a state, before a migration and after it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.snapshot import snapshot_to_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.compatibility import CompatibilityResult
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import SerializerDescription, StateDescription
+    from .parts import Part
+
+
+@attrs.frozen
+class Labels:
+    """The snapshots in a state's metadata; None where the kind has no such serializer, or a side did not tell it."""
+
+    value: TypeSerializerConfigSnapshot[Any]
+    namespace: TypeSerializerConfigSnapshot[Any] | None = None
+    key: TypeSerializerConfigSnapshot[Any] | None = None
+
+    @classmethod
+    def of(cls, state: StateDescription) -> Labels:
+        """The labels that a side gives a state."""
+        return cls(
+            state.value.snapshot,
+            state.namespace.snapshot if state.namespace else None,
+            state.key.snapshot if state.key else None,
+        )
+
+    def __iter__(self) -> Iterator[TypeSerializerConfigSnapshot[Any]]:
+        return (snapshot for snapshot in (self.value, self.namespace, self.key) if snapshot is not None)
+
+    def digest(self) -> str:
+        """SHA-256 over the snapshots, in hexadecimal: equal means equal configuration."""
+        whole = hashlib.sha256()
+        for snapshot in (self.value, self.namespace, self.key):
+            data = snapshot_to_bytes(snapshot) if snapshot is not None else b""
+            whole.update(len(data).to_bytes(4, "big") + data)
+        return whole.hexdigest()
+
+
+def label_after(
+    result: CompatibilityResult[Any], old: SerializerDescription, new: SerializerDescription
+) -> TypeSerializerConfigSnapshot[Any]:
+    """The snapshot that describes the bytes after a migration.
+
+    Of what is compatible nothing is rewritten, neither bytes nor label; reconfigured bytes get the label of the copy,
+    and migrated ones that of the new side.
+    """
+    return old.snapshot if result.is_compatible_as_is() else label_declared(result, new)
+
+
+def label_declared(result: CompatibilityResult[Any], new: SerializerDescription) -> TypeSerializerConfigSnapshot[Any]:
+    """The snapshot of what the new side goes on with: the reconfigured copy, or its own serializer."""
+    if result.is_compatible_after_reconfiguration():
+        return result.reconfigured_serializer.snapshot_configuration()
+    return new.new_side().snapshot_configuration()
+
+
+def labels_after(
+    old: StateDescription,
+    new: StateDescription,
+    values: CompatibilityResult[Any],
+    namespace: CompatibilityResult[Any] | None,
+    parts: tuple[Part, ...],
+) -> Labels:
+    """The labels of a state that both sides have, after a migration.
+
+    Args:
+        old: The stored side.
+        new: The new side.
+        values: What it answered about the values.
+        namespace: What it answered about the namespace; None where that was not compared.
+        parts: The pieces of an entry; that of a broadcast key comes first.
+    """
+    labels = attrs.evolve(Labels.of(old), value=label_after(values, old.value, new.value))
+    if namespace is not None and old.namespace is not None and new.namespace is not None:
+        labels = attrs.evolve(labels, namespace=label_after(namespace, old.namespace, new.namespace))
+    if old.key is not None and new.key is not None and parts:
+        key = label_after(parts[0].result, old.key, new.key)
+        if values.is_migration_required() and parts[0].is_rewritten:
+            key = new.key.new_side().snapshot_configuration()
+        labels = attrs.evolve(labels, key=key)
+    return labels
