@@ -288,7 +288,7 @@ def test_nullability_is_declared(case):
     if None in case.edges:
         assert read(case.serializer, write(case.serializer, None)) is None
     else:
-        with pytest.raises(ValueNotConvertible, match="None|null"):
+        with pytest.raises(ValueNotConvertible, match=r"None|null"):
             write(case.serializer, None)
 
 
