@@ -1,0 +1,273 @@
+"""Every snippet of README.md and docs/ is run as a reader would run it, in the order of its page.
+
+Fences and what they mean here:
+
+    python                      run, in one namespace per page
+    python title="accounts.py"  saved under that name in the page's current folder
+    pycon                       an interactive session; what it prints is compared
+    console                     lines that begin with `$ ` are run in bash, the lines after them are their output
+    console no-run="reason"     not run; every one is listed in NOT_RUN
+    text                        drawings and tables
+
+A page starts in a folder that looks like a clone: `tests` and `examples` are there. `…` stands for any run of text in
+a line, or, alone in a line, for any run of lines. A page that migrates is marked `spark`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+NOT_RUN_PREFIXES = (
+    "git clone ",  # the reader's way to get what is already here
+    "cd stateshift",  # a page starts in the clone
+    "make ",  # each is a target of the Makefile (checked below); CI runs them
+    ". .venv/bin/activate",  # the interpreter of the test is that environment
+    "pip install ",  # tests/test_packaging.py installs
+)
+NOT_RUN: dict[str, str] = {}
+"""Blocks with a `no-run` reason: their first line -> the reason."""
+
+MAY_REFUSE = re.compile(r"stateshift (check|verify)\b")
+FENCE = re.compile(r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@attrs.frozen
+class Snippet:
+    """A fenced block, with the line at which it stands."""
+
+    language: str
+    info: str
+    body: str
+    line: int
+
+    def option(self, name: str) -> str | None:
+        found = re.search(rf'{name}="([^"]*)"', self.info)
+        return found[1] if found else None
+
+    def commands(self) -> Iterator[tuple[str, list[str]]]:
+        """Give each command of a console block with the lines shown after it."""
+        command, shown = "", []
+        for line in self.body.splitlines():
+            if line.startswith("$ "):
+                if command:
+                    yield command, shown
+                command, shown = line[2:], []
+            elif command.endswith("\\") and not shown:
+                command += "\n" + line
+            else:
+                assert command, f"output without a command in line {self.line}: {line}"
+                shown.append(line)
+        yield command, shown
+
+
+def snippets_of(page: Path) -> list[Snippet]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Snippet(found["language"], found["info"].strip(), found["body"], text.count("\n", 0, found.start()) + 1)
+        for found in FENCE.finditer(text)
+    ]
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def migrates(page: Path) -> bool:
+    return any(
+        re.match(r"stateshift migrate(?!.*--dry-run)", command, re.DOTALL)
+        for snippet in snippets_of(page)
+        if snippet.language == "console"
+        for command, _ in snippet.commands()
+    )
+
+
+def matches(shown: list[str], real: list[str]) -> bool:
+    """Compare output with what a page shows; `…` stands for a run of text, or, alone in a line, of lines."""
+    pieces = []
+    for line in shown:
+        if line.strip() == "…":
+            pieces.append(r"(?:[^\n]*\n)*?")
+        else:
+            pieces.append("[^\n]*?".join(re.escape(part) for part in line.rstrip().split("…")) + r"[ ]*\n")
+    return re.fullmatch("".join(pieces), "".join(line.rstrip() + "\n" for line in real)) is not None
+
+
+class Reader:
+    """Somebody who follows a page: a folder, a shell, and a Python session."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes = folder.with_name("last-folder")
+        self.status = 0
+        self.module = types.ModuleType("docs_page")
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("STATESHIFT_", "PYTHON"))
+        }
+        self.environment |= {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "NO_COLOR": "1",
+        }
+
+    def type_in(self, command: str) -> list[str]:
+        script = f'(exit {self.status})\n{command}\nstatus=$?\npwd > "{self.notes}"\nexit $status'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=180,
+            check=False,
+        )
+        self.status = done.returncode
+        self.folder = Path(self.notes.read_text(encoding="utf-8").strip())
+        return done.stdout.splitlines()
+
+    def run(self, snippet: Snippet) -> None:
+        with contextlib.chdir(self.folder):
+            getattr(self, snippet.language)(snippet)
+
+    def console(self, snippet: Snippet) -> None:
+        commands = list(snippet.commands())
+        for index, (command, shown) in enumerate(commands):
+            if command.startswith(NOT_RUN_PREFIXES):
+                assert shown == [], f"line {snippet.line}: output of a command that no test runs: {command}"
+                continue
+            real = self.type_in(command)
+            told = "\n".join(real)
+            assert matches(shown, real), f"line {snippet.line}: {command}\nshows\n{chr(10).join(shown)}\nand is\n{told}"
+            asked = index + 1 < len(commands) and commands[index + 1][0] == "echo $?"
+            allowed = {0, 1, 4} if MAY_REFUSE.match(command) else {0}
+            assert asked or self.status in allowed, f"line {snippet.line}: {command} exits with {self.status}\n{told}"
+
+    def python(self, snippet: Snippet) -> None:
+        file = snippet.option("title")
+        if file is not None:
+            Path(file).write_text(snippet.body, encoding="utf-8")
+            return
+        exec(compile(snippet.body, f"line {snippet.line}", "exec"), vars(self.module))  # noqa: S102 - our own docs
+
+    def pycon(self, snippet: Snippet) -> None:
+        test = doctest.DocTestParser().get_doctest(
+            snippet.body, vars(self.module), f"line {snippet.line}", None, snippet.line
+        )
+        report = io.StringIO()
+        checker = _Shown()
+        doctest.DocTestRunner(checker, verbose=False).run(test, out=report.write, clear_globs=False)
+        vars(self.module).update(test.globs)
+        assert report.getvalue() == ""
+
+    def text(self, snippet: Snippet) -> None:
+        assert "$ " not in snippet.body, f"line {snippet.line}: commands stand in console blocks"
+
+
+class _Shown(doctest.OutputChecker):
+    """Compares as everywhere on these pages."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return matches(want.splitlines(), got.splitlines())
+
+
+@pytest.fixture
+def reader(tmp_path):
+    """A reader in a folder like a clone; what the session imports from there is forgotten afterwards."""
+    clone = tmp_path / "stateshift"
+    clone.mkdir()
+    for name in ("tests", "examples"):
+        (clone / name).symlink_to(ROOT / name)
+    known, paths = set(sys.modules), list(sys.path)
+    person = Reader(clone)
+    sys.modules[person.module.__name__] = person.module
+    sys.path.insert(0, "")
+    yield person
+    sys.path[:] = paths
+    for name in set(sys.modules) - known:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "") or ""):
+            del sys.modules[name]
+    del sys.modules[person.module.__name__]
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.spark] if migrates(page) else [], id=name_of(page)) for page in PAGES],
+)
+def test_a_reader_who_follows_the_page_sees_what_it_shows(page, reader):
+    for snippet in snippets_of(page):
+        reason = snippet.option("no-run")
+        if reason is not None:
+            assert NOT_RUN.get(snippet.body.splitlines()[0]) == reason, "a block that is not run is listed here"
+            continue
+        assert hasattr(reader, snippet.language), f"{name_of(page)}:{snippet.line}: no known kind of snippet"
+        reader.run(snippet)
+
+
+def test_every_block_that_is_not_run_still_stands_in_a_page():
+    standing = {
+        snippet.body.splitlines()[0]
+        for page in PAGES
+        for snippet in snippets_of(page)
+        if snippet.option("no-run") is not None
+    }
+
+    assert set(NOT_RUN) == standing
+
+
+def test_targets_of_make_that_pages_name_exist():
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = {
+        target
+        for page in PAGES
+        for target in re.findall(r"\bmake ([a-z]+)`|^\$ make ([a-z]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+        for target in target
+        if target
+    }
+
+    assert named
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_between_pages_lead_to_files_and_headings(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http:", "https:")):
+            continue
+        path, _, heading = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        if not file.exists() or (heading and heading not in headings_of(file)):
+            broken.append(target)
+
+    assert broken == []
+
+
+def headings_of(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as web views of Markdown make them."""
+    titles = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_an_ellipsis_stands_for_text_in_a_line_and_for_lines_when_alone():
+    assert matches(["a … c", "…", "end"], ["a bb c", "x", "y", "end"])
+    assert not matches(["a … c"], ["a bb d"])
+    assert not matches([], ["something"])
