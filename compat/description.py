@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.snapshot import snapshot_to_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -99,6 +101,10 @@ class SerializerDescription:
             OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
         """
         return self.serializer or self.snapshot.restore_serializer()
+
+    def repeats(self, old: SerializerDescription) -> bool:
+        """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be."""
+        return self.serializer is None and snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 
     def describe(self) -> str:
         """Name the type in words."""

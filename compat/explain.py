@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from .description import StateKind
 from .report import Status
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: 
 def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
     what = f"{state.name}  {state.kind}"
     if state.status in {Status.ORPHANED, Status.NEW} and not state.result.findings:
-        yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (state.status.words, "dim")))
+        yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
         return
     more = f"; reader: {state.reader}" if state.reader else ""
     if state.converter:
@@ -249,6 +250,11 @@ def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
     if state.note:
         yield _Line(4, ((state.note, ""),))
     yield _Differences(4, state.result.findings)
+
+
+def _presence(state: StateReport) -> str:
+    """On which sides a state is. Timers are no job's to declare, so they are not told as missing from it."""
+    return "kept" if state.kind is StateKind.TIMERS and state.status is Status.ORPHANED else state.status.words
 
 
 def text_lines(report: CheckReport) -> list[str]:

@@ -62,7 +62,7 @@ def label_declared(result: CompatibilityResult[Any], new: SerializerDescription)
     """The snapshot of what the new side goes on with: the reconfigured copy, or its own serializer."""
     if result.is_compatible_after_reconfiguration():
         return result.reconfigured_serializer.snapshot_configuration()
-    return new.new_side().snapshot_configuration()
+    return new.snapshot
 
 
 def labels_after(
@@ -87,6 +87,6 @@ def labels_after(
     if old.key is not None and new.key is not None and parts:
         key = label_after(parts[0].result, old.key, new.key)
         if values.is_migration_required() and parts[0].is_rewritten:
-            key = new.key.new_side().snapshot_configuration()
+            key = new.key.snapshot
         labels = attrs.evolve(labels, key=key)
     return labels

@@ -113,6 +113,9 @@ def ask(
 
 def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
     """Judge the values of a state whose kind is the same on both sides (rule STATE-3), and find the old readers."""
+    sides = [(old.value, new.value), *([(old.key, new.key)] if old.key and new.key else [])]
+    if all(becomes.repeats(was) for was, becomes in sides):
+        return Judgement(CompatibilityResult.compatible())
     judged = _judge(old, new)
     if new.value.converter is not None and judged.parts:
         judged = _converted(judged, new.value.converter)

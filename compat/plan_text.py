@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..serializers.compatibility import Flag
 from .plan import OperatorAction, StateAction
 
 if TYPE_CHECKING:
@@ -57,4 +58,4 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
             yield f"    ${piece.step}  reader: {piece.source}{converter}"
     if state.action is StateAction.CONVERT:
         for path, flag in state.flags:
-            yield f"    {path}  {flag}"
+            yield f"    {path}  {'dropped' if flag.startswith(f'{Flag.DROPS}:') else flag}"

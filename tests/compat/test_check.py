@@ -360,6 +360,12 @@ def test_the_exit_status_says_start_migrate_or_refuse(make, new, allow, status):
     assert status == report.exit_status(allow_migration=allow)
 
 
+def test_equal_snapshots_need_no_serializer_to_be_compatible(judged, make):
+    same = make.LayoutSnapshot(1, restorable=False)
+
+    assert Decision.START == judged(same, make.LayoutSnapshot(1, restorable=False)).decision
+
+
 def test_a_savepoint_can_be_the_new_side(judged):
     report = judged(IntSerializer().snapshot_configuration(), LongSerializer().snapshot_configuration())
 
