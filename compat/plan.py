@@ -142,9 +142,11 @@ class OperatorPlan:
         """Whether the streams of list and broadcast state change; else their bytes are copied."""
         return any(_changes(state) for state in self.states if not state.kind.is_keyed)
 
-    def state(self, name: str, *, keyed: bool) -> StatePlan | None:
-        """The plan of a stored state."""
-        return next((state for state in self.states if (state.name, state.kind.is_keyed) == (name, keyed)), None)
+    def state(self, name: str, *, keyed: bool, broadcast: bool = False) -> StatePlan | None:
+        """The plan of a stored state; a keyed, a list and a broadcast state of an operator may share a name."""
+        room = "keyed" if keyed else "broadcast" if broadcast else "operator"
+        found = [state for state in self.states if state.name == name and state.kind.is_keyed is keyed]
+        return next((state for state in found if state.kind.room == room), found[0] if found else None)
 
 
 @attrs.frozen

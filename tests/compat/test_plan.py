@@ -185,3 +185,14 @@ def test_a_plan_without_work_says_so_first(planned):
 
     assert "plan: nothing has to change; every file is copied as it is" == lines[0]
     assert lines[-1].endswith("files copied as they are")
+
+
+def test_a_list_and_a_broadcast_state_of_one_name_have_plans_of_their_own(make):
+    both = make.job(
+        make.state("s", StateKind.SPLIT_LIST, LongSerializer()),
+        make.state("s", StateKind.BROADCAST, LongSerializer(), key=LongSerializer()),
+    )
+    (operator,) = plan(check(both, both)).operators
+
+    assert StateKind.SPLIT_LIST == operator.state("s", keyed=False).kind
+    assert StateKind.BROADCAST == operator.state("s", keyed=False, broadcast=True).kind
