@@ -280,6 +280,7 @@ def test_a_check_changes_neither_side():
         (ListSerializer, [1, 2], [2, 4]),
         (SetSerializer, {1, 2}, {2, 4}),
         (lambda part: MapSerializer(part, part), {1: 2}, {2: 4}),
+        (lambda part: MapSerializer(V1(), part, nullable_values=True), {1: None, 2: 3}, {1: None, 2: 6}),
         (lambda part: TupleSerializer((part, V1())), (1, 2), (2, 2)),
         (OptionalSerializer, 1, 2),
         (OptionalSerializer, None, None),

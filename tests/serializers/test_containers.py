@@ -127,7 +127,7 @@ class TestBytes:
     def test_equal_maps_and_sets_have_equal_bytes_whatever_their_order(self):
         by_length = {"b": 1, "a": 2, "": 3}
         backwards = dict(reversed(by_length.items()))
-        numbers = [8, 0, 16, 24, 1]
+        numbers = [8, 0]  # in one slot of a hash table of eight: iterated in order of insertion
 
         assert write(MapSerializer(STRING, LONG), by_length) == write(MapSerializer(STRING, LONG), backwards)
         assert write(SetSerializer(LONG), set(numbers)) == write(SetSerializer(LONG), frozenset(reversed(numbers)))
