@@ -57,6 +57,15 @@ class Registry:
         """Give the class registered under an id or alias."""
         return self._snapshots.get(snapshot_id)
 
+    def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
+        """Give the snapshot classes that were registered from outside the package, by id: a worker lacks them."""
+        package = __name__.partition(".")[0]
+        return {name: cls for name, cls in self._snapshots.items() if cls.__module__.partition(".")[0] != package}
+
+    def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
+        """Take over what `additions` gave in another process."""
+        self._snapshots.update(snapshots)
+
     def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""
         if not isinstance(python_type, type):

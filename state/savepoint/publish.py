@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INLINE_BYTES = 20 << 10
 """Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""
 
-_OURS = re.compile(r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_metadata)(\.attempt-.+)?")
+_OURS = re.compile(r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.attempt-.+)?")
 """Names that a run gives; what a dead run left behind has only these."""
 
 
@@ -45,10 +45,15 @@ def prepare_target(folder: Folder) -> None:
         TargetExists: There is a savepoint, or there are files of somebody else.
     """
     check_target(folder)
-    if folder.exists():
-        for name in folder.names():
-            folder.delete(name)
+    clear_target(folder)
     folder.create()
+
+
+def clear_target(folder: Folder) -> None:
+    """Remove what a run has written, and nothing else."""
+    if folder.exists():
+        for name in filter(_OURS.fullmatch, folder.names()):
+            folder.delete(name)
 
 
 def check_target(folder: Folder) -> None:

@@ -7,7 +7,7 @@ for entry in savepoint.operator("account-state").state("account").read_entries()
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -25,6 +25,7 @@ from .files import Folder
 from .lineage import Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .states import SavepointState, keyed_states, operator_states
+from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
     import os
@@ -222,15 +223,21 @@ class Savepoint:
         titles = ", ".join(operator.title for operator in self.operators) or "none"
         raise StateNotFound(f"no operator has the uid or id {uid_or_id!r}; there are: {titles}", savepoint=self.place)
 
-    def describe(self) -> JobDescription:
-        """Describe all operators with state for a check."""
-        return self._describe(lambda _operator, _state: None)
+    def describe(self, *, trust_stored_serializers: bool = False) -> JobDescription:
+        """Describe all operators with state for a check.
 
-    def _describe(
-        self, stored: Callable[[SavepointOperator, SavepointState], Callable[[], TypeSerializer[Any]] | None]
-    ) -> JobDescription:
+        Args:
+            trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled where no snapshot
+                gives a reader (rule READ-2).
+        """
+        found = read_stored_serializers(self.folder)
+
+        def stored(operator_id: str, state: SavepointState) -> StoredSerializer | None:
+            place = place_of(operator_id, state.kind.room, state.name)
+            return StoredSerializer(place, found[place], trust_stored_serializers) if place in found else None
+
         operators = tuple(
-            operator.describe(lambda state, operator=operator: stored(operator, state))  # type: ignore[misc]
+            operator.describe(partial(stored, operator.operator_id))
             for operator in self.operators
             if operator.stored.has_state
         )

@@ -195,7 +195,7 @@ class _EntryDecoder:
     def read_value(self, user_key: bytes, value: bytes) -> Any:
         """Read what one entry holds; of map state a pair."""
         if self.kind is StateKind.LIST:
-            return list(_read_separated(self.value.element, value))  # type: ignore[attr-defined]  # a list serializer
+            return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # a list serializer
         if self.kind is StateKind.MAP:
             mapping: Any = self.value
             is_null = DataInputView(value).read_boolean()
@@ -235,7 +235,8 @@ def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: _EntryDec
     maps.clear()
 
 
-def _read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
+def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
+    """Read the elements of a list state's value, which have one byte between them."""
     source = DataInputView(data)
     while source.remaining():
         yield element.deserialize(source)
@@ -285,7 +286,7 @@ def keyed_states(
         key = key or header.key_snapshot
         _merge(infos, header.states)
     reason = _NATIVE if native else ""
-    return key, [_state(info, keyed_kind(info), stored, folder, reason, key) for info in infos.values()]
+    return key, [_state(info, stored, folder, reason, key) for info in infos.values()]
 
 
 def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointState]:
@@ -294,7 +295,7 @@ def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointStat
     for handle in _operator_handles(stored):
         with open_stream(handle.stream, folder) as source:
             _merge(infos, read_operator_stream_header(source, handle).states)
-    return [_state(info, _operator_kind(info), stored, folder, "", None) for info in infos.values()]
+    return [_state(info, stored, folder, "", None) for info in infos.values()]
 
 
 def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) -> None:
@@ -338,14 +339,20 @@ def _operator_kind(info: StateMetaInfo) -> StateKind:
     }[mode_of(info).name]
 
 
+def state_kind(info: StateMetaInfo) -> StateKind:
+    """The kind of any state; errors as `keyed_kind`."""
+    is_keyed = info.kind not in {MetaInfoKind.OPERATOR, MetaInfoKind.BROADCAST}
+    return keyed_kind(info) if is_keyed else _operator_kind(info)
+
+
 def _state(
     info: StateMetaInfo,
-    kind: StateKind,
     stored: OperatorState,
     folder: Folder,
     reason: str,
     key: TypeSerializerConfigSnapshot[Any] | None,
 ) -> SavepointState:
+    kind = state_kind(info)
     namespace, broadcast_key = info.snapshot(NAMESPACE_SERIALIZER), info.snapshot(KEY_SERIALIZER)
     description = StateDescription(
         info.name,

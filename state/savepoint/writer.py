@@ -30,6 +30,7 @@ from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .operator_stream import OperatorStreamHeader, write_operator_stream
 from .publish import now, prepare_target, publish, store_stream, stream_name
 from .reader import Savepoint
+from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
 if TYPE_CHECKING:
     import os
@@ -62,6 +63,7 @@ class SavepointWriter:
         job: Operators and states.
         max_parallelism: Number of key groups; the Flink job must have the same.
         parallelism: Number of subtasks; a job with another number restores it too.
+        store_serializers: Whether to keep the serializers of keyed states beside the savepoint (rule READ-2).
 
     Raises:
         TargetExists: The folder is taken.
@@ -69,9 +71,16 @@ class SavepointWriter:
     """
 
     def __init__(
-        self, place: str | os.PathLike[str], job: Job, *, max_parallelism: int = 128, parallelism: int = 1
+        self,
+        place: str | os.PathLike[str],
+        job: Job,
+        *,
+        max_parallelism: int = 128,
+        parallelism: int = 1,
+        store_serializers: bool = False,
     ) -> None:
         self._folder = Folder.at(place)
+        self._store_serializers = store_serializers
         self._max_parallelism, self._parallelism = max_parallelism, parallelism
         key_group_range(0, parallelism, max_parallelism)
         self._drafts: dict[str, _OperatorDraft] = {}
@@ -174,11 +183,20 @@ class SavepointWriter:
             identity = bytes.fromhex(operator.id), self._parallelism, self._max_parallelism, operator.name, operator.uid
             operators.append(OperatorState(*identity, subtasks=tuple(subtasks)))
             counts += _counts(draft)
+        if self._store_serializers:
+            files[SERIALIZERS] = FileDigest.of(write_stored_serializers(self._folder, self._serializers()))
         lineage = Lineage(
             stateshift=__version__, created=now(), job="SavepointWriter", states=tuple(counts), files=files
         )
         publish(self._folder, SavepointMetadata.new(tuple(operators)), lineage)
         return Savepoint.open(self._folder.place)
+
+    def _serializers(self) -> dict[str, TypeSerializer[Any]]:
+        return {
+            place_of(draft.operator.id, state.kind.room, state.name): state.value.new_side()
+            for draft in self._drafts.values()
+            for state in draft.states.values()
+        }
 
     def _keyed(self, draft: _OperatorDraft, subtask: int) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
         key = draft.operator.key

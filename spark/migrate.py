@@ -1,0 +1,109 @@
+"""Migrate a savepoint: read each entry with the old serializer and write it with the new one, as a Spark job.
+
+Spark only schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
+no entry travels through the JVM. The driver publishes by writing `_metadata` last. A run that dies leaves the source
+untouched and no `_metadata` in the target; running again finishes it. Source: DESIGN, section 4; rules, section 11.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..compat.check import check
+from ..compat.description import JobDescription
+from ..compat.plan import plan as plan_migration
+from ..compat.report import Target
+from ..serializers.errors import StateShiftError
+from ..state.savepoint.files import Folder
+from ..state.savepoint.migration import publish_result, split, try_out
+from ..state.savepoint.migration_report import MigrationReport
+from ..state.savepoint.publish import check_target, clear_target, prepare_target
+from ..state.savepoint.reader import Savepoint
+from .scheduling import Progress, carry_out
+from .session import session as start_session
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from ..state.job import Job
+
+NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
+
+
+def migrate(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    job: Job | JobDescription,
+    *,
+    session: SparkSession | None = None,
+    master: str = "local[*,4]",
+    py_files: Iterable[str | Path] = (),
+    dry_run: bool = False,
+    restore_target: Target = Target.ANY,
+    parallelism: int | None = None,
+    trust_stored_serializers: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> MigrationReport:
+    """Write a new savepoint in `target`, with the state of `source` under the types of `job`.
+
+    Args:
+        source: A savepoint; it is only read (rule RUN-1).
+        target: A folder that is empty or not there. What a run that died has left in it is cleared.
+        job: The new types. Modules that it is made of reach the workers by value.
+        session: The Spark session to use; by default one is made for `master`.
+        master: Where Spark runs. The default retries a failed task up to four times on all local cores.
+        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
+        dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
+        restore_target: `Target.FLINK` refuses what Flink could not restore.
+        parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
+        trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
+        progress: Is called now and then with what is done.
+
+    Returns:
+        What was done, or would be.
+
+    Raises:
+        IncompatibleState: The check refuses; with every state and finding.
+        TargetExists: The target is taken.
+        ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
+        CorruptSavepoint: The source is damaged.
+        MigrationFailed: What was written is not what was read, or the engine failed.
+    """
+    started = time.monotonic()
+    savepoint = Savepoint.open(source)
+    folder = Folder.at(target)
+    description = job if isinstance(job, JobDescription) else job.describe()
+    old = savepoint.describe(trust_stored_serializers=trust_stored_serializers)
+    plan = plan_migration(check(old, description, target=restore_target))
+    check_target(folder)
+    tasks = split(savepoint, plan, parallelism=parallelism)
+    report = MigrationReport.planned(savepoint, plan, folder.place, tasks)
+    if dry_run:
+        tried = try_out(savepoint, plan)
+        return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
+    prepare_target(folder)
+    try:
+        results = carry_out(
+            tasks,
+            savepoint.folder,
+            folder,
+            session=lambda: session or start_session(master),
+            py_files=py_files,
+            progress=progress,
+        )
+        lineage = publish_result(savepoint, plan, tasks, results, folder)
+    except BaseException as error:
+        with suppress(StateShiftError):
+            clear_target(folder)
+        if isinstance(error, StateShiftError):
+            error.written = NOTHING_PUBLISHED
+        raise
+    return report.finished(lineage, results, time.monotonic() - started)

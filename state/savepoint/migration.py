@@ -1,0 +1,267 @@
+"""A migration as a whole, but for the engine: which tasks there are, and what their results become.
+
+    tasks = split(savepoint, plan)
+    results = [perform(task, savepoint.folder, target) for task in tasks]      # in any order, anywhere
+    publish_result(savepoint, plan, tasks, results, target)
+
+Source: DESIGN, section 4; rules, section 11.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ... import __version__
+from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, to_data
+from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
+from ..key_groups import key_group_range
+from .handles import CANONICAL, CANONICAL_ADVICE, InlineHandle, KeyedHandle, OperatorStateHandle, RelativeFileHandle
+from .lineage import FileDigest, Lineage, StateCount
+from .metadata import OperatorState, SubtaskState, write_metadata
+from .publish import now, publish, source_facts, stream_name
+from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .files import Folder
+    from .handles import StreamHandle
+    from .reader import Savepoint
+
+SUBTASK_BYTES = 64 << 20
+"""A rewritten operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
+
+
+def split(savepoint: Savepoint, plan: MigrationPlan, *, parallelism: int | None = None) -> tuple[Task, ...]:
+    """Give the tasks of a migration, the largest first.
+
+    Args:
+        savepoint: What is migrated.
+        plan: What happens to it.
+        parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
+
+    Raises:
+        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read.
+    """
+    tasks: list[Task] = []
+    for stored in savepoint.metadata.operators:
+        operator = plan.operator(stored.operator_id.hex())
+        with located(savepoint=savepoint.place, operator=str(stored)):
+            tasks += _operator_tasks(savepoint, stored, operator, parallelism)
+    return tuple(sorted(tasks, key=lambda task: -task.size_bytes))
+
+
+def _operator_tasks(
+    savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None, parallelism: int | None
+) -> Iterator[Task]:
+    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    if rewrites is not None and rewrites.rewrites_keyed:
+        handles = _keyed_handles(stored)
+        if not all(handle.is_canonical for handle in handles):
+            raise UnsupportedFormat(
+                "the keyed state is in the heap backend's native format, and cannot be migrated from there",
+                advice=CANONICAL_ADVICE,
+            )
+        count = new_parallelism(stored, rewrites, parallelism)
+        for index in range(count):
+            groups = key_group_range(index, count, stored.max_parallelism)
+            overlapping = tuple(handle for handle in handles if _overlap(handle.key_groups, groups))
+            if overlapping:
+                yield KeyedTask(rewrites, str(stored), index, groups, stored.max_parallelism, overlapping)
+    for subtask in stored.subtasks:
+        if rewrites is not None and rewrites.rewrites_operator_state and subtask.managed_operator is not None:
+            yield OperatorTask(rewrites, str(stored), subtask.index, subtask.managed_operator)
+        for part, stream in _copied_streams(subtask, rewrites):
+            if not isinstance(stream, InlineHandle):
+                yield _copy_task(savepoint, stored, part, subtask.index, stream)
+
+
+def _copy_task(savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, stream: StreamHandle) -> CopyTask:
+    digest = None
+    if savepoint.lineage is not None and isinstance(stream, RelativeFileHandle):
+        digest = savepoint.lineage.files.get(stream.path)
+    name = stream_name(stored.operator_id.hex(), part, subtask)
+    return CopyTask(str(stored), name, stream, digest.sha256 if digest else "")
+
+
+def _copied_streams(subtask: SubtaskState, rewrites: OperatorPlan | None) -> Iterator[tuple[str, StreamHandle]]:
+    """Streams of a subtask that are copied as they are, with the part that each is."""
+    if subtask.managed_keyed is not None and not (rewrites and rewrites.rewrites_keyed):
+        yield "keyed", subtask.managed_keyed.stream
+    if subtask.managed_operator is not None and not (rewrites and rewrites.rewrites_operator_state):
+        yield "operator", subtask.managed_operator.stream
+    if subtask.raw_keyed is not None:
+        yield "raw-keyed", subtask.raw_keyed.stream
+    if subtask.raw_operator is not None:
+        yield "raw-operator", subtask.raw_operator.stream
+
+
+def _overlap(one: range, other: range) -> bool:
+    return one.start < other.stop and other.start < one.stop
+
+
+def _keyed_handles(stored: OperatorState) -> list[KeyedHandle]:
+    return [subtask.managed_keyed for subtask in stored.subtasks if subtask.managed_keyed is not None]
+
+
+def new_parallelism(stored: OperatorState, plan: OperatorPlan, wanted: int | None) -> int:
+    """How many subtasks a rewritten keyed operator gets.
+
+    As many as before where it also has operator state: that would be dealt out anew with another number. The number
+    does not depend on the machine, so that a repeated run gives the same files (rule RUN-5).
+    """
+    has_operator_state = any(subtask.managed_operator or subtask.raw_operator for subtask in stored.subtasks)
+    finished = any(subtask.finished for subtask in stored.subtasks)
+    if has_operator_state or finished or not plan.rewrites_keyed:
+        return stored.parallelism
+    if wanted is not None:
+        return min(wanted, stored.max_parallelism)
+    size = sum(handle.stream.size for handle in _keyed_handles(stored))
+    return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), stored.max_parallelism)
+
+
+def publish_result(
+    savepoint: Savepoint,
+    plan: MigrationPlan,
+    tasks: Sequence[Task],
+    results: Sequence[TaskResult],
+    target: Folder,
+) -> Lineage:
+    """Give the files their names, and write the lineage and `_metadata`: from then on there is a savepoint.
+
+    Args:
+        savepoint: The source.
+        plan: What was carried out.
+        tasks: All of them.
+        results: One for each, in any order.
+        target: Where the results are.
+
+    Raises:
+        MigrationFailed: A result is missing.
+    """
+    by_name = {result.stored.name: result for result in results}
+    files: dict[str, FileDigest] = {}
+    for result in results:
+        if result.stored.attempt:
+            target.rename(result.stored.attempt, result.stored.name)
+        if result.stored.digest is not None:
+            files[result.stored.name] = result.stored.digest
+    tasks_by_name = {_name_of(task): task for task in tasks}
+    missing = sorted(tasks_by_name.keys() - by_name.keys())
+    if missing:
+        raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
+    operators = tuple(
+        _new_operator(stored, plan.operator(stored.operator_id.hex()), tasks_by_name, by_name)
+        for stored in savepoint.metadata.operators
+    )
+    before = savepoint.lineage
+    lineage = Lineage(
+        stateshift=__version__,
+        created=now(),
+        job=plan.job,
+        source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
+        plan=to_data(plan),
+        states=add_counts([count for result in results for count in result.counts]),
+        files=files,
+        history=before.as_history() if before is not None else (),
+    )
+    return publish(target, attrs.evolve(savepoint.metadata, operators=operators), lineage)
+
+
+def _name_of(task: Task) -> str:
+    if isinstance(task, CopyTask):
+        return task.name
+    return stream_name(task.plan.operator_id, "keyed" if isinstance(task, KeyedTask) else "operator", task.subtask)
+
+
+def _new_operator(
+    stored: OperatorState, plan: OperatorPlan | None, tasks: dict[str, Task], results: dict[str, TaskResult]
+) -> OperatorState:
+    operator_id = stored.operator_id.hex()
+    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    keyed: dict[int, KeyedHandle] = {}
+    for name, task in tasks.items():
+        if isinstance(task, KeyedTask) and task.plan.operator_id == operator_id:
+            result = results[name]
+            keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, _stream(result))
+    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, results) for subtask in stored.subtasks}
+    for index, handle in keyed.items():
+        subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=handle)
+    parallelism = max(stored.parallelism, len(keyed)) if keyed else stored.parallelism
+    return attrs.evolve(stored, parallelism=parallelism, subtasks=tuple(subtasks.values()))
+
+
+def _new_subtask(
+    subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, results: dict[str, TaskResult]
+) -> SubtaskState:
+    """Give a subtask with its copied and rewritten streams; keyed state that is rewritten is put in by the caller."""
+    new = subtask
+    for part, stream in _copied_streams(subtask, rewrites):
+        if isinstance(stream, InlineHandle):
+            continue
+        field = {"keyed": "managed_keyed", "operator": "managed_operator"}.get(part, part.replace("-", "_"))
+        copied = _stream(results[stream_name(operator_id, part, subtask.index)])
+        new = attrs.evolve(new, **{field: attrs.evolve(getattr(subtask, field), stream=copied)})
+    if rewrites is not None and rewrites.rewrites_keyed:
+        new = attrs.evolve(new, managed_keyed=None)
+    if rewrites is not None and rewrites.rewrites_operator_state and subtask.managed_operator is not None:
+        result = results[stream_name(operator_id, "operator", subtask.index)]
+        new = attrs.evolve(new, managed_operator=OperatorStateHandle(result.states, _stream(result)))
+    return new
+
+
+def _stream(result: TaskResult) -> StreamHandle:
+    stored = result.stored
+    if stored.data is not None:
+        return InlineHandle(stored.name, stored.data)
+    return RelativeFileHandle(stored.name, stored.size)
+
+
+def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
+    """Add up the counts of the same state over all tasks, by operator and state."""
+    sums: dict[tuple[str, str, str], StateCount] = {}
+    for count in counts:
+        place = (count.operator_id, count.kind, count.state)
+        before = sums.get(place)
+        if before is None:
+            sums[place] = count
+            continue
+        keys = f"{int(before.keys, 16) + int(count.keys, 16) & (1 << 64) - 1:016x}" if count.keys else ""
+        sums[place] = attrs.evolve(
+            count,
+            read=before.read + count.read,
+            written=before.written + count.written,
+            dropped=before.dropped + count.dropped,
+            keys=keys,
+        )
+    return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
+
+
+def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], bool]:
+    """Convert one entry of every state that is to be converted, and write nothing (rule READ-5).
+
+    Returns:
+        By operator id and state: whether there was an entry to try.
+
+    Raises:
+        ValueNotConvertible, OldReaderUnavailable, CorruptSavepoint: The run would fail in the same way.
+    """
+    tried: dict[tuple[str, str], bool] = {}
+    for stored in savepoint.metadata.operators:
+        operator = plan.operator(stored.operator_id.hex())
+        for state in operator.states if operator is not None else ():
+            if operator is None or state.action is not StateAction.CONVERT:
+                continue
+            with located(savepoint=savepoint.place, operator=str(stored), state=state.name):
+                if state.kind.is_keyed:
+                    found = any(
+                        sample_keyed(operator, state, handle, stored.max_parallelism, savepoint.folder)
+                        for handle in _keyed_handles(stored)
+                    )
+                else:
+                    handles = [subtask.managed_operator for subtask in stored.subtasks if subtask.managed_operator]
+                    found = any(sample_elements(state, handle, savepoint.folder) for handle in handles)
+            tried[operator.operator_id, state.name] = found
+    return tried

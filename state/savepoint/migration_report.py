@@ -1,0 +1,107 @@
+"""What a migration did, or would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.plan import MigrationPlan, OperatorAction, to_data
+from .rewrite import CopyTask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .lineage import Lineage, StateCount
+    from .reader import Savepoint
+    from .rewrite import Task, TaskResult
+
+
+@attrs.frozen(kw_only=True)
+class MigrationReport:
+    """What a migration did; of a dry run, what it would do.
+
+    Attributes:
+        source: The savepoint that was read; it is never changed.
+        target: Where the new one is.
+        plan: What was carried out.
+        dry_run: Whether nothing was written.
+        tasks: Number of streams to rewrite.
+        copies: Number of files to copy as they are.
+        bytes_read: Bytes of all streams read.
+        bytes_written: Bytes of all streams written; 0 in a dry run.
+        states: Counts of the states in rewritten operators; empty in a dry run.
+        tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
+        seconds: How long it took.
+    """
+
+    source: str
+    target: str
+    plan: MigrationPlan
+    dry_run: bool = True
+    tasks: int
+    copies: int
+    bytes_read: int
+    bytes_written: int = 0
+    states: tuple[StateCount, ...] = ()
+    tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
+    seconds: float = 0.0
+
+    @classmethod
+    def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
+        """Report what will be done."""
+        copies = sum(isinstance(task, CopyTask) for task in tasks)
+        return cls(
+            source=savepoint.place,
+            target=target,
+            plan=plan,
+            tasks=len(tasks) - copies,
+            copies=copies,
+            bytes_read=sum(task.size_bytes for task in tasks),
+        )
+
+    def finished(self, lineage: Lineage, results: Sequence[TaskResult], seconds: float) -> MigrationReport:
+        """Report what was done."""
+        written = sum(result.stored.size for result in results)
+        return attrs.evolve(self, dry_run=False, bytes_written=written, states=lineage.states, seconds=seconds)
+
+    @property
+    def copied_only(self) -> bool:
+        """Whether no state had to be rewritten, so that files were copied as they are."""
+        return self.plan.is_empty
+
+    @property
+    def rollback(self) -> str:
+        """What to do if the new job has to go back."""
+        return f"start the old job on {self.source}: it is untouched"
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the report as plain data, for `--json`."""
+        operators = [
+            {
+                "operator_id": operator.operator_id,
+                "uid": operator.uid,
+                "rewritten": operator.action is OperatorAction.REWRITE,
+            }
+            for operator in self.plan.operators
+        ]
+        return {
+            "source": self.source,
+            "target": self.target,
+            "dry_run": self.dry_run,
+            "copied_only": self.copied_only,
+            "streams_rewritten": self.tasks,
+            "files_copied": self.copies,
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "seconds": round(self.seconds, 3),
+            "operators": operators,
+            "states": [attrs.asdict(count) for count in self.states],
+            "tried": [
+                {"operator_id": operator_id, "state": state, "converted": found}
+                for (operator_id, state), found in self.tried.items()
+            ],
+            "source_untouched": True,
+            "rollback": self.rollback,
+            "plan": to_data(self.plan),
+        }

@@ -1,0 +1,88 @@
+"""Serializers kept beside a savepoint, for types that no snapshot can describe (rule READ-2).
+
+`_serializers.json` maps `<operator id>/<room>/<state>` to a cloudpickle in base64. It is opt-in on writing, and nothing
+in it is unpickled unless the caller says that it trusts it: unpickling runs whatever code the file holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import cloudpickle
+
+from ...serializers.errors import CorruptSavepoint, UntrustedCode
+from ...serializers.serializer import TypeSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .files import Folder
+
+SERIALIZERS = "_serializers.json"
+FORMAT = 1
+
+
+def place_of(operator_id: str, room: str, state: str) -> str:
+    """Name a state within the file."""
+    return f"{operator_id}/{room}/{state}"
+
+
+def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSerializer[Any]]) -> bytes:
+    """Write the file, and give its content."""
+    texts = {
+        place: base64.b64encode(cloudpickle.dumps(serializer)).decode("ascii")
+        for place, serializer in serializers.items()
+    }
+    data = json.dumps({"format": FORMAT, "serializers": texts}, indent=2, sort_keys=True).encode() + b"\n"
+    folder.write(SERIALIZERS, data)
+    return data
+
+
+def read_stored_serializers(folder: Folder) -> dict[str, bytes]:
+    """Give the pickles by place, unopened; empty where there is no such file."""
+    if not folder.exists(SERIALIZERS):
+        return {}
+    try:
+        facts = json.loads(folder.read(SERIALIZERS))
+        if facts["format"] != FORMAT:
+            raise ValueError(f"format {facts['format']} is not known")
+        return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptSavepoint(f"the stored serializers cannot be read: {error}", file=SERIALIZERS) from error
+
+
+@attrs.frozen
+class StoredSerializer:
+    """Loads one stored serializer, if that is allowed."""
+
+    place: str
+    data: bytes = attrs.field(repr=False)
+    trusted: bool
+
+    def __call__(self) -> TypeSerializer[Any]:
+        """Unpickle it.
+
+        Raises:
+            UntrustedCode: The caller did not say that it trusts it.
+            CorruptSavepoint: It does not unpickle here, or to something else.
+        """
+        if not self.trusted:
+            raise UntrustedCode(
+                f"a serializer for {self.place} is stored beside the savepoint, and unpickling it would run its code",
+                advice="pass --trust-stored-serializers (trust_stored_serializers=True) if you trust its source",
+            )
+        try:
+            serializer = pickle.loads(self.data)  # noqa: S301 - the caller said that it trusts it
+        except Exception as error:
+            raise CorruptSavepoint(
+                f"the stored serializer of {self.place} does not unpickle: {type(error).__name__}: {error}",
+                file=SERIALIZERS,
+                advice="make the modules that it names importable",
+            ) from error
+        if not isinstance(serializer, TypeSerializer):
+            raise CorruptSavepoint(f"{self.place} holds a {type(serializer).__name__}", file=SERIALIZERS)
+        return serializer

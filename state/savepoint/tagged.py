@@ -1,0 +1,246 @@
+"""State values as JSON: what JSON has no form for carries a tag, as `{"$bytes": "00ff"}`.
+
+The shape and the tags are those in which the savepoints of the test fixtures tell what Flink itself read:
+
+    $tuple  fields                            $bytes            hexadecimal
+    $pojo   class, and fields by name         $bigint, $bigdec  digits; [unscaled digits, scale]
+    $map    pairs, sorted by their JSON text  $enum             name of the constant
+    $set    elements, sorted by JSON text     $double           NaN, Infinity, -Infinity (also of a float)
+    $window [start, end]                      $void, $global    the void namespace, the global window
+    $opaque text of a value whose type is not built in
+
+A TTL value is bare: its time stamp is left out. Null is null.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...compat.description import StateKind
+from ...serializers.decimals import split_decimal
+from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...serializers.record_values import Record
+    from ...serializers.records import RecordSnapshot
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .reader import SavepointOperator
+    from .states import Entry, SavepointState
+
+Tagger = Callable[[Any], Any]
+"""From a value, as a generic reader gives it, to what `json.dumps` takes."""
+
+_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
+
+
+def tagger_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    """Give the function that turns values into JSON.
+
+    Args:
+        snapshot: Of the values: whether an integer is a long or a `BigInteger` is not to be seen from the value.
+    """
+    make: Callable[[Any], Tagger] = _MAKERS.get(snapshot.kind, _opaque)
+    convert = make(snapshot)
+    return lambda value: None if value is None else convert(value)
+
+
+def sorted_by_text(values: Iterable[Any]) -> list[Any]:
+    """Sort JSON values by their text, which gives sets, maps and entries one order."""
+    return sorted(values, key=lambda value: json.dumps(value, sort_keys=True))
+
+
+def _as_is(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return lambda value: value
+
+
+def _number(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    if snapshot.describe() == "bigint":
+        return lambda value: {"$bigint": str(value)}
+    return _float if snapshot.describe() in {"float", "double"} else lambda value: value
+
+
+def _float(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    return {"$double": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+
+
+def _decimal(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    def convert(value: Any) -> Any:
+        unscaled, scale = split_decimal(value)
+        return {"$bigdec": [str(unscaled), scale]}
+
+    return convert
+
+
+def _bytes(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return lambda value: {"$bytes": bytes(value).hex()}
+
+
+def _list(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    (element,) = map(tagger_of, snapshot.children())
+    return lambda value: [element(item) for item in value]
+
+
+def _set(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    (element,) = map(tagger_of, snapshot.children())
+    return lambda value: {"$set": sorted_by_text(element(item) for item in value)}
+
+
+def _map(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return map_tagger(*map(tagger_of, snapshot.children()))
+
+
+def map_tagger(key: Tagger, item: Tagger) -> Tagger:
+    """Give the tagger of a map from those of its parts."""
+    return lambda value: {"$map": sorted_by_text([key(name), item(one)] for name, one in value.items())}
+
+
+def _tuple(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    fields = [tagger_of(child) for child in snapshot.children()]
+    return lambda value: {"$tuple": [field(item) for field, item in zip(fields, value, strict=True)]}
+
+
+def _optional(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return tagger_of(snapshot.children()[0])
+
+
+def _enum(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return lambda value: {"$enum": value.name}
+
+
+def _record(snapshot: RecordSnapshot) -> Tagger:
+    subclasses = (*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses())
+    by_class = {snapshot.record_name(): snapshot} | dict(subclasses)
+    taggers = {
+        name: {field.name: tagger_of(field.snapshot) for field in one.stored_fields()} for name, one in by_class.items()
+    }
+
+    def convert(value: Record) -> Any:
+        name, fields = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        tagged = {field: taggers[name][field](item) for field, item in fields.items()}
+        return {"$pojo": {"class": name, "fields": dict(sorted(tagged.items()))}}
+
+    return convert
+
+
+def _ttl(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    inner = tagger_of(snapshot.children()[1])
+    return lambda value: inner(value.value)
+
+
+def _inner(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return tagger_of(snapshot.children()[0])
+
+
+def _opaque(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    def convert(value: Any) -> Any:
+        match value:
+            case TimeWindow():
+                return {"$window": [value.start, value.end]}
+            case VoidNamespace():
+                return {"$void": True}
+            case GlobalWindow():
+                return {"$global": True}
+            case bool() | int() | str():
+                return value
+            case float():
+                return _float(value)
+            case bytes():
+                return {"$bytes": value.hex()}
+            case _:
+                return {"$opaque": repr(value)}
+
+    return convert
+
+
+_MAKERS: dict[str, Callable[[Any], Tagger]] = {
+    "boolean": _as_is,
+    "bytes": _bytes,
+    "decimal": _decimal,
+    "enum": _enum,
+    "list": _list,
+    "map": _map,
+    "number": _number,
+    "optional": _optional,
+    "record": _record,
+    "set": _set,
+    "string": _as_is,
+    "ttl": _ttl,
+    "ttl_aware": _inner,
+    "tuple": _tuple,
+}
+
+
+def tagged_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[list[Any]]:
+    """Give the entries of a keyed state as `[key, value]`, or `[key, namespace, value]` where it is namespaced.
+
+    Raises:
+        OldReaderUnavailable: This release cannot read its values.
+        CorruptSavepoint: The bytes are damaged.
+    """
+    key, value, namespace = _taggers(operator, state)
+    for entry in state.read_entries():
+        yield _row(entry, key, value, namespace)
+
+
+def _taggers(operator: SavepointOperator, state: SavepointState) -> tuple[Tagger, Tagger, Tagger]:
+    description = state.description
+    key = tagger_of(operator.key) if operator.key is not None else repr
+    namespace = tagger_of(description.namespace.snapshot) if description.namespace is not None else repr
+    return key, tagger_of(description.value.snapshot), namespace
+
+
+def _row(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[Any]:
+    middle = [] if entry.namespace is None else [namespace(entry.namespace)]
+    return [key(entry.key), *middle, value(entry.value)]
+
+
+def tagged_elements(state: SavepointState) -> list[list[Any]]:
+    """Give the elements of an operator's list state for each subtask; of broadcast state its map, as one element."""
+    value = tagger_of(state.description.value.snapshot)
+    if state.description.key is not None:
+        value = map_tagger(tagger_of(state.description.key.snapshot), value)
+    return [[value(element) for element in elements] for elements in state.read_elements()]
+
+
+def has_ttl(state: SavepointState) -> bool:
+    """Whether the values of a state have time stamps."""
+    pending = [state.description.value.snapshot]
+    while pending:
+        snapshot = pending.pop()
+        if snapshot.kind == "ttl":
+            return True
+        pending += snapshot.children()
+    return False
+
+
+def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState]) -> dict[str, Any]:
+    """Give one operator in the tagged format.
+
+    Args:
+        operator: Whose states they are.
+        states: Those that can be read and are wanted.
+
+    Returns:
+        `operator_id`, `uid` where it is known, and `keyed`, `operator` and `broadcast` where there are any. Entries are
+        sorted by their JSON text; elements keep their order.
+    """
+    rooms: dict[str, dict[str, Any]] = {}
+    for state in states:
+        if state.kind.is_keyed:
+            entries = sorted_by_text(tagged_rows(operator, state))
+            content: Any = {"kind": str(state.kind).upper(), "ttl": has_ttl(state), "entries": entries}
+            rooms.setdefault("keyed", {})[state.name] = content
+        elif state.kind is StateKind.BROADCAST:
+            rooms.setdefault("broadcast", {})[state.name] = [part for parts in tagged_elements(state) for part in parts]
+        else:
+            content = {"mode": _MODES[state.kind], "subtasks": tagged_elements(state)}
+            rooms.setdefault("operator", {})[state.name] = content
+    names = {"operator_id": operator.operator_id} | ({"uid": operator.uid} if operator.uid else {})
+    return names | {room: dict(sorted(content.items())) for room, content in sorted(rooms.items())}
