@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-HOUSES = ("serializers", "compat", "state", "spark")
+HOUSES = ("cli", "serializers", "compat", "state", "spark")
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def test_no_other_python_file_lies_at_the_root(root):
     """It would be shipped inside the package."""
     at_the_root = {file.name for file in root.glob("*.py")}
 
-    assert at_the_root <= {"__init__.py", "__main__.py", "cli.py"}
+    assert at_the_root <= {"__init__.py", "__main__.py"}
 
 
 def test_no_module_is_named_like_one_of_the_standard_library(root):

@@ -1,0 +1,5 @@
+"""The command line: `stateshift inspect`, `export`, `check`, `migrate`, `verify`."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,134 @@
+"""The group of commands: it loads the one that is asked for, and turns every ending into an exit status."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .. import __version__
+from ..serializers.errors import StateShiftError
+from .failures import Status, print_defect, print_error, print_usage_error, status_of
+from .output import OutputClosedError, close_output, prepare_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Module of each command, in the order of the work. None is called like a module of the standard library.
+_COMMANDS = {
+    "inspect": "inspecting",
+    "export": "exporting",
+    "check": "checking",
+    "migrate": "migrating",
+    "verify": "verifying",
+}
+
+_HELP = """Change the types of streaming state without losing the state.
+
+Reads savepoints that Flink wrote, says whether a job with changed types can take them over, and rewrites them on Spark
+where it cannot. Savepoints are never changed: a migration writes a new one.
+"""
+
+_EPILOG = """\b
+Examples:
+  stateshift inspect /data/savepoints/sp-1
+  stateshift check /data/savepoints/sp-1 --job accounts:job
+  stateshift migrate /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --job accounts:job
+  stateshift verify /data/savepoints/sp-1-v2
+
+\b
+Exit status, of every command:
+  0  done; of a check: start, every state can be used as it is
+  1  of a check or migration: refuse; of verify: not verified
+  2  wrong usage: options, a job that cannot be loaded, a target that exists
+  3  input unreadable or corrupt
+  4  of a check: migrate first (0 with --allow-migration)
+  6  the run failed; nothing was published
+"""
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f".{_COMMANDS[cmd_name]}", __package__).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
+            known = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(_COMMANDS)}"
+            raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; click does not meet an error that is ours, nor a closed pipe, for which it would exit 1."""
+        given = ctx.find_object(_Arguments)
+        with_json = given is not None and given.with_json
+        try:
+            status = super().invoke(ctx)
+            close_output()
+        except OutputClosedError:
+            return Status.OUTPUT_CLOSED
+        except KeyboardInterrupt:
+            click.echo("\ninterrupted; a migration publishes nothing before its end", err=True)
+            return Status.INTERRUPTED
+        except StateShiftError as error:
+            print_error(error, with_json=with_json)
+            return status_of(error)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - status 1 would read as "refuse"
+            print_defect(error, with_json=with_json)
+            return Status.FAILED
+        return status
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 - click's signature
+        **extra: Any,
+    ) -> Any:
+        """Run, and leave the process with an exit status; `standalone_mode` makes no difference."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        given = _Arguments(with_json="--json" in arguments)
+        prepare_streams()
+        try:
+            status = super().main(
+                arguments, prog_name or "stateshift", complete_var, standalone_mode=False, obj=given, **extra
+            )
+        except click.ClickException as error:
+            print_usage_error(error, with_json=given.with_json)
+            status = Status.USAGE
+        except click.Abort:
+            status = Status.INTERRUPTED
+        sys.exit(int(status or 0))
+
+
+class _Arguments:
+    """What has to be known before a command is parsed: usage errors too are JSON under `--json`."""
+
+    def __init__(self, *, with_json: bool) -> None:
+        self.with_json = with_json
+
+
+main = _Commands(
+    "stateshift",
+    help=_HELP,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    no_args_is_help=True,
+)
+main = click.version_option(__version__, prog_name="stateshift", message="%(prog)s %(version)s")(main)

@@ -1,0 +1,72 @@
+"""`stateshift check`: can this job take over that state?"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
+from .output import is_terminal, print_json, print_lines, print_rich
+
+if TYPE_CHECKING:
+    from ..compat.report import CheckReport
+
+
+@click.command(
+    "check",
+    short_help="Say start, migrate or refuse, field by field.",
+    epilog="""\b
+Examples:
+  stateshift check /data/savepoints/sp-1 --job accounts:job
+  stateshift check /data/savepoints/sp-1 --job accounts:job --allow-migration --json
+  stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
+
+\b
+Exit status:
+  0  start: every state can be used as it is (or migrate, with --allow-migration)
+  1  refuse: a state cannot be taken over; each reason comes with ways out
+  4  migrate: the job can start after `stateshift migrate`""",
+)
+@savepoint_argument()
+@job_option
+@click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
+@target_option
+@common_options
+def command(savepoint: str, *, job_place: str, allow_migration: bool, target: str, with_json: bool) -> int:
+    """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
+
+    Nothing is run, and nothing is written.
+    """
+    from ..compat import explain
+    from ..compat.check import check
+    from ..compat.report import Target
+    from ..state.savepoint.reader import Savepoint
+
+    job = load_job_here(job_place)
+    stored = Savepoint.open(savepoint)
+    report = check(stored.describe(), job.describe(f"job {job_place}"), target=Target(target))
+    status = report.exit_status(allow_migration=allow_migration)
+    if with_json:
+        print_json(explain.to_data(report) | {"exit_status": status})
+        return status
+    if is_terminal():
+        print_rich(explain.renderables(report))
+    else:
+        print_lines(explain.text_lines(report))
+    print_lines(["", _next_step(report, savepoint, job_place)])
+    return status
+
+
+def _next_step(report: CheckReport, savepoint: str, job_place: str) -> str:
+    """What a person does now."""
+    from ..serializers.compatibility import Decision
+
+    place = shlex.quote(savepoint)
+    if report.decision is Decision.START:
+        return f"next: flink run -s {place} …"
+    if report.decision is Decision.REFUSE:
+        return "next: change the types in one of the ways above and check again; nothing was changed"
+    target = f" --target {report.target}" if report.target == "flink" else ""
+    return f"next: stateshift migrate {place} NEW_SAVEPOINT --job {shlex.quote(job_place)}{target}"

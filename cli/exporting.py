@@ -1,0 +1,263 @@
+"""`stateshift export`: the entries of a savepoint as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import click
+
+from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from .failures import Status
+from .options import common_options, savepoint_argument
+from .output import many, print_json, print_notice, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..state.savepoint.reader import Savepoint, SavepointOperator
+    from ..state.savepoint.states import SavepointState
+
+
+@click.command(
+    "export",
+    short_help="Print the entries of a savepoint as JSON.",
+    epilog="""\b
+Examples:
+  stateshift export /data/savepoints/sp-1 --operator accounts --state account
+  stateshift export /data/savepoints/sp-1 -o entries.jsonl
+  stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
+
+\b
+jsonl   one line for each key of a state, or element of an operator's list, as it is read:
+        {"operator": …, "state": …, "kind": …, "key": …, "value": …}
+tagged  one document {"operators": [ … ]}, sorted, in which equal savepoints are equal texts
+
+Values that JSON has no form for carry a tag, as {"$bytes": "00ff"}. States whose values this release cannot read are
+left out with a notice. Needs neither the job nor its classes.""",
+)
+@savepoint_argument()
+@click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+@click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "tagged"]),
+    default=None,
+    help="[default: jsonl; with --json: tagged]",
+)
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file, whole or not at all, instead of stdout.",
+)
+@common_options
+def command(
+    savepoint: str,
+    *,
+    operator_name: str | None,
+    state_name: str | None,
+    form: str | None,
+    file: Path | None,
+    with_json: bool,
+) -> int:
+    """Print the entries of SAVEPOINT: keys, values, elements of lists, broadcast maps.
+
+    With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
+    """
+    from ..state.savepoint.reader import Savepoint
+
+    if with_json and file is None and form == "jsonl":
+        raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
+    opened = Savepoint.open(savepoint)
+    selected = _Selection.of(opened, operator_name, state_name)
+    form = form or ("tagged" if with_json and file is None else "jsonl")
+    if file is None:
+        try:
+            counted = _write(selected, form, _Stdout())
+        except StateShiftError as error:
+            error.written = error.written or "what was printed is incomplete; nothing else was written"
+            raise
+    else:
+        with _whole_file(file) as stream:
+            counted = _write(selected, form, stream)
+    if with_json and file is not None:
+        print_json(
+            {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
+            | {"unsupported": selected.unsupported_data()}
+        )
+        return Status.DONE
+    for left_out in selected.unsupported:
+        print_notice(left_out.notice())
+    if file is not None:
+        total = sum(state["exported"] for state in counted)
+        print_notice(f"{file}: {many(total, 'entry', 'entries')} of {many(len(counted), 'state')}")
+    return Status.DONE
+
+
+@attrs.frozen
+class _LeftOut:
+    """A state, or all states of an operator, that this release cannot read."""
+
+    operator: SavepointOperator
+    state: str
+    why: str
+
+    def notice(self) -> str:
+        what = f"state {self.state!r}" if self.state else "the states"
+        return f"left out: {what} of operator {self.operator.title}: {self.why}"
+
+
+@attrs.frozen
+class _Selection:
+    """What is to be exported, and what was asked for and cannot be."""
+
+    states: tuple[tuple[SavepointOperator, tuple[SavepointState, ...]], ...]
+    unsupported: tuple[_LeftOut, ...]
+
+    @classmethod
+    def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:
+        """Choose by name.
+
+        Raises:
+            StateNotFound: There is none of that name.
+            OldReaderUnavailable: A state that is asked for by name cannot be read.
+        """
+        operators = savepoint.operators if operator_name is None else (savepoint.operator(operator_name),)
+        chosen, left_out = [], []
+        for operator in operators:
+            if operator.unreadable:
+                left_out.append(_LeftOut(operator, "", operator.unreadable))
+            wanted = [state for state in operator.states if state_name in {None, state.name}]
+            readable = tuple(state for state in wanted if not state.unsupported)
+            left_out += [
+                _LeftOut(operator, state.name, state.unsupported)
+                for state in wanted
+                if state.unsupported and not _is_empty(operator, state)
+            ]
+            if readable:
+                chosen.append((operator, readable))
+        if state_name is not None and not chosen:
+            raise _nothing_of_that_name(savepoint, operators, state_name, left_out)
+        return cls(tuple(chosen), tuple(left_out))
+
+    def unsupported_data(self) -> list[dict[str, str]]:
+        """What is left out, as plain data; `state` is "" where it is all of the operator."""
+        return [
+            {"operator": left_out.operator.title, "state": left_out.state, "why": left_out.why}
+            for left_out in self.unsupported
+        ]
+
+
+def _is_empty(operator: SavepointOperator, state: SavepointState) -> bool:
+    """Whether nothing is left out with it: most operators have queues of timers without a timer."""
+    keyed = [subtask.managed_keyed for subtask in operator.stored.subtasks if subtask.managed_keyed is not None]
+    return state.kind.is_keyed and all(handle.is_canonical for handle in keyed) and not state.measure().entries
+
+
+def _nothing_of_that_name(
+    savepoint: Savepoint, operators: tuple[SavepointOperator, ...], name: str, left_out: list[_LeftOut]
+) -> StateShiftError:
+    if left_out:
+        why = left_out[0]
+        return OldReaderUnavailable(
+            f"{why.state or name!s}: {why.why}", savepoint=savepoint.place, operator=why.operator.title, state=name,
+            advice="export the other states; a migration copies this one as bytes",
+        )  # fmt: skip
+    if len(operators) == 1:
+        operators[0].state(name)  # raises, with the names that there are
+    names = ", ".join(sorted({state.name for operator in operators for state in operator.states})) or "none"
+    return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
+
+
+class _Stream(Protocol):
+    """Where lines go."""
+
+    def write(self, text: str, /) -> object: ...
+
+
+class _Stdout:
+    """Standard output, of which a reader may have enough early."""
+
+    def write(self, text: str) -> None:
+        write_text(text)
+
+
+@contextmanager
+def _whole_file(file: Path) -> Iterator[_Stream]:
+    """Open a file that takes its name when it is complete."""
+    try:
+        number, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from error
+    attempt = Path(name)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as stream:
+            yield stream
+        attempt.chmod(0o666 & ~_umask())
+        attempt.replace(file)
+    finally:
+        attempt.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    now = os.umask(0)
+    os.umask(now)
+    return now
+
+
+def _write(selected: _Selection, form: str, stream: _Stream) -> list[dict[str, Any]]:
+    """Write all that is selected; give for each state what was written."""
+    if form == "tagged":
+        return _write_tagged(selected, stream)
+    counted = []
+    for operator, states in selected.states:
+        for state in states:
+            count = 0
+            for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
+                stream.write(json.dumps(line) + "\n")
+            counted.append({"operator": operator.title, "state": state.name, "exported": count})
+    return counted
+
+
+def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
+    from ..state.savepoint.tagged import tagged_elements, tagged_rows
+
+    names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
+    if state.kind.is_keyed:
+        for key, *namespace, value in tagged_rows(operator, state):
+            middle = {"namespace": namespace[0]} if namespace else {}
+            yield {**names, "key": key, **middle, "value": value}
+        return
+    for subtask, elements in enumerate(tagged_elements(state)):
+        for element in elements:
+            yield {**names, "subtask": subtask, "value": element}
+
+
+def _write_tagged(selected: _Selection, stream: _Stream) -> list[dict[str, Any]]:
+    """Write operator by operator, so that one of them is in memory at a time."""
+    from ..state.savepoint.tagged import tagged_operator
+
+    counted: list[dict[str, Any]] = []
+    stream.write('{"operators": [')
+    for index, (operator, states) in enumerate(selected.states):
+        tagged = tagged_operator(operator, states)
+        stream.write((",\n" if index else "\n") + json.dumps(tagged))
+        counted += _counts(operator, tagged)
+    stream.write(f'\n], "unsupported": {json.dumps(selected.unsupported_data())}}}\n')
+    return counted
+
+
+def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
+    sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
+    sizes |= {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
+    for name, size in sizes.items():
+        yield {"operator": operator.title, "state": name, "exported": size}

@@ -1,0 +1,129 @@
+"""Every ending of a command has one exit status, and every error one form: a block on stderr, or a JSON document."""
+
+from __future__ import annotations
+
+import enum
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.errors import (
+    CompatibilityCheckError,
+    CorruptSavepoint,
+    DeclarationError,
+    IncompatibleState,
+    JobNotFound,
+    MigrationFailed,
+    OldReaderUnavailable,
+    SavepointNotFound,
+    SnapshotVersionError,
+    StateNotFound,
+    StateShiftError,
+    StorageFailed,
+    TargetExists,
+    UnknownSnapshot,
+    UnsupportedFormat,
+    UntrustedCode,
+    ValueNotConvertible,
+)
+from .output import print_json, print_notice
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import click
+
+
+class Status(enum.IntEnum):
+    """What a command leaves behind; 5 (drift) is for a history of revisions, and 141 and 130 are the shell's own."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    UNREADABLE = 3
+    MIGRATE_FIRST = 4
+    FAILED = 6
+    INTERRUPTED = 130
+    OUTPUT_CLOSED = 141
+
+
+# A leaf that is not listed has the status of its nearest base.
+_STATUSES: Mapping[type[BaseException], Status] = {
+    StateShiftError: Status.USAGE,  # something is missing on this machine: pyspark, Java
+    DeclarationError: Status.USAGE,
+    JobNotFound: Status.USAGE,
+    StateNotFound: Status.USAGE,
+    TargetExists: Status.USAGE,
+    UntrustedCode: Status.USAGE,
+    CorruptSavepoint: Status.UNREADABLE,
+    OldReaderUnavailable: Status.UNREADABLE,
+    SavepointNotFound: Status.UNREADABLE,
+    SnapshotVersionError: Status.UNREADABLE,
+    StorageFailed: Status.UNREADABLE,
+    UnknownSnapshot: Status.UNREADABLE,
+    UnsupportedFormat: Status.UNREADABLE,
+    IncompatibleState: Status.REFUSED,
+    CompatibilityCheckError: Status.FAILED,
+    MigrationFailed: Status.FAILED,
+    ValueNotConvertible: Status.FAILED,
+}
+_OWN_FACTS = {"what", "advice", "written", "where"}
+
+
+def status_of(error: StateShiftError) -> Status:
+    """The exit status of an error."""
+    return next(_STATUSES[base] for base in type(error).__mro__ if base in _STATUSES)
+
+
+def error_text(error: StateShiftError) -> str:
+    """Give an error as one block: what, where, what to do, whether anything was written."""
+    return f"{type(error).__name__}: {error}"
+
+
+def error_data(error: StateShiftError) -> dict[str, Any]:
+    """Give an error as plain data: what the block says, and the facts of its class (`snapshot_id`, `found`, …)."""
+    facts = {name: _plain(value) for name, value in vars(error).items() if name not in _OWN_FACTS and name[0] != "_"}
+    return {
+        "type": type(error).__name__,
+        "what": error.what,
+        "where": {name: _plain(value) for name, value in error.where.items()},
+        "advice": error.advice,
+        "written": error.written,
+        "exit_status": int(status_of(error)),
+    } | facts
+
+
+def _plain(value: object) -> Any:
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
+
+
+def print_error(error: StateShiftError, *, with_json: bool) -> None:
+    """Tell a person on stderr, or a program on stdout. A command that writes says itself how far it came."""
+    error.written = error.written or "nothing was written"
+    if with_json:
+        print_json({"error": error_data(error)})
+    else:
+        print_notice(error_text(error))
+
+
+def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
+    """The same for arguments that do not fit."""
+    if with_json:
+        what = {"type": "UsageError", "what": error.format_message(), "exit_status": int(Status.USAGE)}
+        print_json({"error": what})
+    else:
+        error.show(sys.stderr)
+
+
+def print_defect(error: Exception, *, with_json: bool) -> None:
+    """The same for what should not happen: then the traceback is what helps."""
+    traceback.print_exception(error, file=sys.stderr)
+    what = f"{type(error).__name__}: {error}"
+    if with_json:
+        print_json({"error": {"type": "Defect", "what": what, "exit_status": int(Status.FAILED)}})
+    print_notice(
+        "this is a defect of stateshift, not of your savepoint or job: please report the lines above\n"
+        "  the savepoint was not changed"
+    )

@@ -1,0 +1,189 @@
+"""`stateshift migrate`: a new savepoint with the state under the job's types."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import click
+
+from ..serializers.errors import located
+from .failures import Status
+from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
+from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
+from .progress import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from ..state.savepoint.migration_report import MigrationReport
+
+_COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
+            Column("written", is_number=True), Column("dropped", is_number=True))  # fmt: skip
+_DONE = {"copy": "copied as bytes", "relabel": "copied, new snapshot", "convert": "converted"}
+
+
+@click.command(
+    "migrate",
+    short_help="Write a new savepoint with the new types, on Spark.",
+    epilog="""\b
+Examples:
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
+  stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
+
+\b
+SOURCE is only read. TARGET must be empty or not there, and becomes a savepoint in one step at the very end: a run that
+dies leaves none, and the same command run again clears what it left. Needs stateshift[spark].
+Exit status 1: the check refuses; 6: the run failed and nothing was published.""",
+)
+@savepoint_argument("source")
+@click.argument("target_place", metavar="TARGET")
+@job_option
+@click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
+@click.option(
+    "--master", metavar="URL", default="local[*,4]", show_default=True, help="Where Spark runs; 4 is tries of a task."
+)
+@click.option(
+    "--py-files",
+    multiple=True,
+    metavar="FILE[,FILE…]",
+    help="Further .py, .zip, .egg or .whl files for the workers. Modules in the folder of the job go by themselves.",
+)
+@click.option(
+    "--parallelism",
+    type=click.IntRange(1, 1 << 15),
+    metavar="N",
+    help="Files for each rewritten keyed operator. [default: as before, or more where they are large]",
+)
+@target_option
+@click.option(
+    "--trust-stored-serializers",
+    is_flag=True,
+    help="Allow unpickling serializers stored beside SOURCE, which runs code that comes with it.",
+)
+@common_options
+def command(
+    source: str,
+    *,
+    target_place: str,
+    job_place: str,
+    dry_run: bool,
+    master: str,
+    py_files: tuple[str, ...],
+    parallelism: int | None,
+    target: str,
+    trust_stored_serializers: bool,
+    with_json: bool,
+) -> int:
+    """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
+    from ..compat.report import Target
+    from ..spark.migrate import migrate
+
+    job = load_job_here(job_place)
+    with watched() as progress, located(savepoint=source):
+        report = migrate(
+            source,
+            target_place,
+            job.describe(f"job {job_place}"),
+            master=master,
+            py_files=[name for names in py_files for name in names.split(",") if name],
+            dry_run=dry_run,
+            restore_target=Target(target),
+            parallelism=parallelism,
+            trust_stored_serializers=trust_stored_serializers,
+            progress=progress,
+        )
+    start = start_command(report)
+    if with_json:
+        print_json(report.to_data() | {"start_command": start})
+    elif dry_run:
+        print_lines(_dry_lines(report))
+    else:
+        if is_terminal():
+            print_rich(_renderables(report))
+        else:
+            print_lines(_text_lines(report))
+        print_lines(["", *_ending(report, start)])
+    return Status.DONE
+
+
+def start_command(report: MigrationReport) -> str | None:
+    """How the job starts on the result; None after a dry run."""
+    return None if report.dry_run else f"flink run -s {shlex.quote(report.target)} …"
+
+
+def _headline(report: MigrationReport) -> str:
+    if report.copied_only:
+        return f"copied: nothing had to change; every file is as it was, in {report.target}"
+    entries = sum(count.written for count in report.states if count.action == "convert")
+    converted = sum(count.action == "convert" for count in report.states)
+    return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"
+
+
+def _rows(report: MigrationReport) -> list[list[str]]:
+    return [
+        [
+            count.operator or count.operator_id,
+            count.state,
+            count.kind,
+            _DONE.get(count.action, count.action),
+            *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
+        ]
+        for count in report.states
+    ]
+
+
+def _size_line(report: MigrationReport) -> str:
+    streams = [f"{many(report.tasks, 'stream')} rewritten"] if report.tasks else []
+    streams += [f"{many(report.copies, 'file')} copied"] if report.copies else []
+    what = f"{', '.join(streams)}; " if streams else ""
+    read, written = size_text(report.bytes_read), size_text(report.bytes_written)
+    return f"{what}{read} read, {written} written in {report.seconds:.1f} s"
+
+
+def _text_lines(report: MigrationReport) -> Iterator[str]:
+    yield _headline(report)
+    if report.states:
+        yield from table_lines(_COLUMNS, _rows(report), indent=2)
+    yield f"  {_size_line(report)}"
+
+
+def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
+    from rich.table import Table
+    from rich.text import Text
+
+    yield Text(_headline(report), style="bold green")
+    if report.states:
+        table = Table(box=None, padding=(0, 2, 0, 2), header_style="dim")
+        for column in _COLUMNS:
+            table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+        for row in _rows(report):
+            table.add_row(*map(Text, row))
+        yield table
+    yield Text(f"  {_size_line(report)}", style="dim")
+
+
+def _ending(report: MigrationReport, start: str | None) -> Iterator[str]:
+    yield f"source untouched: {report.source}"
+    yield f"rollback: possible; {report.rollback}"
+    yield f"prove it: stateshift verify {shlex.quote(report.target)}"
+    yield f"start the job: {start}"
+
+
+def _dry_lines(report: MigrationReport) -> Iterator[str]:
+    from ..compat import plan_text
+
+    yield from plan_text.text_lines(report.plan)
+    yield ""
+    tried = sorted((state, found) for (_, state), found in report.tried.items())
+    if tried:
+        converted = ", ".join(state for state, found in tried if found)
+        empty = ", ".join(state for state, found in tried if not found)
+        if converted:
+            yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
+        if empty:
+            yield f"not tried, since there is no entry: {empty}"
+    yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read"

@@ -1,0 +1,78 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..serializers.errors import redact_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..state.job import Job
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def _folder(_: click.Context, __: click.Parameter, place: str) -> str:
+    """Flink takes the folder or the file `_metadata` in it; so do we."""
+    return place.removesuffix("_metadata").rstrip("/") or "/" if place.endswith("/_metadata") else place
+
+
+def savepoint_argument(name: str = "savepoint") -> Callable[[F], F]:
+    """The folder of a savepoint, or a URI."""
+    return click.argument(name, metavar=name.upper(), callback=_folder)
+
+
+def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # noqa: FBT001 - click's signature
+    redact_values(enabled)
+
+
+def common_options(function: F) -> F:
+    """`--json` and `--redact`, which every command has."""
+    function = click.option(
+        "--redact",
+        is_flag=True,
+        expose_value=False,
+        callback=_redact,
+        help="Keep keys and values out of messages (personal data).",
+    )(function)
+    return click.option(
+        "--json", "with_json", is_flag=True, help="Print one JSON document on stdout and nothing else there."
+    )(function)
+
+
+def job_option(function: F) -> F:
+    """`--job module:attribute`."""
+    return click.option(
+        "--job",
+        "job_place",
+        required=True,
+        metavar="MODULE:ATTRIBUTE",
+        help="The job with the new types, as in accounts:job. The current folder is searched first.",
+    )(function)
+
+
+def target_option(function: F) -> F:
+    """`--target flink`."""
+    return click.option(
+        "--target",
+        type=click.Choice(["any", "flink"]),
+        default="any",
+        show_default=True,
+        help="flink: refuse what Flink itself could no longer restore.",
+    )(function)
+
+
+def load_job_here(place: str) -> Job:
+    """Load a job as `python -m` would find it: the current folder comes first."""
+    from ..state.job import load_job
+
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return load_job(place)
