@@ -122,7 +122,7 @@ def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSe
         return ListSerializer(serializer_for(arguments[0]))
     if origin in {set, frozenset}:
         element, nullable = _strip_none(arguments[0])
-        return SetSerializer(serializer_for(element), nullable_elements=nullable)
+        return SetSerializer(serializer_for(element), nullable_elements=nullable, frozen=origin is frozenset)
     if origin is dict:
         value, nullable = _strip_none(arguments[1])
         return MapSerializer(serializer_for(arguments[0]), serializer_for(value), nullable_values=nullable)
