@@ -42,7 +42,7 @@ NOT_RUN_PREFIXES = (
     ". .venv/bin/activate",  # the interpreter of the test is that environment
     "pip install ",  # tests/test_packaging.py installs
 )
-NOT_RUN: dict[str, str] = {}
+NOT_RUN = {"$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink"}
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
 MAY_REFUSE = re.compile(r"stateshift (check|verify)\b")
