@@ -9,9 +9,9 @@ import click
 
 from ..compat.description import StateKind
 from ..serializers.errors import StateShiftError
-from .failures import Status, error_data, error_text, status_of
+from .failures import Status, error_data, print_error, status_of
 from .options import common_options, savepoint_argument
-from .output import Column, is_terminal, many, print_json, print_lines, print_notice, print_rich, size_text, table_lines
+from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,7 @@ def command(savepoint: str, *, with_json: bool) -> int:
     errors = [error for operator in operators for error in operator.errors()]
     if not with_json:
         for error in errors:
-            print_notice(error_text(error))
+            print_error(error, with_json=False)
     return max((status_of(error) for error in errors), default=Status.DONE)
 
 
@@ -229,10 +229,14 @@ def _heading(savepoint: Savepoint, operators: list[_Operator]) -> list[str]:
     masters = f", {many(len(metadata.master_states), 'master state')}" if metadata.master_states else ""
     states = [state for operator in operators for state in operator.states]
     size = sum(operator.operator.size_bytes for operator in operators)
+    unsupported = sum(operator.error is None and bool(operator.operator.unreadable) for operator in operators)
+    damaged = sum(any(operator.errors()) for operator in operators)
+    troubled = [f"{count} {word}" for count, word in ((unsupported, "unsupported"), (damaged, "damaged")) if count]
+    held = many(len(operators), "operator") + (f" ({', '.join(troubled)})" if troubled else "")
     return [
         f"savepoint {savepoint.place}",
         f"  written by {writer}; metadata version {metadata.version}, checkpoint {metadata.checkpoint_id}{masters}",
-        f"  {many(len(operators), 'operator')}, {many(len(states), 'state')}, {size_text(size)} of state",
+        f"  {held}, {many(len(states), 'state')}, {size_text(size)} of state",
     ]
 
 

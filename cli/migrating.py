@@ -132,7 +132,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             _DONE.get(count.action, count.action),
             *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
         ]
-        for count in report.states
+        for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
     ]
 
 

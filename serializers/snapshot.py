@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 OWN_PREFIX = "stateshift/"
 COMPOSITE_MAGIC, NESTED_MAGIC, NESTED_VERSION = 911108, 1333245, 1
-_MAX_NESTING = 200
+_MAX_NESTING, _SHOWN_ID = 200, 200
 _LEAST_SNAPSHOT_BYTES = 6
 
 
@@ -236,7 +236,7 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
         found = registry.snapshot_class(snapshot_id)
         if found is None:
             raise UnknownSnapshot(
-                f"the snapshot class {shorten(snapshot_id)!r} is not known", snapshot_id=snapshot_id, offset=start
+                f"the snapshot class {snapshot_id[:_SHOWN_ID]!r} is not known", snapshot_id=snapshot_id, offset=start
             )
         snapshot = _read_body(found(), snapshot_id, version, source)
     source.nesting -= 1

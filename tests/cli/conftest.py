@@ -1,0 +1,86 @@
+"""The command line in this process: what it prints, and the status it leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+from stateshift.cli import main
+from stateshift.serializers.errors import redact_values
+
+
+@attrs.frozen
+class Ran:
+    """How a command ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def data(self):
+        """What it printed with `--json`; stdout is that one document."""
+        return json.loads(self.stdout)
+
+
+@pytest.fixture
+def run(capsys):
+    """`run("inspect", folder)`: a command of this process, which runs no other."""
+
+    def start(*arguments):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return Ran(ended.value.code, printed.out, printed.err)
+
+    yield start
+    redact_values(False)
+
+
+@pytest.fixture
+def job_folder(tmp_path, monkeypatch):
+    """An empty current folder; modules loaded from there are forgotten afterwards."""
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield folder
+    for name in set(sys.modules) - known:
+        if str(folder) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def example_jobs(job_folder, root):
+    """The current folder holds the jobs of the examples: `accounts_v1:job` to `accounts_v4:job`."""
+    for file in (root / "examples").glob("accounts_*.py"):
+        (job_folder / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
+    return job_folder
+
+
+@pytest.fixture
+def damage():
+    """Change a file in place: `replace=(old, new)`, `cut=7` bytes, `flip=100` a bit there, `blot=100` bytes from there."""
+
+    def change(file, *, replace=None, cut=None, flip=None, blot=None):
+        data = bytearray(Path(file).read_bytes())
+        if replace is not None:
+            old, new = replace
+            assert len(old) == len(new)
+            assert old in data
+            data = bytearray(bytes(data).replace(old, new))
+        if cut is not None:
+            del data[-cut:]
+        if flip is not None:
+            data[flip] ^= 0x40
+        if blot is not None:
+            data[blot : blot + 64] = b"\xff" * 64
+        Path(file).write_bytes(data)
+
+    return change

@@ -1,0 +1,114 @@
+"""`stateshift check` prints the verdict of each state and a line for each differing field."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(("job", "status", "word"), [("accounts_v1", 0, "start"), ("accounts_v2", 4, "migrate"),
+                                                     ("accounts_v3", 4, "migrate"), ("accounts_v4", 4, "migrate")])  # fmt: skip
+def test_the_first_word_is_the_decision_and_the_status_is_the_same(run, savepoint_of, example_jobs, job, status, word):
+    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", f"{job}:job")
+
+    assert (ran.status, ran.stderr) == (status, "")
+    assert ran.stdout.startswith(f"{word}: ")
+
+
+@pytest.mark.parametrize("job", ["accounts_v2", "accounts_v3"])
+def test_every_differing_field_is_one_line_with_ways_out(run, savepoint_of, example_jobs, job):
+    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", f"{job}:job")
+
+    lines = ran.stdout.splitlines()
+    differing = {"$.obsolete", "$.email", "$.score"} | ({"$.visits"} if job == "accounts_v3" else set())
+    places = [index for index, line in enumerate(lines) if line.split()[:1] == ["migrate"] and "$." in line]
+    assert {lines[index].split()[1] for index in places} == differing
+    assert all(lines[index + 1].strip().startswith("ways out: ") for index in places)
+
+
+def test_json_holds_the_same(run, savepoint_of, example_jobs):
+    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v3:job", "--json")
+
+    states = {
+        state["name"]: (state["verdict"], {finding["path"] for finding in state["findings"] if finding["ways_out"]})
+        for operator in ran.data["operators"]
+        for state in operator["states"]
+    }
+    assert (ran.status, ran.stderr, ran.data["decision"], ran.data["exit_status"]) == (4, "", "migrate", 4)
+    assert states["account"][0] == "requires_migration"
+    assert states["account"][1] >= {"$.obsolete", "$.email", "$.score", "$.visits"}
+    assert states["version-free"] == ("compatible", set())
+
+
+def test_allowing_migration_turns_its_status_into_0(run, savepoint_of, example_jobs):
+    savepoint = savepoint_of("rocksdb-account-v1")
+
+    ran = run("check", savepoint, "--job", "accounts_v3:job", "--allow-migration", "--json")
+
+    assert (ran.status, ran.data["decision"], ran.data["exit_status"]) == (0, "migrate", 0)
+
+
+def test_what_cannot_be_taken_over_is_refused_with_ways_out(run, savepoint_of, job_folder):
+    (job_folder / "odd.py").write_text(
+        "from stateshift import Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('version-free', bool)])])\n",
+        encoding="utf-8",
+    )
+
+    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", "odd:job")
+
+    assert ran.status == 1
+    assert ran.stdout.startswith("refuse: 1 of ")
+    assert "long -> boolean" in ran.stdout
+    assert "ways out: " in ran.stdout
+
+
+def test_a_target_that_flink_could_not_restore_is_refused(run, savepoint_of, job_folder):
+    (job_folder / "plain.py").write_text(
+        "import dataclasses\n"
+        "from stateshift import Job, Operator, ValueStateDescriptor, record\n"
+        "@record(aliases=('fx.evo.Account',))\n"
+        "@dataclasses.dataclass\n"
+        "class Account:\n    id: int\n    name: str\n    visits: int\n"
+        "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('account', Account)])])\n",
+        encoding="utf-8",
+    )
+    savepoint = savepoint_of("rocksdb-account-v1")
+
+    anyone = run("check", savepoint, "--job", "plain:job")
+    flink = run("check", savepoint, "--job", "plain:job", "--target", "flink")
+
+    assert (anyone.status, flink.status) == (4, 1)
+    assert "TARGET-FLINK" in flink.stdout
+
+
+def test_it_says_what_to_do_next(run, savepoint_of, example_jobs):
+    savepoint = savepoint_of("rocksdb-account-v1")
+
+    start = run("check", savepoint, "--job", "accounts_v1:job")
+    migrate = run("check", savepoint, "--job", "accounts_v3:job")
+
+    assert start.stdout.splitlines()[-1] == f"next: flink run -s {savepoint} …"
+    assert (
+        migrate.stdout.splitlines()[-1] == f"next: stateshift migrate {savepoint} NEW_SAVEPOINT --job accounts_v3:job"
+    )
+
+
+def test_it_imports_neither_spark_nor_rich(savepoint_of, root):
+    """Both cost more time than the check itself."""
+    program = (
+        "import atexit, sys\n"
+        "from stateshift.cli import main\n"
+        "heavy = ('pyspark', 'py4j', 'pandas', 'rich', 'fastavro')\n"
+        "atexit.register(lambda: print('loaded', [name for name in heavy if name in sys.modules]))\n"
+        f"main(['check', {str(savepoint_of('rocksdb-account-v1'))!r}, '--job', 'accounts_v3:job'])\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=root / "examples", capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 4
+    assert ran.stdout.splitlines()[-1] == "loaded []"

@@ -1,0 +1,193 @@
+"""`stateshift export` gives what Flink itself read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from stateshift.state.savepoint.metadata import operator_id_of_uid
+
+ACCEPTED = [
+    ("2.3", "hashmap-account-v1"),
+    ("2.3", "hashmap-account-v2"),
+    ("2.3", "hashmap-account-v3"),
+    ("2.3", "rocksdb-account-v1"),
+    ("1.20", "hashmap-account-v1"),
+    ("2.3", "hashmap-collections"),
+    ("2.3", "hashmap-operator-only-p2-m128"),
+]
+# Of these some states are of types that this release does not read; everything else must be equal.
+IN_PART = [
+    ("2.3", "hashmap-zoo-p1-m128"),
+    ("2.3", "hashmap-long-p2-m128-snappy"),
+    ("2.3", "rocksdb-tuple-p2-m128"),
+    ("2.3", "rocksdb-namespaced-p2-m200"),
+    ("2.3", "rocksdb-windows-p1-m200"),
+    ("2.3", "rocksdb-subclass-unregistered"),
+    ("1.20", "rocksdb-tuple-p2-m200-files"),
+]
+
+
+def rooms_of_flink(expected):
+    """The operators of expected.json as an export has them: without types, names and timers."""
+    operators = {}
+    for operator in expected["operators"]:
+        keyed = {
+            name: {part: state[part] for part in ("kind", "ttl", "entries")}
+            for name, state in operator.get("keyed", {}).items()
+        }
+        lists = {
+            name: {part: state[part] for part in ("mode", "subtasks")}
+            for name, state in operator.get("operator", {}).items()
+        }
+        rooms = {"keyed": keyed, "operator": lists, "broadcast": operator.get("broadcast")}
+        operators[operator["uid"]] = {room: content for room, content in rooms.items() if content}
+    return operators
+
+
+def rooms_of_export(data):
+    return {
+        operator["uid"]: {room: operator[room] for room in ("keyed", "operator", "broadcast") if operator.get(room)}
+        for operator in data["operators"]
+    }
+
+
+def by_id(rooms):
+    return {operator_id_of_uid(uid).hex(): content for uid, content in rooms.items()}
+
+
+@pytest.mark.parametrize(("version", "name"), ACCEPTED)
+def test_tagged_equals_what_flink_read(run, savepoint_of, expected_of, version, name):
+    ran = run("export", savepoint_of(name, version=version), "--format", "tagged")
+
+    exported = {
+        operator["operator_id"]: {
+            room: operator[room] for room in ("keyed", "operator", "broadcast") if operator.get(room)
+        }
+        for operator in ran.data["operators"]
+    }
+    assert (ran.status, ran.stderr, ran.data["unsupported"]) == (0, "", [])
+    assert by_id(rooms_of_flink(expected_of(name, version=version))) == exported
+
+
+@pytest.mark.parametrize(("version", "name"), ACCEPTED)
+def test_the_comparison_of_the_interop_tests_agrees(root, tmp_path, run, savepoint_of, version, name):
+    savepoint = savepoint_of(name, version=version)
+    run("export", savepoint, "--format", "tagged", "-o", tmp_path / "export.json")
+    compare = root / "tests" / "interop" / "flink-restore" / "compare_restore.py"
+
+    command = [sys.executable, compare, "--export", savepoint.parent / "expected.json", tmp_path / "export.json"]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (compared.returncode, compared.stdout.split()) == (0, ["SAME"])
+
+
+@pytest.mark.parametrize(("version", "name"), IN_PART)
+def test_what_can_be_read_equals_what_flink_read(run, savepoint_of, expected_of, version, name):
+    ran = run("export", savepoint_of(name, version=version), "--json")
+
+    left_out = {state["state"] for state in ran.data["unsupported"]}
+    expected = by_id(rooms_of_flink(expected_of(name, version=version)))
+    for rooms in expected.values():
+        for room in rooms.values():
+            for state in left_out & room.keys():
+                del room[state]
+    exported = {
+        operator["operator_id"]: {
+            room: operator[room] for room in ("keyed", "operator", "broadcast") if operator.get(room)
+        }
+        for operator in ran.data["operators"]
+    }
+    assert {i: rooms for i, rooms in expected.items() if rooms} == exported
+
+
+def test_jsonl_is_one_line_an_entry(run, savepoint_of, expected_of):
+    ran = run("export", savepoint_of("rocksdb-account-v1"), "--operator", "account-state", "--state", "account")
+
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    expected = rooms_of_flink(expected_of("rocksdb-account-v1"))["account-state"]["keyed"]["account"]["entries"]
+    assert (ran.status, ran.stderr) == (0, "")
+    assert {(line["operator"], line["state"], line["kind"]) for line in lines} == {
+        ("account-state", "account", "value")
+    }
+    assert sorted(expected, key=json.dumps) == sorted(([line["key"], line["value"]] for line in lines), key=json.dumps)
+
+
+def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
+    windows = run("export", savepoint_of("rocksdb-windows-p1-m200"))
+    lists = run("export", savepoint_of("hashmap-operator-only-p2-m128"), "--state", "buffer")
+
+    first = json.loads(windows.stdout.splitlines()[0])
+    assert list(first) == ["operator", "state", "kind", "key", "namespace", "value"]
+    assert "$window" in first["namespace"]
+    subtasks = [json.loads(line)["subtask"] for line in lists.stdout.splitlines()]
+    assert subtasks == [0] * 6 + [1] * 6
+
+
+def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, savepoint_of):
+    ran = run("export", savepoint_of("hashmap-kryo"))
+
+    assert ran.status == 0
+    assert {json.loads(line)["state"] for line in ran.stdout.splitlines()} == {"plain"}
+    assert "left out: state 'thing' of operator keyed-op: values of kryo<fx.Scenarios$Thing>" in ran.stderr
+
+
+def test_a_state_of_an_unread_type_that_is_asked_for_is_an_error(run, savepoint_of):
+    ran = run("export", savepoint_of("hashmap-kryo"), "--state", "thing")
+
+    assert (ran.status, ran.stdout) == (3, "")
+    assert ran.stderr.startswith("OldReaderUnavailable: ")
+    assert "kryo<fx.Scenarios$Thing>" in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--operator", "--state"])
+def test_a_name_that_is_not_there_is_answered_with_those_that_are(run, savepoint_of, option):
+    ran = run("export", savepoint_of("hashmap-operator-only-p2-m128"), option, "lost")
+
+    assert ran.status == 2
+    assert "'lost'" in ran.stderr
+    assert {"--operator": "list-op", "--state": "buffer, names"}[option] in ran.stderr
+
+
+def test_json_with_a_file_prints_a_summary(run, tmp_path, savepoint_of):
+    ran = run("export", savepoint_of("hashmap-kryo"), "--json", "-o", tmp_path / "entries.jsonl")
+
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.data["states"] == [{"operator": "keyed-op", "state": "plain", "exported": 3}]
+    assert [state["state"] for state in ran.data["unsupported"]] == ["thing"]
+    assert len((tmp_path / "entries.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+
+
+def test_json_and_lines_on_stdout_exclude_each_other(run, savepoint_of):
+    ran = run("export", savepoint_of("hashmap-kryo"), "--json", "--format", "jsonl")
+
+    assert ran.status == 2
+    assert ran.data["error"]["type"] == "UsageError"
+
+
+def test_a_file_appears_whole_or_not_at_all(run, tmp_path, savepoint_copy, damage):
+    savepoint = savepoint_copy("hashmap-string-p2-m128-files")
+    largest = max((file for file in savepoint.iterdir() if file.name != "_metadata"), key=lambda f: f.stat().st_size)
+    damage(largest, blot=largest.stat().st_size - 200)
+
+    ran = run("export", savepoint, "-o", tmp_path / "out" / "entries.jsonl")
+    (tmp_path / "out").mkdir()
+    again = run("export", savepoint, "-o", tmp_path / "out" / "entries.jsonl")
+
+    assert (ran.status, again.status) == (2, 3)
+    assert "cannot be written" in ran.stderr
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_reader_that_goes_away_is_no_error(savepoint_of):
+    savepoint = savepoint_of("hashmap-string-p2-m128-files")
+    with subprocess.Popen(
+        [sys.executable, "-m", "stateshift", "export", savepoint], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdout.close()
+        told = process.stderr.read()
+
+    assert (process.returncode, told) == (141, b"")
