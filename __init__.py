@@ -10,7 +10,7 @@ from .compat.check import check
 from .compat.report import Target
 from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from .serializers.enums import enum_options
-from .serializers.errors import StateShiftError
+from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
 from .serializers.hints import BigInt, Float32, Int8, Int16, Int32, serializer_for
 from .serializers.record_classes import Field, record
 from .serializers.record_values import Record
@@ -34,6 +34,7 @@ __all__ = [
     "AggregatingStateDescriptor",
     "BigInt",
     "CompatibilityResult",
+    "CorruptSavepoint",
     "DataInputView",
     "DataOutputView",
     "Decision",
@@ -57,6 +58,7 @@ __all__ = [
     "TypeDeserializer",
     "TypeSerializer",
     "TypeSerializerConfigSnapshot",
+    "ValueNotConvertible",
     "ValueStateDescriptor",
     "Verdict",
     "VoidNamespace",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
-from ..serializers.errors import located
+from ..serializers.errors import NothingInCommon, located
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .labels import label_after, label_declared
@@ -41,8 +41,11 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
 
     Raises:
         CompatibilityCheckError: A serializer failed while it was asked (rule V-6).
+        NothingInCommon: Both sides have operators, and none is the same.
     """
     theirs = {operator.operator_id: operator for operator in new.operators}
+    if old.operators and theirs and not theirs.keys() & {operator.operator_id for operator in old.operators}:
+        raise _nothing_in_common(old, new)
     reports = []
     for was in old.operators:
         becomes = theirs.pop(was.operator_id, None)
@@ -50,6 +53,14 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
     reports += [_started(becomes) for becomes in theirs.values()]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
     return CheckReport(old, new, target, tuple(reports))
+
+
+def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:
+    theirs, ours = (", ".join(op.uid or op.operator_id for op in side.operators) for side in (old, new))
+    return NothingInCommon(
+        f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; stored is {theirs}",
+        written="Nothing was written.",
+    )
 
 
 def _orphaned(was: OperatorDescription) -> OperatorReport:

@@ -75,6 +75,7 @@ class SerializerDescription:
         fallback: Reads the old bytes where snapshot and stored serializer cannot: the whole value, one element of list
             state, one value of map state (READ-3). Given by the new side.
         converter: Decides what old values become. Given by the new side.
+        unread: Why this release cannot read stored values although the snapshot may be restored, or "".
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -82,6 +83,7 @@ class SerializerDescription:
     stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
     fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
     converter: Converter | None = None
+    unread: str = ""
 
     @classmethod
     def of(

@@ -121,7 +121,14 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
         judged = _converted(judged, new.value.converter)
     if not judged.result.is_migration_required():
         return judged
+    if old.value.unread:
+        return Judgement(CompatibilityResult.incompatible(_unread(old, new), *judged.result.findings))
     return _with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
+
+
+def _unread(old: StateDescription, new: StateDescription) -> Finding:
+    ways = ("take the savepoint in the canonical format", KEEP_OLD_TYPE)
+    return Finding("$", "READ-4", Verdict.INCOMPATIBLE, old.describe(), new.describe(), old.value.unread, ways)
 
 
 def _judge(old: StateDescription, new: StateDescription) -> Judgement:

@@ -57,5 +57,11 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
             converter = f"; converter: {piece.converter}" if piece.converter else ""
             yield f"    ${piece.step}  reader: {piece.source}{converter}"
     if state.action is StateAction.CONVERT:
+        for path in state.drops:
+            yield f"    {path}  dropped"
+        flags: dict[str, list[str]] = {}
         for path, flag in state.flags:
-            yield f"    {path}  {'dropped' if flag.startswith(f'{Flag.DROPS}:') else flag}"
+            if not flag.startswith(f"{Flag.DROPS}:"):
+                flags.setdefault(flag, []).append(path)
+        for flag, paths in flags.items():
+            yield f"    {', '.join(paths)}  {flag}"

@@ -128,6 +128,12 @@ class StorageFailed(StateShiftError, OSError):
     advice = "check the address, the credentials and the permissions"
 
 
+class NothingInCommon(StateShiftError, LookupError):
+    """No operator of the job is in the savepoint: it is probably another job's, or a uid is mistyped."""
+
+    advice = "compare the uids of the job with those that `stateshift inspect` lists"
+
+
 class StateNotFound(StateShiftError, LookupError):
     """The savepoint has no operator or state of that name."""
 
@@ -177,7 +183,10 @@ class OldReaderUnavailable(StateShiftError, LookupError):
         reasons: Why each of them failed, in the order in which they were tried.
     """
 
-    advice = "restore the class, add an alias, pass a fallback deserializer, or drop the state explicitly"
+    advice = (
+        "import the module that registers the snapshot, pass a fallback deserializer, or leave the state out of the job, "
+        "which keeps it as it is"
+    )
 
     def __init__(self, what: str, *, reasons: tuple[str, ...] = (), **rest: Any) -> None:
         super().__init__("\n".join([what, *(f"  - {reason}" for reason in reasons)]), **rest)

@@ -27,9 +27,9 @@ class Default:
         return self.value if self.factory is None else self.factory()
 
     def describe(self) -> str:
-        """Name it in a sentence: `the default 0`."""
+        """Name it in a sentence: `0`, `what list() gives`."""
         if self.factory is None:
-            return f"the default {shown(self.value)}"
+            return shown(self.value)
         return f"what {getattr(self.factory, '__qualname__', repr(self.factory))}() gives"
 
 

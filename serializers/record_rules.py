@@ -113,13 +113,21 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
         ways: tuple[str, ...] = ()
     else:
         verdict, reason = Verdict.INCOMPATIBLE, "another class, and no alias says that it is the same"
-        ways = (f"if it is the same class: @record(aliases=({old.record_name()!r},))", KEEP_OLD_TYPE)
+        ways = (f"if it is the same class: @record(aliases=[{old.record_name()!r}])", KEEP_OLD_TYPE)
     return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
 
 
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
     """REC-2, 3, 4, 7 and 16."""
-    findings = []
+    findings = [
+        Finding(
+            f"$.{field.name}", "REC-16", Verdict.INCOMPATIBLE, "", field.describe(),
+            "the name is retired and must not come back", ("take another name", "take it off the retired names"),
+        )
+        for field in new.fields
+        if field.name in new.retired
+    ]  # fmt: skip
+    retired = {field.name for field in new.fields} & set(new.retired)
     for stored in pairing.removed:
         twin = next((field for field in pairing.added if field.serializer.describe() == stored.describe()), None)
         flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
@@ -127,24 +135,21 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
         reason = "the field is gone; its stored value is dropped"
         if twin is not None:
             flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
-            ways = (f"if it is now called {twin.name!r}: Field(aliases=({stored.name!r},)) there", *ways)
+            ways = (f"if it is now called {twin.name!r}: Field(aliases=[{stored.name!r}]) there", *ways)
             reason += f"; was it renamed to {twin.name!r}?"
         findings.append(
             Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
         )
-    for field in pairing.added:
+    for field in (field for field in pairing.added if field.name not in retired):
         path, kind = f"$.{field.name}", field.describe()
-        if field.name in new.retired:
-            reason, ways = "the name is retired and must not come back", ("take another name",)
-            findings.append(Finding(path, "REC-16", Verdict.INCOMPATIBLE, "", kind, reason, ways))
-        elif field.default is None:
+        if field.default is None:
             reason = "the field is new and has no default; stored records have no value for it"
             if field.optional:
                 reason += " (optional alone is not a default)"
             ways = (f"give it a default: {field.name} = {'None' if field.optional else '…'}", CONVERTER)
             findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
         else:
-            reason = f"the field is new; stored records get {field.default.describe()}"
+            reason = f"the field is new; stored records get the default, {field.default.describe()}"
             ways = ("migrate the state: the default is filled in",)
             findings.append(Finding(path, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways))
     return findings
@@ -240,7 +245,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
         match = next((s for n, s in known if n == name or name in s.aliases), None)
         if match is None or snapshot is None:
             reason = "values of this subclass may be stored, and the new type knows no such subclass"
-            ways = ("declare the subclass with @record", f"declare what it became: @record(aliases=({name!r},))")
+            ways = ("declare the subclass with @record", f"declare what it became: @record(aliases=[{name!r}])")
             findings.append(Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, "", reason, ways))
             continue
         names.append(name)

@@ -47,7 +47,7 @@ class Folder:
         """Give the folder at a local path or URI; nothing is opened yet."""
         text = os.fspath(place)
         if (found := _URI.match(text)) is None:
-            return cls(str(Path(text).absolute()))
+            return cls(str(Path(text).resolve()))
         if found[1].lower() == "file":
             return cls(_local_path(text))
         return cls(text.rstrip("/"))

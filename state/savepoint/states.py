@@ -357,7 +357,7 @@ def _state(
     description = StateDescription(
         info.name,
         kind,
-        SerializerDescription(info.value),
+        SerializerDescription(info.value, unread=reason),
         key=None if broadcast_key is None else SerializerDescription(broadcast_key),
         namespace=None if namespace is None else SerializerDescription(namespace),
     )

@@ -16,8 +16,14 @@ from stateshift.compat.description import (
 from stateshift.compat.report import Status, Target
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.containers import ListSerializer, MapSerializer
-from stateshift.serializers.errors import CompatibilityCheckError
-from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.errors import CompatibilityCheckError, NothingInCommon
+from stateshift.serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    DoubleSerializer,
+    IntSerializer,
+    LongSerializer,
+)
 from stateshift.serializers.timers import TimerSerializer
 
 VALUE = StateKind.VALUE
@@ -141,16 +147,44 @@ def test_orphaned_states_are_kept_and_new_ones_start_empty_g28(make):
     assert Decision.START == report.decision
 
 
+def operator(make, digit, uid):
+    return OperatorDescription(digit * 32, uid, states=(make.state("s", VALUE, LongSerializer()),))
+
+
 def test_orphaned_and_new_operators_affect_nothing(make):
-    old = make.job(make.state("s", VALUE, LongSerializer()))
-    new = JobDescription(
-        "job", (OperatorDescription("f" * 32, "other", states=(make.state("s", VALUE, BooleanSerializer()),)),)
-    )
+    old = JobDescription("savepoint", (operator(make, "a", "gone"), operator(make, "b", "shared")))
+    new = JobDescription("job", (operator(make, "b", "shared"), operator(make, "f", "other")))
 
     report = check(old, new)
 
-    assert [("accounts", Status.ORPHANED), ("other", Status.NEW)] == [(one.uid, one.status) for one in report.operators]
+    assert [("gone", Status.ORPHANED), ("other", Status.NEW), ("shared", Status.MATCHED)] == [
+        (one.uid, one.status) for one in report.operators
+    ]
     assert Decision.START == report.decision
+
+
+def test_a_job_without_any_operator_of_the_savepoint_is_an_error_that_names_both(make):
+    old, new = (
+        JobDescription("savepoint", (operator(make, "a", "accounts"),)),
+        JobDescription("job", (operator(make, "f", "acounts"),)),
+    )
+
+    with pytest.raises(NothingInCommon, match="declares acounts; stored is accounts"):
+        check(old, new)
+
+
+def test_values_that_cannot_be_read_are_refused_where_they_would_be_rewritten_and_fine_where_not(make):
+    unread = SerializerDescription(LongSerializer().snapshot_configuration(), unread="stored in a native format")
+    old = make.job(attrs.evolve(make.state("s", VALUE, LongSerializer()), value=unread))
+
+    same = check(old, make.job(make.state("s", VALUE, LongSerializer())))
+    widened = check(old, make.job(make.state("s", VALUE, BigIntSerializer())))
+
+    assert Decision.START == same.decision
+    assert Decision.REFUSE == widened.decision
+    assert [("READ-4", "stored in a native format"), ("PRIM-2", "every long fits a bigint, in other bytes")] == [
+        (finding.rule, finding.reason) for _, _, finding in widened.findings()
+    ]
 
 
 @pytest.mark.parametrize("answer", ["compatible", "reconfigured"])

@@ -242,7 +242,7 @@ class TestChangedFields:
         result = ask(named(NoAlias), named(One))
 
         assert ("$.name", "possible_rename:name->title") in result.flags
-        assert any("aliases=('name',)" in way for finding in result.findings for way in finding.ways_out)
+        assert any("aliases=['name']" in way for finding in result.findings for way in finding.ways_out)
 
     def test_rec_8_a_changed_type_has_the_verdict_of_the_types(self) -> None:
         @attrs.frozen
@@ -262,6 +262,7 @@ class TestChangedFields:
 
         assert ("$.email", "REC-16") in rules(ask(new, named(One)))
         assert ask(new, named(One)).is_incompatible()
+        assert ask(named(One, retired=("name",)), named(One)).is_incompatible()
 
 
 class TestNulls:
