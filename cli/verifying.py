@@ -58,14 +58,14 @@ def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
         "savepoint": place,
         "ok": report.ok,
         "checks": [
-            {"name": check.name, "status": check.status, "detail": check.detail, "where": check.where}
+            {"name": check.name, "status": str(check.status), "detail": check.detail, "where": check.where}
             for check in report.checks
         ],
     }
 
 
 def _headline(place: str, report: VerifyReport) -> str:
-    statuses = [check.status for check in report.checks]
+    statuses = [str(check.status) for check in report.checks]
     failed, unproven = statuses.count("failed"), statuses.count("unproven")
     checks = many(len(statuses), "check")
     if failed:

@@ -66,7 +66,7 @@ def example_jobs(job_folder, root):
 
 @pytest.fixture
 def damage():
-    """Change a file in place: `replace=(old, new)`, `cut=7` bytes, `flip=100` a bit there, `blot=100` bytes from there."""
+    """Change a file in place: `replace=(old, new)`, `cut` so many bytes, `flip` a bit, `blot` out what is there."""
 
     def change(file, *, replace=None, cut=None, flip=None, blot=None):
         data = bytearray(Path(file).read_bytes())

@@ -70,7 +70,7 @@ def test_a_flipped_bit_gives_an_answer_or_a_clear_error(run, savepoint_copy, dam
     savepoint = savepoint_copy("hashmap-string-p2-m128-files")
     damaged = savepoint / "_metadata" if file == "_metadata" else state_files(savepoint)[0]
     whole = damaged.read_bytes()
-    chosen = random.Random(7)
+    chosen = random.Random(7)  # noqa: S311 - the same places in each run
     for _ in range(60):
         damage(damaged, flip=chosen.randrange(len(whole)))
         ran = run(command, savepoint)
@@ -80,9 +80,8 @@ def test_a_flipped_bit_gives_an_answer_or_a_clear_error(run, savepoint_copy, dam
         assert "Traceback" not in ran.stderr
 
 
-def test_an_unknown_snapshot_class_is_left_out_of_an_export_and_refused_by_a_check(
-    run, savepoint_copy, damage, example_jobs
-):
+@pytest.mark.usefixtures("example_jobs")
+def test_an_unknown_snapshot_class_is_left_out_of_an_export_and_refused_by_a_check(run, savepoint_copy, damage):
     savepoint = savepoint_copy("rocksdb-account-v1")
     damage(savepoint / "_metadata", replace=(HEADER, b"LungSerializer$LongSerializerSnapshot"))
 
@@ -133,7 +132,8 @@ def test_a_job_that_is_declared_wrongly(run, savepoint_of, job_folder):
     assert ran.stderr.startswith("DeclarationError: ")
 
 
-def test_a_target_that_exists(run, savepoint_of, example_jobs, tmp_path):
+@pytest.mark.usefixtures("example_jobs")
+def test_a_target_that_exists(run, savepoint_of, tmp_path):
     target = tmp_path / "target"
     shutil.copytree(savepoint_of("hashmap-account-v1"), target)
     before = (target / "_metadata").read_bytes()
@@ -147,8 +147,9 @@ def test_a_target_that_exists(run, savepoint_of, example_jobs, tmp_path):
     assert (target / "_metadata").read_bytes() == before
 
 
+@pytest.mark.usefixtures("example_jobs")
 @pytest.mark.parametrize("command", [*COMMANDS, "check", "migrate"])
-def test_json_errors_are_one_document_on_stdout(run, tmp_path, example_jobs, command):
+def test_json_errors_are_one_document_on_stdout(run, tmp_path, command):
     more = {"check": ["--job", "accounts_v3:job"], "migrate": [tmp_path / "t", "--job", "accounts_v3:job"]}
 
     ran = run(command, tmp_path / "lost", *more.get(command, []), "--json")

@@ -7,18 +7,21 @@ import sys
 
 import pytest
 
+CASES = [("v1", 0, "start"), ("v2", 4, "migrate"), ("v3", 4, "migrate"), ("v4", 4, "migrate")]
 
-@pytest.mark.parametrize(("job", "status", "word"), [("accounts_v1", 0, "start"), ("accounts_v2", 4, "migrate"),
-                                                     ("accounts_v3", 4, "migrate"), ("accounts_v4", 4, "migrate")])  # fmt: skip
-def test_the_first_word_is_the_decision_and_the_status_is_the_same(run, savepoint_of, example_jobs, job, status, word):
-    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", f"{job}:job")
+
+@pytest.mark.usefixtures("example_jobs")
+@pytest.mark.parametrize(("version", "status", "word"), CASES)
+def test_the_first_word_is_the_decision_and_the_status_is_the_same(run, savepoint_of, version, status, word):
+    ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", f"accounts_{version}:job")
 
     assert (ran.status, ran.stderr) == (status, "")
     assert ran.stdout.startswith(f"{word}: ")
 
 
+@pytest.mark.usefixtures("example_jobs")
 @pytest.mark.parametrize("job", ["accounts_v2", "accounts_v3"])
-def test_every_differing_field_is_one_line_with_ways_out(run, savepoint_of, example_jobs, job):
+def test_every_differing_field_is_one_line_with_ways_out(run, savepoint_of, job):
     ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", f"{job}:job")
 
     lines = ran.stdout.splitlines()
@@ -28,7 +31,8 @@ def test_every_differing_field_is_one_line_with_ways_out(run, savepoint_of, exam
     assert all(lines[index + 1].strip().startswith("ways out: ") for index in places)
 
 
-def test_json_holds_the_same(run, savepoint_of, example_jobs):
+@pytest.mark.usefixtures("example_jobs")
+def test_json_holds_the_same(run, savepoint_of):
     ran = run("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v3:job", "--json")
 
     states = {
@@ -42,7 +46,8 @@ def test_json_holds_the_same(run, savepoint_of, example_jobs):
     assert states["version-free"] == ("compatible", set())
 
 
-def test_allowing_migration_turns_its_status_into_0(run, savepoint_of, example_jobs):
+@pytest.mark.usefixtures("example_jobs")
+def test_allowing_migration_turns_its_status_into_0(run, savepoint_of):
     savepoint = savepoint_of("rocksdb-account-v1")
 
     ran = run("check", savepoint, "--job", "accounts_v3:job", "--allow-migration", "--json")
@@ -84,7 +89,8 @@ def test_a_target_that_flink_could_not_restore_is_refused(run, savepoint_of, job
     assert "TARGET-FLINK" in flink.stdout
 
 
-def test_it_says_what_to_do_next(run, savepoint_of, example_jobs):
+@pytest.mark.usefixtures("example_jobs")
+def test_it_says_what_to_do_next(run, savepoint_of):
     savepoint = savepoint_of("rocksdb-account-v1")
 
     start = run("check", savepoint, "--job", "accounts_v1:job")
