@@ -184,8 +184,8 @@ class OldReaderUnavailable(StateShiftError, LookupError):
     """
 
     advice = (
-        "import the module that registers the snapshot, pass a fallback deserializer, or leave the state out of the job, "
-        "which keeps it as it is"
+        "import the module that registers the snapshot, pass a fallback deserializer, or leave the state out of the "
+        "job, which keeps it as it is"
     )
 
     def __init__(self, what: str, *, reasons: tuple[str, ...] = (), **rest: Any) -> None:
