@@ -14,6 +14,7 @@ from ..serializers.errors import (
     IncompatibleState,
     JobNotFound,
     MigrationFailed,
+    NothingInCommon,
     OldReaderUnavailable,
     SavepointNotFound,
     SnapshotVersionError,
@@ -52,6 +53,7 @@ _STATUSES: Mapping[type[BaseException], Status] = {
     StateShiftError: Status.USAGE,  # something is missing on this machine: pyspark, Java
     DeclarationError: Status.USAGE,
     JobNotFound: Status.USAGE,
+    NothingInCommon: Status.USAGE,
     StateNotFound: Status.USAGE,
     TargetExists: Status.USAGE,
     UntrustedCode: Status.USAGE,

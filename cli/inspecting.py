@@ -12,6 +12,7 @@ from ..serializers.errors import StateShiftError
 from .failures import Status, error_data, print_error, status_of
 from .options import common_options, savepoint_argument
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
+from .progress import spinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,11 @@ def command(savepoint: str, *, with_json: bool) -> int:
     from ..state.savepoint.reader import Savepoint
 
     opened = Savepoint.open(savepoint)
-    operators = [_Operator.look_at(operator) for operator in opened.operators]
+    operators = []
+    with spinning("reading") as show:
+        for operator in opened.operators:
+            show(operator.title)
+            operators.append(_Operator.look_at(operator))
     if with_json:
         print_json(to_data(opened, operators))
     elif is_terminal():

@@ -152,17 +152,18 @@ def _text_lines(report: MigrationReport) -> Iterator[str]:
 
 
 def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     yield Text(_headline(report), style="bold green")
     if report.states:
-        table = Table(box=None, padding=(0, 2, 0, 2), header_style="dim")
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for column in _COLUMNS:
             table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
         for row in _rows(report):
             table.add_row(*map(Text, row))
-        yield table
+        yield Padding(table, (0, 0, 0, 2))
     yield Text(f"  {_size_line(report)}", style="dim")
 
 

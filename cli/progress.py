@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .output import print_notice
+from .output import print_notice, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,3 +54,15 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
             bars.update(task, description=progress.phase, completed=progress.done, total=progress.total)
 
         yield show
+
+
+@contextmanager
+def spinning(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on a terminal what is looked at; give the function that names it."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what) as status:
+        yield lambda name: status.update(f"{what} {printable(name)}")

@@ -9,6 +9,7 @@ import click
 from .failures import Status
 from .options import common_options, savepoint_argument
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, table_lines
+from .progress import spinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +43,8 @@ def command(savepoint: str, *, with_json: bool) -> int:
     from ..state.savepoint.verify import verify
 
     opened = Savepoint.open(savepoint)
-    report = verify(opened)
+    with spinning("verifying") as show:
+        report = verify(opened, progress=show)
     if with_json:
         print_json(to_data(opened.place, report))
     elif is_terminal():
@@ -84,14 +86,15 @@ def _text_lines(place: str, report: VerifyReport) -> Iterator[str]:
 
 
 def _renderables(place: str, report: VerifyReport) -> Iterator[RenderableType]:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
     yield Text(_headline(place, report), style="bold green" if report.ok else "bold red")
-    table = Table(box=None, padding=(0, 2, 0, 2), header_style="dim")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in _COLUMNS:
         table.add_column(column.title, overflow="fold")
     for check in report.checks:
         name, status, detail = _cells(check)
         table.add_row(Text(name), Text(status, style=_STYLES.get(status, "")), Text(detail))
-    yield table
+    yield Padding(table, (0, 0, 0, 2))

@@ -140,12 +140,18 @@ def _digest_problem(folder: Folder, name: str, size: int, sha256: str) -> str:
 def _operator(savepoint: Savepoint, operator: SavepointOperator, entries: dict[tuple[str, str], int]) -> list[Check]:
     checks: list[Check] = []
     with located(savepoint=savepoint.place, operator=operator.title):
-        if operator.unreadable:
-            checks.append(Check("structure", Outcome.UNPROVEN, operator.unreadable, operator.title))
-        else:
+        headers = _guarded("structure", operator, lambda: _header_checks(operator))
+        checks += headers
+        if not headers:
             checks += _guarded("key groups", operator, lambda: _keyed_checks(savepoint, operator, entries))
             checks += _guarded("elements", operator, lambda: _operator_checks(savepoint, operator, entries))
     return checks
+
+
+def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
+    """What keeps an operator's streams from being looked at; nothing where they can be."""
+    if operator.unreadable:
+        yield Check("structure", Outcome.UNPROVEN, operator.unreadable, operator.title)
 
 
 def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator[Check]]) -> list[Check]:

@@ -1,0 +1,166 @@
+"""`stateshift migrate`: what it prints, what it leaves, and what it says of the source."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+CHILD = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK"))}
+
+
+def stateshift(*arguments, cwd, **variables):
+    """A process of its own, as a user has one."""
+    command = [sys.executable, "-m", "stateshift", *map(str, arguments)]
+    return subprocess.run(
+        command, cwd=cwd, env=CHILD | variables, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def files_of(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.usefixtures("example_jobs")
+class TestDryRun:
+    """Nothing is written, and no Spark is started."""
+
+    def test_it_prints_the_plan_and_tries_an_entry_of_each_state(self, run, savepoint_of, tmp_path):
+        ran = run(
+            "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "accounts_v3:job", "--dry-run"
+        )
+
+        assert (ran.status, ran.stderr) == (0, "")
+        assert ran.stdout.startswith("plan: of 7 states, 4 converted")
+        assert "tried: one entry each of account, account-by-name, accounts, pending" in ran.stdout
+        assert "dry run: nothing was written" in ran.stdout
+        assert not (tmp_path / "new").exists()
+
+    def test_json_holds_the_plan(self, run, savepoint_of, tmp_path):
+        ran = run(
+            "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "accounts_v3:job", "--dry-run",
+            "--json",
+        )  # fmt: skip
+
+        actions = {
+            state["name"]: state["action"] for operator in ran.data["plan"]["operators"] for state in operator["states"]
+        }
+        assert (ran.status, ran.data["dry_run"], ran.data["start_command"]) == (0, True, None)
+        assert (actions["account"], actions["version-free"]) == ("convert", "copy")
+        assert {tried["state"] for tried in ran.data["tried"] if tried["converted"]} == {
+            "account", "account-by-name", "accounts", "pending",
+        }  # fmt: skip
+
+
+def test_a_change_that_is_refused_ends_with_1_and_every_reason(run, savepoint_of, job_folder, tmp_path):
+    (job_folder / "odd.py").write_text(
+        "from stateshift import Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('version-free', bool)])])\n",
+        encoding="utf-8",
+    )
+
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "odd:job")
+
+    assert (ran.status, ran.stdout) == (1, "")
+    assert ran.stderr.startswith("IncompatibleState: ")
+    assert "state 'version-free': $  long -> boolean" in ran.stderr
+    assert "nothing was" in ran.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_a_savepoint_that_needs_nothing_is_copied_without_spark(run, savepoint_of, tmp_path):
+    source = savepoint_of("rocksdb-account-v1")
+
+    ran = run("migrate", source, tmp_path / "new", "--job", "accounts_v1:job")
+
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("copied: nothing had to change")
+    assert run("verify", tmp_path / "new").status == 0
+
+
+def test_without_pyspark_it_names_the_extra_and_writes_nothing(root, savepoint_of, tmp_path):
+    (tmp_path / "hidden" / "pyspark").mkdir(parents=True)
+    (tmp_path / "hidden" / "pyspark" / "__init__.py").write_text(
+        "raise ModuleNotFoundError('no pyspark', name='pyspark')\n", encoding="utf-8"
+    )
+    job = ("--job", "accounts_v3:job")
+
+    ran = stateshift(
+        "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *job,
+        cwd=root / "examples", PYTHONPATH=str(tmp_path / "hidden"),
+    )  # fmt: skip
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "pip install 'stateshift[spark]'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert not (tmp_path / "new" / "_metadata").exists()
+
+
+@pytest.fixture(scope="module")
+def migrated(root, savepoint_of, tmp_path_factory):
+    """Source and target of `migrate` to version 3, and what the command printed."""
+    folder = tmp_path_factory.mktemp("migrated")
+    source = shutil.copytree(savepoint_of("rocksdb-account-v1"), folder / "old")
+    ran = stateshift("migrate", source, folder / "new", "--job", "accounts_v3:job", cwd=root / "examples")
+    return source, folder / "new", ran
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+class TestRun:
+    """A real migration, by a process of its own."""
+
+    def test_it_ends_with_what_it_did_and_what_comes_next(self, migrated):
+        source, target, ran = migrated
+
+        lines = ran.stdout.splitlines()
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert lines[0] == f"migrated: 50 entries of 4 states converted, in {target}"
+        assert [line.split(":")[0] for line in lines[-4:]] == [
+            "source untouched", "rollback", "prove it", "start the job",
+        ]  # fmt: skip
+        assert lines[-4].endswith(str(source))
+        assert lines[-1] == f"start the job: flink run -s {target} …"
+
+    def test_the_source_is_as_it_was(self, migrated, savepoint_of):
+        assert files_of(savepoint_of("rocksdb-account-v1")) == files_of(migrated[0])
+
+    def test_the_result_verifies_and_the_job_may_start_on_it(self, run, migrated, example_jobs):
+        assert run("verify", migrated[1]).status == 0
+        assert run("check", migrated[1], "--job", "accounts_v3:job", "--target", "flink").status == 0
+        assert example_jobs
+
+    def test_its_contents_are_those_that_flink_would_have_for_that_class(self, run, migrated, expected_of):
+        """What Flink itself makes of it for version 2; version 3 differs in the width of `visits` alone."""
+        ran = run("export", migrated[1], "--format", "tagged")
+
+        flink = expected_of("rocksdb-account-v1", file="flink-migrated-to-v2.json")
+        exported = {operator["uid"]: operator for operator in ran.data["operators"]}
+        for operator in flink["operators"]:
+            for name, state in operator.get("keyed", {}).items():
+                assert state["entries"] == exported[operator["uid"]]["keyed"][name]["entries"]
+            for name, state in operator.get("operator", {}).items():
+                assert sorted(json.dumps(e) for part in state["subtasks"] for e in part) == sorted(
+                    json.dumps(e) for part in exported[operator["uid"]]["operator"][name]["subtasks"] for e in part
+                )
+
+    def test_running_it_again_is_refused_since_the_target_is_taken(self, run, migrated, example_jobs):
+        before = files_of(migrated[1])
+
+        ran = run("migrate", migrated[0], migrated[1], "--job", "accounts_v3:job")
+
+        assert ran.status == 2
+        assert ran.stderr.startswith("TargetExists: ")
+        assert before == files_of(migrated[1])
+        assert example_jobs
+
+    def test_inspect_tells_where_it_comes_from(self, run, migrated):
+        ran = run("inspect", migrated[1], "--json")
+
+        assert ran.data["written_by"].startswith("stateshift ")
+        assert ran.data["source"]["place"] == str(migrated[0])

@@ -1,0 +1,56 @@
+"""`stateshift verify`: a table of checks, and 1 where one failed."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["rocksdb-account-v1", "hashmap-windows-p2-m128", "hashmap-string-p2-m128-files"])
+def test_savepoints_of_flink_are_verified(run, savepoint_of, name):
+    ran = run("verify", savepoint_of(name))
+
+    assert (ran.status, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("verified: ")
+    assert any(line.split()[:3] == ["key", "groups", "ok"] for line in ran.stdout.splitlines())
+
+
+def test_json_holds_the_same(run, savepoint_of):
+    ran = run("verify", savepoint_of("rocksdb-account-v1"), "--json")
+
+    assert (ran.status, ran.stderr, ran.data["ok"]) == (0, "", True)
+    checks = {check["name"]: check["status"] for check in ran.data["checks"]}
+    assert checks["key groups"] == "ok"
+    assert checks["digests"] == "unproven"
+
+
+@pytest.mark.parametrize("damaged", ["missing", "cut"])
+def test_a_damaged_file_fails_its_operator_and_the_others_are_still_looked_at(run, savepoint_copy, damage, damaged):
+    savepoint = savepoint_copy("hashmap-string-p2-m128-files")
+    largest = max((file for file in savepoint.iterdir() if file.name != "_metadata"), key=lambda f: f.stat().st_size)
+    if damaged == "missing":
+        largest.unlink()
+    else:
+        damage(largest, cut=10)
+
+    ran = run("verify", savepoint)
+    as_json = run("verify", savepoint, "--json")
+
+    assert (ran.status, as_json.status, as_json.data["ok"]) == (1, 1, False)
+    assert ran.stdout.startswith("not verified: ")
+    failed = [check for check in as_json.data["checks"] if check["status"] == "failed"]
+    assert [largest.name in check["where"] for check in failed] == [True]
+    assert "list-op" in {check["where"] for check in as_json.data["checks"] if check["status"] == "ok"}
+
+
+def test_an_entry_in_another_key_group_than_its_key_hashes_to_fails(run, savepoint_copy, damage):
+    """The key 28 of one state becomes 29 where it lies; Flink would never find that entry again."""
+    savepoint = savepoint_copy("rocksdb-account-v1")
+    before = b"\x80\x00\x00\x00\x00\x00\x00\x1c"
+    data = (savepoint / "_metadata").read_bytes()
+    key = before if before in data else b"\x00" + before[1:]
+    damage(savepoint / "_metadata", replace=(key, key[:-1] + b"\x1d"))
+
+    ran = run("verify", savepoint)
+
+    assert ran.status == 1
+    assert "RUN-3" in ran.stdout
