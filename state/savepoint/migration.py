@@ -69,7 +69,7 @@ def _operator_tasks(
             groups = key_group_range(index, count, stored.max_parallelism)
             overlapping = tuple(handle for handle in handles if _overlap(handle.key_groups, groups))
             if overlapping:
-                yield KeyedTask(rewrites, str(stored), index, groups, stored.max_parallelism, overlapping)
+                yield KeyedTask(rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping)
     for subtask in stored.subtasks:
         if rewrites is not None and rewrites.rewrites_operator_state and subtask.managed_operator is not None:
             yield OperatorTask(rewrites, str(stored), subtask.index, subtask.managed_operator)
@@ -109,12 +109,14 @@ def _keyed_handles(stored: OperatorState) -> list[KeyedHandle]:
 def new_parallelism(stored: OperatorState, plan: OperatorPlan, wanted: int | None) -> int:
     """How many subtasks a rewritten keyed operator gets.
 
-    As many as before where it also has operator state: that would be dealt out anew with another number. The number
+    As many as before where its subtasks have other state too: that would be dealt out anew with another number. The number
     does not depend on the machine, so that a repeated run gives the same files (rule RUN-5).
     """
-    has_operator_state = any(subtask.managed_operator or subtask.raw_operator for subtask in stored.subtasks)
-    finished = any(subtask.finished for subtask in stored.subtasks)
-    if has_operator_state or finished or not plan.rewrites_keyed:
+    is_bound = any(
+        subtask.managed_operator or subtask.raw_operator or subtask.raw_keyed or subtask.finished
+        for subtask in stored.subtasks
+    )
+    if is_bound or not plan.rewrites_keyed:
         return stored.parallelism
     if wanted is not None:
         return min(wanted, stored.max_parallelism)
@@ -182,15 +184,17 @@ def _new_operator(
     operator_id = stored.operator_id.hex()
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     keyed: dict[int, KeyedHandle] = {}
+    parallelism = stored.parallelism
     for name, task in tasks.items():
         if isinstance(task, KeyedTask) and task.plan.operator_id == operator_id:
             result = results[name]
+            parallelism = task.parallelism
             keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, _stream(result))
     subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, results) for subtask in stored.subtasks}
     for index, handle in keyed.items():
         subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=handle)
-    parallelism = max(stored.parallelism, len(keyed)) if keyed else stored.parallelism
-    return attrs.evolve(stored, parallelism=parallelism, subtasks=tuple(subtasks.values()))
+    left = tuple(subtask for index, subtask in subtasks.items() if index < parallelism)
+    return attrs.evolve(stored, parallelism=parallelism, subtasks=left)
 
 
 def _new_subtask(

@@ -20,6 +20,7 @@ from ...serializers.errors import CorruptSavepoint, MigrationFailed, located, sh
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from .blocks import Block, join_pieces
+from .entries import read_separated
 from .entry_keys import decode, encode
 from .keyed_stream import KeyedStreamHeader, KeyedStreamReader, KeyedStreamWriter
 from .lineage import StateCount
@@ -28,7 +29,7 @@ from .operator_stream import OperatorStream, OperatorStreamHeader, read_operator
 from .publish import stream_name
 from .sink import StoredBytes, StreamSink
 from .sources import open_stream
-from .states import info_snapshot, keyed_kind, read_separated, state_kind
+from .states import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,7 @@ class KeyedTask:
         plan: Of the operator.
         title: What messages call the operator.
         subtask: Of the result.
+        parallelism: Number of subtasks of the result.
         key_groups: Exactly those of the subtask.
         max_parallelism: Number of key groups of the operator.
         handles: The stored streams that hold any of them.
@@ -56,6 +58,7 @@ class KeyedTask:
     plan: OperatorPlan
     title: str
     subtask: int
+    parallelism: int
     key_groups: range
     max_parallelism: int
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
@@ -390,7 +393,7 @@ def sample_keyed(
 
     A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`.
     """
-    task = KeyedTask(plan, "", 0, handle.key_groups, max_parallelism, (handle,))
+    task = KeyedTask(plan, "", 0, 1, handle.key_groups, max_parallelism, (handle,))
     with open_stream(handle.stream, source) as stream:
         reader = KeyedStreamReader.open(stream, handle)
         for block in reader.blocks():
