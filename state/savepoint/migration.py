@@ -109,8 +109,8 @@ def _keyed_handles(stored: OperatorState) -> list[KeyedHandle]:
 def new_parallelism(stored: OperatorState, plan: OperatorPlan, wanted: int | None) -> int:
     """How many subtasks a rewritten keyed operator gets.
 
-    As many as before where its subtasks have other state too: that would be dealt out anew with another number. The number
-    does not depend on the machine, so that a repeated run gives the same files (rule RUN-5).
+    As many as before where its subtasks have other state too: that would be dealt out anew with another number. The
+    number does not depend on the machine, so that a repeated run gives the same files (rule RUN-5).
     """
     is_bound = any(
         subtask.managed_operator or subtask.raw_operator or subtask.raw_keyed or subtask.finished
