@@ -1,0 +1,79 @@
+"""docs/reference/cli.md names every option, and every key that `--json` prints."""
+
+from __future__ import annotations
+
+import re
+
+import click
+import pytest
+
+from stateshift.cli import main
+
+BY_NAME = {"keyed", "operator", "broadcast", "fields"}  # objects whose keys are names of states or fields
+NOT_OURS = {"counts"}  # its keys are the three decisions
+
+
+@pytest.fixture(scope="module")
+def page(root):
+    return (root / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+
+
+def section(page, command):
+    return page.split(f"## stateshift {command}")[1].split("\n## ")[0]
+
+
+def keys_of(data):
+    """All keys, but for those that are data themselves."""
+    if isinstance(data, list):
+        return set().union(*map(keys_of, data)) if data else set()
+    if not isinstance(data, dict):
+        return set()
+    found = set()
+    for key, value in data.items():
+        if key.startswith("$"):
+            continue
+        found.add(key)
+        if key in BY_NAME and isinstance(value, dict):
+            found |= set().union(*(keys_of(item) for item in value.values())) if value else set()
+        elif key not in NOT_OURS:
+            found |= keys_of(value)
+    return found
+
+
+@pytest.mark.usefixtures("example_jobs")
+@pytest.mark.parametrize("command", ["inspect", "export", "check", "migrate", "verify"])
+def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
+    more = {
+        "check": ["--job", "accounts_v3:job"],
+        "migrate": [tmp_path / "new", "--job", "accounts_v3:job", "--dry-run"],
+    }
+
+    ran = run(command, savepoint_of("rocksdb-account-v1"), *more.get(command, []), "--json")
+
+    told = set(re.findall(r"`([^`\s]+)`", section(page, command)))
+    assert keys_of(ran.data) - told == set()
+
+
+def test_the_keys_of_an_error_are_told(run, page, tmp_path):
+    ran = run("inspect", tmp_path, "--json")
+
+    assert keys_of(ran.data["error"]) - set(re.findall(r"`([^`\s]+)`", page.split("### Errors")[1])) == set()
+
+
+@pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
+def test_every_option_is_told_and_every_command_has_examples(run, page, name):
+    command = main.get_command(click.Context(main), name)
+    options = {option for param in command.params for option in param.opts if option.startswith("--")}
+
+    assert {option for option in options if option not in page} == set()
+    assert "Examples:" in run(name, "--help").stdout
+
+
+def test_the_statuses_are_those_of_the_help(run, page):
+    shown = dict(re.findall(r"^    (\d)  (\w+)", run("--help").stdout, re.MULTILINE))
+
+    assert set(re.findall(r"^\| (\d) \|", page, re.MULTILINE)) == set(shown)
+
+
+def test_the_version_is_told(run):
+    assert re.fullmatch(r"stateshift \d+\.\d+\.\d+\n", run("--version").stdout)
