@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
-from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located, shown
-from ...serializers.layout import SEPARATOR_BYTES
+from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
 from ...serializers.snapshot import SkippedSnapshot, snapshot_to_bytes
 from ...serializers.views import DataInputView
-from ...serializers.windows import VoidNamespace
-from .entry_keys import EntryKeyFormat, decode
+from .entries import EntryDecoder, grouped, read_broadcast
+from .entry_keys import decode
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .meta_info import KEY_SERIALIZER, KEYED_STATE_TYPE, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
 from .operator_stream import mode_of, read_operator_stream, read_operator_stream_header
@@ -24,8 +23,8 @@ from .sources import open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .entries import Entry
     from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle
     from .metadata import OperatorState
@@ -33,21 +32,6 @@ if TYPE_CHECKING:
 _NATIVE = "entries in the heap backend's native format are not read by this release"
 _ASYNC = "state of the asynchronous state API (KEY_VALUE_V2) is not read by this release"
 _TIMERS = "timers are carried over as bytes; this release does not read them"
-
-
-@attrs.frozen
-class Entry:
-    """What one key has in one state.
-
-    Attributes:
-        key: The key.
-        namespace: The namespace; None for plain keyed state, which has none.
-        value: The value; of list state a list, of map state a dict, with TTL values as `TtlValue`.
-    """
-
-    key: Any
-    namespace: Any
-    value: Any
 
 
 @attrs.frozen
@@ -120,12 +104,16 @@ class SavepointState:
                     reader = KeyedStreamReader.open(source, handle)
                     infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
                     decoders = {
-                        index: _EntryDecoder.of(
-                            info, self.kind, reader.header.key_snapshot, self._stored.max_parallelism
+                        index: EntryDecoder.of(
+                            self.kind,
+                            reader.header.key_snapshot,
+                            info_snapshot(info, NAMESPACE_SERIALIZER),
+                            info.value,
+                            self._stored.max_parallelism,
                         )
                         for index, info in infos.items()
                     }
-                    yield from _grouped(reader, decoders)
+                    yield from grouped(reader, decoders)
 
     def read_elements(self) -> list[list[Any]]:
         """Read an operator's list state: the elements of each subtask. Of broadcast state: its map, as the one element.
@@ -139,7 +127,7 @@ class SavepointState:
             value = self.description.value.snapshot.restore_serializer()
             key = self.description.key.snapshot.restore_serializer() if self.description.key else None
             if key is not None:
-                return [[_read_broadcast(part, key, value) for part in parts] for parts in self._raw_elements()]
+                return [[read_broadcast(part, key, value) for part in parts] for parts in self._raw_elements()]
             return [[decode(value, part) for part in parts] for parts in self._raw_elements()]
 
     def _raw_elements(self) -> Iterator[tuple[bytes, ...]]:
@@ -162,96 +150,6 @@ class SavepointState:
     def _located(self) -> Any:
         title = str(self._stored)
         return located(savepoint=self._folder.place, operator=title, state=self.name)
-
-
-@attrs.frozen
-class _EntryDecoder:
-    """Reads the entries of one state in one stream."""
-
-    kind: StateKind
-    keys: EntryKeyFormat
-    key: TypeSerializer[Any]
-    namespace: TypeSerializer[Any]
-    value: TypeSerializer[Any]
-
-    @classmethod
-    def of(
-        cls, info: StateMetaInfo, kind: StateKind, key: TypeSerializerConfigSnapshot[Any], max_parallelism: int
-    ) -> _EntryDecoder:
-        keys, namespaces = key.restore_serializer(), info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-        key_format = EntryKeyFormat.of(keys, namespaces, max_parallelism, has_user_key=kind is StateKind.MAP)
-        return cls(kind, key_format, keys, namespaces, info.value.restore_serializer())
-
-    def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
-        """Give key, namespace and user key as bytes."""
-        parts = self.keys.split(key)
-        return parts.key, parts.namespace, parts.user_key
-
-    def read_key(self, key: bytes, namespace: bytes) -> tuple[Any, Any]:
-        """Read key and namespace; the void namespace as None."""
-        space = decode(self.namespace, namespace)
-        return decode(self.key, key), None if isinstance(space, VoidNamespace) else space
-
-    def read_value(self, user_key: bytes, value: bytes) -> Any:
-        """Read what one entry holds; of map state a pair."""
-        if self.kind is StateKind.LIST:
-            return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # a list serializer
-        if self.kind is StateKind.MAP:
-            mapping: Any = self.value
-            is_null = DataInputView(value).read_boolean()
-            return decode(mapping.key, user_key), None if is_null else decode(mapping.value, value[1:])
-        return decode(self.value, value)
-
-
-def _grouped(reader: KeyedStreamReader, decoders: dict[int, _EntryDecoder]) -> Iterator[Entry]:
-    """Give the entries; those of a map are gathered within their key group, in whatever order they lie there."""
-    maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
-    current = (-1, -1)
-    for block in reader.blocks():
-        decoder = decoders.get(block.state_id)
-        if decoder is None:
-            continue
-        if current != (block.key_group, block.state_id):
-            yield from _flushed(maps, decoders.get(current[1]))
-            current = (block.key_group, block.state_id)
-        for key_bytes, value_bytes in block.items():
-            key, namespace, user_key = decoder.place(key_bytes)
-            try:
-                value = decoder.read_value(user_key, value_bytes)
-            except StateShiftError as error:
-                error.where.setdefault("key", shown(decoder.read_key(key, namespace)[0]))
-                raise
-            if decoder.kind is StateKind.MAP:
-                maps.setdefault((key, namespace), {}).update([value])
-            else:
-                yield Entry(*decoder.read_key(key, namespace), value)
-    yield from _flushed(maps, decoders.get(current[1]))
-
-
-def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: _EntryDecoder | None) -> Iterator[Entry]:
-    if decoder is not None:
-        for (key, namespace), value in maps.items():
-            yield Entry(*decoder.read_key(key, namespace), value)
-    maps.clear()
-
-
-def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
-    """Read the elements of a list state's value, which have one byte between them."""
-    source = DataInputView(data)
-    while source.remaining():
-        yield element.deserialize(source)
-        if source.remaining():
-            source.skip_bytes(SEPARATOR_BYTES)
-
-
-def _read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[Any]) -> dict[Any, Any]:
-    source = DataInputView(data)
-    count = source.read_size("entries of a broadcast map")
-    entries = {}
-    for _ in range(count):
-        name = key.deserialize(source)
-        entries[name] = value.deserialize(source)
-    return entries
 
 
 def _keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:

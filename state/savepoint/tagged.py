@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from ...serializers.record_values import Record
     from ...serializers.records import RecordSnapshot
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .entries import Entry
     from .reader import SavepointOperator
-    from .states import Entry, SavepointState
+    from .states import SavepointState
 
 Tagger = Callable[[Any], Any]
 """From a value, as a generic reader gives it, to what `json.dumps` takes."""

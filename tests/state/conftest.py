@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
+from stateshift.compat.check import check
+from stateshift.compat.plan import plan
+from stateshift.compat.report import Target
+from stateshift.state.job import load_job
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle
-from stateshift.state.savepoint.metadata import read_metadata
+from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadata
+from stateshift.state.savepoint.migration import publish_result, split
+from stateshift.state.savepoint.publish import prepare_target
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.savepoint.tagged import tagged_operator
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
@@ -53,3 +65,81 @@ def keyed_streams_of(streams_of):
 def operator_streams_of(streams_of):
     """`operator_streams_of(folder)`: the others of `streams_of`."""
     return lambda folder: (found for found in streams_of(folder) if not isinstance(found[2], KeyedHandle))
+
+
+def rooms_of(operators):
+    """The operators of expected.json or of an export, by id, as both have them: without types, names and timers."""
+    found = {}
+    for operator in operators:
+        operator_id = operator.get("operator_id") or operator_id_of_uid(operator["uid"]).hex()
+        keyed = {
+            name: {part: state[part] for part in ("kind", "ttl", "entries")}
+            for name, state in operator.get("keyed", {}).items()
+        }
+        lists = {
+            name: {part: state[part] for part in ("mode", "subtasks")}
+            for name, state in operator.get("operator", {}).items()
+        }
+        rooms = {"keyed": keyed, "operator": lists, "broadcast": operator.get("broadcast")}
+        rooms = {room: content for room, content in rooms.items() if content}
+        if rooms:
+            found[operator_id] = rooms
+    return found
+
+
+@pytest.fixture(scope="session")
+def flink_read():
+    """`flink_read(folder)`: what the job of a fixture read back itself, by operator id, room and state."""
+
+    def read(folder, file="expected.json"):
+        return rooms_of(json.loads((Path(folder).parent / file).read_text(encoding="utf-8"))["operators"])
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """`contents(savepoint)`: all that can be read of it, in the same shape."""
+
+    def read(savepoint):
+        savepoint = savepoint if isinstance(savepoint, Savepoint) else Savepoint.open(savepoint)
+        return rooms_of(
+            tagged_operator(operator, [state for state in operator.states if not state.unsupported])
+            for operator in savepoint.operators
+        )
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def migrate():
+    """`migrate(source, target, job)`: a migration without an engine; gives the new savepoint."""
+
+    def run(source, target, job, *, parallelism=None, restore_target=Target.ANY, trust=False, reverse=False):
+        savepoint, folder = Savepoint.open(source), Folder.at(target)
+        old = savepoint.describe(trust_stored_serializers=trust)
+        migration = plan(check(old, job.describe(), target=restore_target))
+        tasks = split(savepoint, migration, parallelism=parallelism)
+        prepare_target(folder)
+        # as workers get them, and in any order
+        shipped = cloudpickle.loads(cloudpickle.dumps(tasks))
+        results = [perform(task, savepoint.folder, folder) for task in (reversed(shipped) if reverse else shipped)]
+        publish_result(savepoint, migration, tasks, results, folder)
+        return Savepoint.open(target)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def accounts():
+    """`accounts(3)`: the job of examples/accounts_v3.py."""
+    examples = str(FIXTURES.parents[1] / "examples")
+
+    def job(version):
+        sys.path.insert(0, examples)
+        try:
+            return load_job(f"accounts_v{version}:job")
+        finally:
+            sys.path.remove(examples)
+
+    return job

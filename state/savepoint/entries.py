@@ -1,0 +1,188 @@
+"""Entries of keyed state, and maps of broadcast state, as objects: read with the snapshots of their own stream."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from ...serializers.layout import SEPARATOR_BYTES
+from ...serializers.views import DataInputView
+from ...serializers.windows import VoidNamespace
+from .entry_keys import EntryKeyFormat, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .keyed_stream import KeyedStreamReader
+
+
+@attrs.frozen
+class Entry:
+    """What one key has in one state.
+
+    Attributes:
+        key: The key.
+        namespace: The namespace; None for plain keyed state, which has none.
+        value: The value; of list state a list, of map state a dict, with TTL values as `TtlValue`.
+    """
+
+    key: Any
+    namespace: Any
+    value: Any
+
+
+@attrs.frozen
+class EntryDecoder:
+    """Reads the entries of one state in one stream. Made with `of`.
+
+    Attributes:
+        kind: Of the state.
+        keys: How the keys of its entries are made of parts.
+        key: Reads keys.
+        namespace: Reads namespaces.
+        value: Reads values; of list and map state the serializer of the whole.
+    """
+
+    kind: StateKind
+    keys: EntryKeyFormat
+    key: TypeSerializer[Any]
+    namespace: TypeSerializer[Any]
+    value: TypeSerializer[Any]
+
+    @classmethod
+    def of(
+        cls,
+        kind: StateKind,
+        key: TypeSerializerConfigSnapshot[Any],
+        namespace: TypeSerializerConfigSnapshot[Any],
+        value: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+    ) -> EntryDecoder:
+        """Restore what is needed from the stream's own snapshots; raises `OldReaderUnavailable`."""
+        keys, namespaces = key.restore_serializer(), namespace.restore_serializer()
+        key_format = EntryKeyFormat.of(keys, namespaces, max_parallelism, has_user_key=kind is StateKind.MAP)
+        return cls(kind, key_format, keys, namespaces, value.restore_serializer())
+
+    def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
+        """Give key, namespace and user key as bytes."""
+        parts = self.keys.split(key)
+        return parts.key, parts.namespace, parts.user_key
+
+    def read_key(self, key: bytes, namespace: bytes) -> tuple[Any, Any]:
+        """Read key and namespace; the void namespace as None."""
+        space = decode(self.namespace, namespace)
+        return decode(self.key, key), None if isinstance(space, VoidNamespace) else space
+
+    def read_value(self, user_key: bytes, value: bytes) -> Any:
+        """Read what one entry holds; of map state a pair."""
+        if self.kind is StateKind.LIST:
+            with _step("[]"):
+                return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # of a list
+        if self.kind is StateKind.MAP:
+            mapping: Any = self.value
+            with _step("<key>"):
+                name = decode(mapping.key, user_key)
+            with _step("{}"):
+                is_null = DataInputView(value).read_boolean()
+                return name, None if is_null else decode(mapping.value, value[1:])
+        return decode(self.value, value)
+
+    def show_key(self, key: bytes) -> str:
+        """Give the text of a key for a message; in hexadecimal where it cannot be read."""
+        try:
+            return shown(decode(self.key, key))
+        except StateShiftError:
+            return shown(key.hex())
+
+
+@contextmanager
+def _step(step: str) -> Iterator[None]:
+    """Tell errors by which step of a path their value was reached."""
+    try:
+        yield
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
+
+
+def grouped(reader: KeyedStreamReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
+    """Give the entries of some states; those of a map are gathered, in whatever order they lie in their key group."""
+    maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
+    current = (-1, -1)
+    for block in reader.blocks():
+        decoder = decoders.get(block.state_id)
+        if decoder is None:
+            continue
+        if current != (block.key_group, block.state_id):
+            yield from _flushed(maps, decoders.get(current[1]))
+            current = (block.key_group, block.state_id)
+        for key_bytes, value_bytes in block.items():
+            key, namespace, user_key = decoder.place(key_bytes)
+            try:
+                value = decoder.read_value(user_key, value_bytes)
+                if decoder.kind is StateKind.MAP:
+                    _gather(maps.setdefault((key, namespace), {}), *value)
+                    continue
+            except StateShiftError as error:
+                error.where.setdefault("key", decoder.show_key(key))
+                raise
+            yield Entry(*decoder.read_key(key, namespace), value)
+    yield from _flushed(maps, decoders.get(current[1]))
+
+
+def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
+    """Put an entry into a map, and never lose one to another in silence: Java tells 1.0 from 1.00, and Python does not.
+
+    Raises:
+        ValueNotConvertible: Python cannot look up the key, or takes it for one that is there.
+    """
+    before = len(entries)
+    try:
+        entries[name] = value
+    except TypeError as error:
+        raise ValueNotConvertible(
+            f"stored keys of a map are values that Python cannot look up: {error}",
+            advice="leave the state out: it is kept as it is",
+            path="$<key>",
+        ) from error
+    if len(entries) == before:
+        raise ValueNotConvertible(
+            f"two stored keys of a map are, for Python, the same: {shown(name)}",
+            advice="leave the state out: it is kept as it is",
+            path="$<key>",
+        )
+
+
+def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: EntryDecoder | None) -> Iterator[Entry]:
+    if decoder is not None:
+        for (key, namespace), value in maps.items():
+            yield Entry(*decoder.read_key(key, namespace), value)
+    maps.clear()
+
+
+def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
+    """Read the elements of a list state's value, which have one byte between them."""
+    source = DataInputView(data)
+    while source.remaining():
+        yield element.deserialize(source)
+        if source.remaining():
+            source.skip_bytes(SEPARATOR_BYTES)
+
+
+def read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[Any]) -> dict[Any, Any]:
+    """Read the whole map of a broadcast state: i32 n, n x (key, value) (format notes 8)."""
+    source = DataInputView(data)
+    count = source.read_size("entries of a broadcast map")
+    entries: dict[Any, Any] = {}
+    for _ in range(count):
+        name = key.deserialize(source)
+        _gather(entries, name, value.deserialize(source))
+    if source.remaining():
+        raise CorruptSavepoint(f"{source.remaining()} bytes follow a broadcast map", offset=source.position)
+    return entries
