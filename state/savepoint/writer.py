@@ -15,19 +15,17 @@ import attrs
 
 from ... import __version__
 from ...compat.description import StateDescription, StateKind
-from ...serializers.errors import DeclarationError, StateNotFound, ValueNotConvertible, located, shown
-from ...serializers.views import DataOutputView
+from ...serializers.errors import StateNotFound, ValueNotConvertible, located, shown
 from ...serializers.windows import VoidNamespace
-from ..key_groups import has_stable_hash, key_group, key_group_range, key_hasher, subtask_of
+from ..key_groups import key_group, key_group_range, key_hasher, subtask_of
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .files import Folder
-from .handles import CANONICAL, KeyedHandle, OperatorStateHandle
-from .keyed_stream import KeyedStreamHeader, write_keyed_stream
+from .handles import CANONICAL, KeyedHandle
+from .keyed_stream import write_keyed_stream
 from .lineage import FileDigest, Lineage, StateCount
-from .meta_info import broadcast_state, keyed_state, list_state
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
-from .operator_stream import OperatorStreamHeader, write_operator_stream
+from .new_streams import entry_values, keyed_header, refuse_unstable_key, store_operator_state
 from .publish import now, prepare_target, publish, store_stream, stream_name
 from .reader import Savepoint
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
@@ -38,9 +36,8 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ..job import Job, Operator
-
-_SEPARATOR = b"\x2c"
-_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
+    from .handles import OperatorStateHandle
+    from .keyed_stream import KeyedStreamHeader
 
 
 @attrs.define
@@ -92,13 +89,7 @@ class SavepointWriter:
                 {state.name: state for state in description.states if not state.kind.is_keyed},
             )
             self._drafts[operator.id] = draft
-            if operator.key is not None and description.is_flink_restorable and not has_stable_hash(operator.key):
-                raise DeclarationError(
-                    f"keys of type {operator.key.describe()} have no hash that is the same in every JVM, "
-                    "so Flink would not find them",
-                    advice="key by integers, strings, booleans, floats, or tuples of these",
-                    operator=operator.uid or operator.id,
-                )
+            refuse_unstable_key(operator)
         prepare_target(self._folder)
 
     def put(self, operator: str, state: str, key: Any, value: Any, *, namespace: Any = VoidNamespace()) -> None:  # noqa: B008 - immutable
@@ -125,7 +116,7 @@ class SavepointWriter:
             )
             parts = EntryKey(group, encode(key_serializer, key), encode(namespaces.new_side(), namespace))
             entries = draft.entries[state]
-            for user_key, data in _entry_values(description, value):
+            for user_key, data in entry_values(description, value):
                 name = form.join(attrs.evolve(parts, user_key=user_key))
                 if name in entries:
                     raise ValueNotConvertible("the key has a value in this state already")
@@ -199,15 +190,9 @@ class SavepointWriter:
         }
 
     def _keyed(self, draft: _OperatorDraft, subtask: int) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
-        key = draft.operator.key
-        if key is None or not draft.states:
+        header = keyed_header(draft.operator)
+        if header is None:
             return None, {}
-        infos = tuple(
-            keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
-            for state in draft.states.values()
-            if state.namespace is not None
-        )
-        header = KeyedStreamHeader(key.snapshot_configuration(), infos)
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
         name = stream_name(draft.operator.id, "keyed", subtask)
@@ -227,24 +212,8 @@ class SavepointWriter:
     def _operator(
         self, draft: _OperatorDraft, subtask: int
     ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
-        if not draft.lists:
-            return None, {}
-        lists = [state for state in draft.lists.values() if state.key is None]
-        header = OperatorStreamHeader(
-            tuple(list_state(state.name, _MODES[state.kind], state.value.snapshot) for state in lists),
-            tuple(
-                broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
-                for state in draft.lists.values()
-                if state.key is not None
-            ),
-        )
-        elements = {state.name: draft.elements[subtask, state.name] for state in lists}
-        broadcast = {info.name: _broadcast_bytes(draft.broadcast[info.name]) for info in header.broadcast_states}
-        data = bytearray()
-        states = write_operator_stream(header, elements, broadcast, data.extend)
-        name = stream_name(draft.operator.id, "operator", subtask)
-        stream, files = store_stream(self._folder, name, bytes(data))
-        return OperatorStateHandle(states, stream), files
+        elements = {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
+        return store_operator_state(self._folder, draft.operator, subtask, elements, draft.broadcast)
 
     def __enter__(self) -> Self:
         return self
@@ -254,37 +223,6 @@ class SavepointWriter:
     ) -> None:
         if kind is None:
             self.finish()
-
-
-def _entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
-    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes."""
-    serializer: Any = description.value.new_side()
-    if value is None:
-        return []
-    if description.kind is StateKind.LIST:
-        parts = [encode(serializer.element, element) for element in value]
-        return [(b"", _SEPARATOR.join(parts))] if parts else []
-    if description.kind is StateKind.MAP:
-        return [(encode(serializer.key, name), _map_value(serializer, item)) for name, item in value.items()]
-    return [(b"", encode(serializer, value))]
-
-
-def _map_value(serializer: Any, item: Any) -> bytes:
-    if item is None:
-        if not serializer.nullable_values:
-            raise ValueNotConvertible("a map value is None, and the values are not declared optional")
-        return b"\x01"
-    value_serializer: TypeSerializer[Any] = serializer.value
-    return b"\x00" + encode(value_serializer, item)
-
-
-def _broadcast_bytes(entries: dict[bytes, bytes]) -> bytes:
-    target = DataOutputView()
-    target.write_int(len(entries))
-    for key, value in entries.items():
-        target.write(key)
-        target.write(value)
-    return target.getvalue()
 
 
 def _counts(draft: _OperatorDraft) -> list[StateCount]:

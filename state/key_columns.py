@@ -1,0 +1,113 @@
+"""Key groups of whole columns of keys: what `key_groups` computes for one key, for a block of them.
+
+numpy comes with the extra `spark`; nothing else imports this module. Source: format notes 5.1; performance notes,
+"Key groups from scratch".
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .key_groups import has_stable_hash
+
+if TYPE_CHECKING:
+    from ..serializers.serializer import TypeSerializer
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+Codes = np.ndarray[Any, np.dtype[np.uint32]]
+"""Hashes, as unsigned numbers of 32 bits."""
+
+_U32 = np.uint32
+_TRUE_HASH, _FALSE_HASH = 1231, 1237
+_SIGN = 1 << 31
+
+
+def key_groups_of(codes: Codes, max_parallelism: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Give the key group of each hash, as `key_groups.key_group`."""
+    code = codes * _U32(0xCC9E2D51)
+    code = _rotate(code, 15) * _U32(0x1B873593)
+    code = _rotate(code, 13) * _U32(5) + _U32(0xE6546B64)
+    code ^= _U32(4)
+    code = (code ^ code >> _U32(16)) * _U32(0x85EBCA6B)
+    code = (code ^ code >> _U32(13)) * _U32(0xC2B2AE35)
+    code ^= code >> _U32(16)
+    spread = code.astype(np.int64)
+    spread = np.where(spread < _SIGN, spread, (1 << 32) - spread)
+    spread[spread == _SIGN] = 0  # Java's abs of its least int, by definition
+    return np.asarray(spread % max_parallelism, dtype=np.int32)
+
+
+def _rotate(code: Codes, bits: int) -> Codes:
+    return code << _U32(bits) | code >> _U32(32 - bits)
+
+
+def hash_column(serializer: TypeSerializer[Any], column: pa.Array, encoded: pa.Array) -> Codes:
+    """Hash a block of keys, as `key_groups.key_hasher`.
+
+    Args:
+        serializer: Of the keys.
+        column: The keys; of tuples a struct. Without nulls, and strings of ASCII only: hashes of others are of no use.
+        encoded: The bytes of the keys; they are hashed where the type has no stable Java hash.
+    """
+    if not has_stable_hash(serializer):
+        return np.fromiter((zlib.crc32(key) for key in encoded.to_pylist()), np.uint32, len(encoded))
+    return _java_hashes(serializer.snapshot_configuration(), column)
+
+
+def _java_hashes(snapshot: TypeSerializerConfigSnapshot[Any], column: pa.Array) -> Codes:
+    if snapshot.kind == "tuple":
+        code: Codes = np.zeros(len(column), dtype=np.uint32)
+        for child, part in zip(snapshot.children(), column.flatten(), strict=True):
+            code = code * _U32(31) + _java_hashes(child, part)
+        return code
+    kind = snapshot.describe()
+    if kind == "string":
+        return _string_hashes(column)
+    if column.null_count:
+        column = pc.fill_null(column, pa.scalar(False if kind == "boolean" else 0, column.type))
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    match kind:
+        case "boolean":
+            return np.where(values, _U32(_TRUE_HASH), _U32(_FALSE_HASH))
+        case "float":
+            with np.errstate(over="ignore"):
+                floats = values.astype(np.float32)
+            return _bits(floats, np.float32(np.nan), np.uint32)
+        case "double":
+            return _folded(_bits(values.astype(np.float64), np.float64(np.nan), np.uint64))
+        case "long":
+            return _folded(values.astype(np.int64).view(np.uint64))
+        case _:
+            return values.astype(np.int32).view(np.uint32)
+
+
+def _bits(values: np.ndarray[Any, Any], nan: Any, form: type) -> np.ndarray[Any, Any]:
+    """Give the bits of floating-point numbers; Java gives all NaN one hash."""
+    return np.where(np.isnan(values), np.abs(nan), values).view(form)
+
+
+def _folded(bits: np.ndarray[Any, np.dtype[np.uint64]]) -> Codes:
+    return np.asarray(bits ^ bits >> np.uint64(32), dtype=np.uint64).astype(np.uint32)
+
+
+def _string_hashes(column: pa.Array) -> Codes:
+    """Horner's rule over all bytes at once: byte times 31 to the number of bytes that follow it, added up."""
+    column = pc.fill_null(column, "") if column.null_count else column
+    lengths = np.asarray(pc.binary_length(column).to_numpy(zero_copy_only=False), dtype=np.int64)
+    code: Codes = np.zeros(len(column), dtype=np.uint32)
+    total = int(lengths.sum())
+    if not total:
+        return code
+    data = np.frombuffer(b"".join(pc.cast(column, pa.large_binary()).to_pylist()), np.uint8)
+    ends = np.cumsum(lengths)
+    powers = np.ones(int(lengths.max()), dtype=np.uint32)
+    np.multiply.accumulate(np.full(len(powers) - 1, 31, dtype=np.uint32), out=powers[1:], dtype=np.uint32)
+    following = np.repeat(ends, lengths) - np.arange(total) - 1
+    filled = lengths > 0
+    code[filled] = np.add.reduceat(data * powers[following], (ends - lengths)[filled], dtype=np.uint32)
+    return code

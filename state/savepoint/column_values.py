@@ -1,0 +1,227 @@
+"""Columns as values of a declared type: which types of columns fit, and the Python value of a row.
+
+A record comes from a struct whose fields have its fields' names, a tuple from a struct by position, an enum from the
+names of its members, the rest from what Arrow calls by the same word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...serializers.arrays import BytesSerializer
+from ...serializers.containers import ListSerializer, SetSerializer
+from ...serializers.decimals import DecimalSerializer
+from ...serializers.enums import EnumSerializer
+from ...serializers.errors import ValueNotConvertible, shown
+from ...serializers.maps import MapSerializer
+from ...serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ...serializers.optional import OptionalSerializer
+from ...serializers.record_values import Record
+from ...serializers.records import DescribedRecordSerializer
+from ...serializers.symbols import Symbol
+from ...serializers.text import StringSerializer
+from ...serializers.tuples import TupleSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...serializers.record_fields import RecordField
+    from ...serializers.serializer import TypeSerializer
+
+_INTEGERS = (ByteSerializer, ShortSerializer, IntSerializer, LongSerializer)
+_SPARK_NAMES = {
+    "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean",
+    "large_string": "string", "large_binary": "binary", "date32[day]": "date",
+}  # fmt: skip
+
+
+def column_of_field(field: RecordField, names: Sequence[str]) -> str:
+    """Give the name of the column that a record's field comes from: its name in Python, else in the state; or ""."""
+    return next((name for name in (field.attribute, field.name) if name and name in names), "")
+
+
+def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    """Find what in the type of a column does not fit a serializer, as far as types can tell.
+
+    Integers wider than declared fit: each value is checked when it is written. Of types that stateshift does not know
+    (a serializer of the user's own) nothing can be said.
+
+    Returns:
+        Pairs of a path below the column, and what is wrong there.
+    """
+    if isinstance(serializer, OptionalSerializer):
+        yield from mismatches(serializer.value, kind, path)
+    elif isinstance(serializer, DescribedRecordSerializer):
+        yield from _record_mismatches(serializer, kind, path)
+    elif isinstance(serializer, TupleSerializer):
+        if not pa.types.is_struct(kind) or kind.num_fields != len(serializer.fields):
+            yield path, _wrong(serializer, kind, f"a struct of {len(serializer.fields)} fields")
+            return
+        for index, field in enumerate(serializer.fields):
+            yield from mismatches(field, kind.field(index).type, f"{path}({index})")
+    elif isinstance(serializer, ListSerializer | SetSerializer):
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            yield path, _wrong(serializer, kind, "an array")
+            return
+        yield from mismatches(serializer.element, kind.value_type, f"{path}[]")
+    elif isinstance(serializer, MapSerializer):
+        if not pa.types.is_map(kind):
+            yield path, _wrong(serializer, kind, "a map")
+            return
+        yield from mismatches(serializer.key, kind.key_type, f"{path}{{key}}")
+        yield from mismatches(serializer.value, kind.item_type, f"{path}{{}}")
+    elif not _fits(serializer, kind):
+        yield path, _wrong(serializer, kind)
+
+
+def _record_mismatches(
+    serializer: DescribedRecordSerializer[Any], kind: pa.DataType, path: str
+) -> Iterator[tuple[str, str]]:
+    if not pa.types.is_struct(kind):
+        yield path, _wrong(serializer, kind, "a struct")
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for field in serializer.fields:
+        name = column_of_field(field, names)
+        if name:
+            yield from mismatches(field.serializer, kind.field(name).type, f"{path}.{field.name}")
+        elif field.default is None:
+            yield f"{path}.{field.name}", f"there is no column for the field {field.name!r}, and it has no default"
+
+
+def fields_by_default(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[str]:
+    """Name the fields of a record, and of records in it, that no column gives and that get their default."""
+    if not isinstance(serializer, DescribedRecordSerializer) or not pa.types.is_struct(kind):
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for field in serializer.fields:
+        name = column_of_field(field, names)
+        if name:
+            yield from fields_by_default(field.serializer, kind.field(name).type, f"{path}{field.name}.")
+        elif field.default is not None:
+            yield path + field.name
+
+
+def _fits(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool:
+    if isinstance(serializer, BooleanSerializer):
+        return bool(pa.types.is_boolean(kind))
+    if isinstance(serializer, _INTEGERS):
+        return bool(pa.types.is_integer(kind))
+    if isinstance(serializer, BigIntSerializer):
+        return bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
+    if isinstance(serializer, FloatSerializer | DoubleSerializer):
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+    if isinstance(serializer, StringSerializer | EnumSerializer):
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    if isinstance(serializer, BytesSerializer):
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    if isinstance(serializer, DecimalSerializer):
+        return bool(pa.types.is_decimal(kind))
+    return True
+
+
+def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "") -> str:
+    needs = f" ({wanted})" if wanted else ""
+    return f"is {_article(spark_name(kind))}, and {serializer.describe()} is declared{needs}"
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def spark_name(kind: pa.DataType) -> str:
+    """Name a type of a column as Spark does."""
+    if pa.types.is_struct(kind):
+        return "struct"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{spark_name(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
+    if pa.types.is_timestamp(kind):
+        return "timestamp"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK_NAMES.get(str(kind), str(kind))
+
+
+def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
+    """Give the values of a column as their serializer takes them."""
+    read = _reader(serializer)
+    values: list[Any] = column.to_pylist()
+    return values if read is None else [None if value is None else read(value) for value in values]
+
+
+def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
+    """What a value, as Arrow gives it, becomes; None: it stays as it is."""
+    if isinstance(serializer, OptionalSerializer):
+        return _reader(serializer.value)
+    if isinstance(serializer, DescribedRecordSerializer):
+        return _record_reader(serializer)
+    if isinstance(serializer, TupleSerializer):
+        readers = [_reader(field) for field in serializer.fields]
+        return lambda value: tuple(_read(read, item) for read, item in zip(readers, value.values(), strict=True))
+    if isinstance(serializer, ListSerializer):
+        element = _reader(serializer.element)
+        return None if element is None else lambda value: [_read(element, item) for item in value]
+    if isinstance(serializer, SetSerializer):
+        element = _reader(serializer.element)
+        return lambda value: _set_of([_read(element, item) for item in value])
+    if isinstance(serializer, MapSerializer):
+        key, item = _reader(serializer.key), _reader(serializer.value)
+        return lambda value: _map_of([(_read(key, name), _read(item, found)) for name, found in value])
+    if isinstance(serializer, EnumSerializer):
+        return lambda value: Symbol(value) if isinstance(value, str) else value
+    if isinstance(serializer, BigIntSerializer):
+        return int
+    return None
+
+
+def _read(read: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if read is None or value is None else read(value)
+
+
+def _record_reader(serializer: DescribedRecordSerializer[Any]) -> Callable[[Any], Any]:
+    readers = {field.name: _reader(field.serializer) for field in serializer.fields}
+
+    def read(value: dict[str, Any]) -> Record:
+        fields = {}
+        for field in serializer.fields:
+            name = column_of_field(field, list(value))
+            if name:
+                fields[field.name] = _read(readers[field.name], value[name])
+            else:
+                fields[field.name] = field.default.make() if field.default else None
+        return Record(serializer.name, fields)
+
+    return read
+
+
+def _set_of(items: list[Any]) -> frozenset[Any]:
+    try:
+        found = frozenset(items)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {error}") from error
+    if len(found) != len(items):
+        raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
+    return found
+
+
+def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    try:
+        found = dict(entries)
+    except TypeError as error:
+        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {error}") from error
+    if len(found) != len(entries):
+        raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
+    return found

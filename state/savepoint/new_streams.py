@@ -1,0 +1,125 @@
+"""The streams of a new savepoint: headers of declared states, the entries of a value, the operator state of a subtask.
+
+What `SavepointWriter` and a bootstrap on Spark have in common, so that both write the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...compat.description import StateDescription, StateKind
+from ...serializers.errors import DeclarationError, ValueNotConvertible
+from ...serializers.views import DataOutputView
+from ..key_groups import has_stable_hash
+from .entry_keys import encode
+from .handles import OperatorStateHandle
+from .keyed_stream import KeyedStreamHeader
+from .meta_info import broadcast_state, keyed_state, list_state
+from .operator_stream import OperatorStreamHeader, write_operator_stream
+from .publish import store_stream, stream_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..job import Operator
+    from .files import Folder
+    from .lineage import FileDigest
+
+SEPARATOR = b"\x2c"
+"""Stands between the elements of a list state."""
+
+_MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
+
+
+def refuse_unstable_key(operator: Operator) -> None:
+    """Refuse a key type that Flink would hash in another way than this release can.
+
+    Raises:
+        DeclarationError: All types of the operator are Flink's, and its keys have no hash that is the same everywhere.
+    """
+    if operator.key is None or not operator.describe().is_flink_restorable or has_stable_hash(operator.key):
+        return
+    raise DeclarationError(
+        f"keys of type {operator.key.describe()} have no hash that is the same in every JVM, "
+        "so Flink would not find them",
+        advice="key by integers, strings, booleans, floats, or tuples of these",
+        operator=operator.uid or operator.id,
+    )
+
+
+def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
+    """Give the header of an operator's keyed streams; None where it has no keyed state."""
+    states = [state for state in operator.describe().states if state.kind.is_keyed]
+    if operator.key is None or not states:
+        return None
+    infos = tuple(
+        keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
+        for state in states
+        if state.namespace is not None
+    )
+    return KeyedStreamHeader(operator.key.snapshot_configuration(), infos)
+
+
+def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
+    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes."""
+    serializer: Any = description.value.new_side()
+    if value is None:
+        return []
+    if description.kind is StateKind.LIST:
+        parts = [encode(serializer.element, element) for element in value]
+        return [(b"", SEPARATOR.join(parts))] if parts else []
+    if description.kind is StateKind.MAP:
+        return [(encode(serializer.key, name), map_value(serializer, item)) for name, item in value.items()]
+    return [(b"", encode(serializer, value))]
+
+
+def map_value(serializer: Any, item: Any) -> bytes:
+    """Give the bytes of a value in map state; `serializer` is the map's."""
+    if item is None:
+        if not serializer.nullable_values:
+            raise ValueNotConvertible("a map value is None, and the values are not declared optional")
+        return b"\x01"
+    value_serializer: TypeSerializer[Any] = serializer.value
+    return b"\x00" + encode(value_serializer, item)
+
+
+def store_operator_state(
+    folder: Folder,
+    operator: Operator,
+    subtask: int,
+    elements: Mapping[str, Sequence[bytes]],
+    broadcast: Mapping[str, Mapping[bytes, bytes]],
+) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
+    """Write the list and broadcast states of one subtask; those that are not given are empty.
+
+    Returns:
+        The handle (None where the operator has no such state), and the digest of the file, where there is one.
+    """
+    states = [state for state in operator.describe().states if not state.kind.is_keyed]
+    if not states:
+        return None, {}
+    lists = [state for state in states if state.key is None]
+    header = OperatorStreamHeader(
+        tuple(list_state(state.name, _MODES[state.kind], state.value.snapshot) for state in lists),
+        tuple(
+            broadcast_state(state.name, state.key.snapshot, state.value.snapshot)
+            for state in states
+            if state.key is not None
+        ),
+    )
+    found = {state.name: list(elements.get(state.name, ())) for state in lists}
+    maps = {info.name: _broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}
+    data = bytearray()
+    offsets = write_operator_stream(header, found, maps, data.extend)
+    stream, files = store_stream(folder, stream_name(operator.id, "operator", subtask), bytes(data))
+    return OperatorStateHandle(offsets, stream), files
+
+
+def _broadcast_bytes(entries: Mapping[bytes, bytes]) -> bytes:
+    target = DataOutputView()
+    target.write_int(len(entries))
+    for key, value in entries.items():
+        target.write(key)
+        target.write(value)
+    return target.getvalue()
