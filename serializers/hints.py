@@ -37,6 +37,7 @@ from .record_classes import (
     NO_VALUE,
     ClassField,
     Field,
+    RecordOptions,
     check_default,
     class_fields,
     is_record_class,
@@ -211,6 +212,7 @@ def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
     def encode(value: Any) -> None:
         serializer.serialize(value, DataOutputView())
 
+    base = options_of(field.declared_by) if field.declared_by is not cls else RecordOptions()
     on_none = None if options.on_none is NO_VALUE else Default(options.on_none)
     check_default(where, field.default, encode)
     check_default(f"{where} (on_none)", on_none, encode)
@@ -225,5 +227,6 @@ def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
         aliases=options.aliases,
         default=field.default,
         on_none=on_none,
-        declared_by=options_of(field.declared_by).java_class if field.declared_by is not cls else "",
+        declared_by=options.declared_by or base.java_class,
+        declared_aliases=base.aliases,
     )

@@ -23,11 +23,19 @@ _LEAST_ENTRY_BYTES = 4  # an empty name and two flags
 
 @attrs.frozen
 class OptionalEntry:
-    """A name, and up to two parts that Flink may have left out because it could not read them on an earlier restore."""
+    """A name, and up to two parts that Flink may have left out because it could not read them on an earlier restore.
+
+    Attributes:
+        name: Of a field or class.
+        key: The first part.
+        value: The second part.
+        value_at: Where the second part stood in what was read.
+    """
 
     name: str
     key: bytes | None
     value: bytes | None
+    value_at: int = attrs.field(default=0, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -46,7 +54,7 @@ class OptionalMap:
                 f"an optional map should begin with {_MAGIC:#x} and begins with {magic:#x}", offset=start
             )
         count = source.read_size("entries", least_bytes_each=_LEAST_ENTRY_BYTES)
-        entries = tuple(OptionalEntry(source.read_utf(), _read_part(source), _read_part(source)) for _ in range(count))
+        entries = tuple(_read_entry(source) for _ in range(count))
         if len({entry.name for entry in entries}) < count:
             raise CorruptSavepoint("an optional map names an entry twice", offset=start)
         return cls(entries)
@@ -62,6 +70,11 @@ class OptionalMap:
                 if part is not None:
                     target.write_int(len(part))
                     target.write(part)
+
+
+def _read_entry(source: DataInputView) -> OptionalEntry:
+    name, key, value = source.read_utf(), _read_part(source), _read_part(source)
+    return OptionalEntry(name, key, value, source.position - len(value or b""))
 
 
 def _read_part(source: DataInputView) -> bytes | None:

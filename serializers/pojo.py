@@ -6,16 +6,16 @@ fields by their alphabetical place. Source: format notes 6.1.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import attrs
 
-from .errors import CorruptSavepoint, DeclarationError
+from .errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable
 from .optional_map import OptionalEntry, OptionalMap
 from .record_fields import StoredField
 from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 from .registry import register_snapshot
-from .snapshot import SkippedSnapshot, TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
+from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
@@ -37,6 +37,45 @@ class PojoField:
     snapshot: TypeSerializerConfigSnapshot[Any] | None
 
 
+@attrs.frozen
+class PojoSubclass:
+    """A subclass in Flink's snapshot; of one that Flink could not find when it restored, parts are absent."""
+
+    name: str
+    snapshot: RecordSnapshot | None
+    has_key: bool = True
+
+
+@attrs.define
+class LostSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """Stands for a snapshot that Flink itself lost on an earlier restore, and so left out of this savepoint.
+
+    Attributes:
+        what: The field or subclass that it described.
+    """
+
+    kind: ClassVar[str] = "unknown"
+
+    what: str = ""
+
+    def describe(self) -> str:
+        return f"{self.what} (lost by Flink)"
+
+    def write(self, target: DataOutputView) -> None:
+        """Write nothing: whoever holds it leaves the part out again."""
+
+    def read(self, source: DataInputView) -> None:
+        """Read nothing: nothing is stored."""
+
+    def restore_serializer(self) -> NoReturn:
+        raise OldReaderUnavailable(
+            f"Flink could not read {self.what} when it restored an earlier savepoint, and left its serializer out of"
+            " this one",
+            advice="use a savepoint from before that restore, pass a fallback deserializer, or leave the state out of"
+            " the job: it is then kept as it is",
+        )
+
+
 @register_snapshot
 @attrs.define
 class PojoSerializerSnapshot(RecordSnapshot):
@@ -50,20 +89,29 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     java_class: str = ""
     fields: tuple[PojoField, ...] = ()
-    registered: tuple[tuple[str, RecordSnapshot | None], ...] = ()
-    unregistered: tuple[tuple[str, RecordSnapshot | None], ...] = ()
+    registered: tuple[PojoSubclass, ...] = ()
+    unregistered: tuple[PojoSubclass, ...] = ()
 
     def record_name(self) -> str:
         return self.java_class
 
     def stored_fields(self) -> tuple[StoredField, ...]:
-        return tuple(StoredField(field.name, field.snapshot or _absent(field.name)) for field in self.fields)
+        return tuple(
+            StoredField(
+                field.name,
+                field.snapshot or LostSnapshot(f"the field {field.name!r} of {self.java_class}"),
+                declared_by=field.declared_by or "",
+            )
+            for field in self.fields
+        )
 
     def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
-        return tuple((name, snapshot or _absent_record(name)) for name, snapshot in self.registered)
+        return tuple(
+            (subclass.name, subclass.snapshot or _LostRecordSnapshot(subclass.name)) for subclass in self.registered
+        )
 
     def unregistered_subclasses(self) -> tuple[StoredSubclass, ...]:
-        return tuple((name, snapshot or _absent_record(name)) for name, snapshot in self.unregistered)
+        return tuple((one.name, one.snapshot or _LostRecordSnapshot(one.name)) for one in self.unregistered)
 
     def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
         return PojoSerializer(
@@ -81,17 +129,23 @@ class PojoSerializerSnapshot(RecordSnapshot):
         ).write(target)
         for subclasses in (self.registered, self.unregistered):
             OptionalMap(
-                tuple(OptionalEntry(name, b"", _snapshot_bytes(snapshot)) for name, snapshot in subclasses)
+                tuple(
+                    OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot))
+                    for one in subclasses
+                )
             ).write(target)
 
     def read(self, source: DataInputView) -> None:
         self.java_class = source.read_utf()
         self.fields = tuple(
-            PojoField(entry.name, _declaring_class(entry.key), _nested(entry.value, source))
+            PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source))
             for entry in OptionalMap.read(source).entries
         )
         self.registered, self.unregistered = (
-            tuple((entry.name, _nested_record(entry.value, source)) for entry in OptionalMap.read(source).entries)
+            tuple(
+                PojoSubclass(entry.name, _nested_record(entry, source), entry.key is not None)
+                for entry in OptionalMap.read(source).entries
+            )
             for _ in range(2)
         )
 
@@ -113,30 +167,36 @@ def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bytes
     return None if snapshot is None else snapshot_to_bytes(snapshot)
 
 
-def _nested(value: bytes | None, source: DataInputView) -> TypeSerializerConfigSnapshot[Any] | None:
-    if value is None:
+def _nested(entry: OptionalEntry, source: DataInputView) -> TypeSerializerConfigSnapshot[Any] | None:
+    if entry.value is None:
         return None
-    view = DataInputView(value)
-    view.nesting = source.nesting
+    view = source.part(entry.value_at, len(entry.value))
     snapshot = read_versioned_snapshot(view)
     if view.remaining():
-        raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=source.position)
+        raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=view.position)
     return snapshot
 
 
-def _nested_record(value: bytes | None, source: DataInputView) -> RecordSnapshot | None:
-    snapshot = _nested(value, source)
+def _nested_record(entry: OptionalEntry, source: DataInputView) -> RecordSnapshot | None:
+    snapshot = _nested(entry, source)
     if snapshot is not None and not isinstance(snapshot, RecordSnapshot):
-        raise CorruptSavepoint(f"a subclass is described by a {type(snapshot).__name__}", offset=source.position)
+        raise CorruptSavepoint(f"a subclass is described by a {type(snapshot).__name__}", offset=entry.value_at)
     return snapshot
 
 
-def _absent(name: str) -> TypeSerializerConfigSnapshot[Any]:
-    return SkippedSnapshot(stored_id=f"{name}: lost by Flink on an earlier restore")
+@attrs.define
+class _LostRecordSnapshot(PojoSerializerSnapshot):
+    """Stands for a subclass whose snapshot Flink lost."""
 
+    def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        return (self._lost,)
 
-def _absent_record(name: str) -> RecordSnapshot:
-    return PojoSerializerSnapshot(name, (PojoField("?", None, None),))
+    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
+        self._lost.restore_serializer()
+
+    @property
+    def _lost(self) -> LostSnapshot:
+        return LostSnapshot(f"the subclass {self.java_class}")
 
 
 @attrs.frozen
@@ -157,6 +217,6 @@ class PojoSerializer(DescribedRecordSerializer[T]):
                 PojoField(field.name, field.declared_by or self.name, field.serializer.snapshot_configuration())
                 for field in self.fields
             ),
-            subclass_snapshots(self.registered),
-            subclass_snapshots(self.unregistered),
+            tuple(PojoSubclass(*subclass) for subclass in subclass_snapshots(self.registered)),
+            tuple(PojoSubclass(*subclass) for subclass in subclass_snapshots(self.unregistered)),
         )

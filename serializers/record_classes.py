@@ -46,11 +46,14 @@ class Field:
         name: Its name in the state, where that differs from Python's (`lastSeen` for `last_seen`).
         aliases: Former names in the state; the first that is stored wins (rule REC-6).
         on_none: What a stored null becomes, where the field is not optional any more (rule REC-10).
+        declared_by: The Java class that declares the field, where that is a superclass which Python does not have:
+            Flink finds a field by the class that declares it. Fields of a base class with a `java_class` need no word.
     """
 
     name: str = ""
     aliases: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     on_none: Any = NO_VALUE
+    declared_by: str = ""
 
 
 def record(*, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] = ()) -> Callable[[C], C]:

@@ -47,6 +47,7 @@ class RecordField:
         default: For stored records that lack the field; None: there is none.
         on_none: For stored nulls, where the field is not optional any more.
         declared_by: The Java class that declares it, where that is a superclass.
+        declared_aliases: Former names of that superclass.
     """
 
     name: str
@@ -58,6 +59,7 @@ class RecordField:
     default: Default | None = None
     on_none: Default | None = None
     declared_by: str = ""
+    declared_aliases: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Name the type: `optional<string>`."""
@@ -67,11 +69,19 @@ class RecordField:
 
 @attrs.frozen
 class StoredField:
-    """A field as a snapshot knows it; `optional` is None where the snapshot does not say (Flink's never does)."""
+    """A field as a snapshot knows it.
+
+    Attributes:
+        name: Its name in the state.
+        snapshot: Of its values.
+        optional: Whether it may be null; None where the snapshot does not say (Flink's never does).
+        declared_by: The Java class that declares it; "" where the snapshot does not say.
+    """
 
     name: str
     snapshot: TypeSerializerConfigSnapshot[Any]
     optional: bool | None = None
+    declared_by: str = ""
 
     def describe(self) -> str:
         """Name the type."""

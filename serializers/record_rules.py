@@ -6,7 +6,7 @@ Source: compatibility rules, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -71,6 +71,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
     """Answer for a record serializer about a stored record."""
     pairing = pair_fields(new.fields, old.stored_fields())
     findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
+    findings += _declaring_classes(new, old, pairing)
     children = [_field_child(field, stored) for field, stored in pairing.paired]
     subclasses = pair_subclasses(new, old)
     findings += subclasses.findings
@@ -178,6 +179,31 @@ def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> 
             ways = ()
         findings.append(Finding("$", "REC-5", verdict, new.name, new.name, reason, ways))
     return findings
+
+
+def _declaring_classes(
+    new: DescribedRecordSerializer[Any], old: RecordSnapshot, pairing: _Pairing
+) -> Iterator[Finding]:
+    """REC-11 for fields: Flink finds a field by the class that declares it, and drops the values of any other."""
+    for field, stored in pairing.paired:
+        was = new.name if stored.declared_by == old.record_name() else stored.declared_by
+        becomes = field.declared_by or new.name
+        if not new.sorted_fields or not was or was == becomes:
+            continue
+        path = f"$.{field.name}"
+        if was in field.declared_aliases:
+            verdict, reason = (
+                Verdict.COMPATIBLE_AFTER_RECONFIGURATION,
+                "the class that declares it has this former name",
+            )
+            yield Finding(path, "REC-11", verdict, was, becomes, reason)
+            continue
+        reason = "another class declares the field; Flink finds a field by that class, and would drop the values"
+        ways = (
+            f"say so: Field(declared_by={was!r}) on {field.name}",
+            f"declare it in a base class with @record(java_class={was!r})",
+        )
+        yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
 
 
 def _field_child(field: RecordField, stored: StoredField) -> Child:

@@ -244,7 +244,12 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
         return tuple(
-            RecordField(field.name, _reader(field, readers), optional=field.optional is not False)
+            RecordField(
+                field.name,
+                _reader(field, readers),
+                optional=field.optional is not False,
+                declared_by="" if field.declared_by == self.record_name() else field.declared_by,
+            )
             for field in self.stored_fields()
         )
 

@@ -249,8 +249,7 @@ def _read_own(snapshot_id: str, version: int, source: DataInputView, start: int)
     body = source.read_fully(size)
     if zlib.crc32(body) != checksum:
         raise CorruptSavepoint(f"the checksum of the snapshot {snapshot_id} is wrong", offset=start)
-    view = DataInputView(body)
-    view.nesting = source.nesting
+    view = source.part(source.position - size, size)
     found = registry.snapshot_class(snapshot_id)
     with located(snapshot=snapshot_id):
         if found is None:

@@ -99,6 +99,12 @@ class DataInputView:
         """Give the bytes from `start` to the current position again."""
         return self._data[start : self.position]
 
+    def part(self, start: int, size: int) -> DataInputView:
+        """Give a view of a part; positions stay those of the whole, so that an error in it tells the right byte."""
+        view = DataInputView(self._data, start, start + size)
+        view.nesting = self.nesting
+        return view
+
     def peek(self, size: int) -> bytes:
         """Give up to `size` bytes ahead, without moving."""
         return self._data[self.position : min(self.position + size, self.end)]

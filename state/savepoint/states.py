@@ -100,7 +100,7 @@ class SavepointState:
         self._require_readable(keyed=True)
         with self._located():
             for handle in _keyed_handles(self._stored):
-                with open_stream(handle.stream, self._folder) as source:
+                with open_stream(handle.stream, self._folder) as source, located(file=source.name):
                     reader = KeyedStreamReader.open(source, handle)
                     infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
                     decoders = {
