@@ -8,7 +8,8 @@ untouched and no `_metadata` in the target; running again finishes it. Source: D
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -17,23 +18,24 @@ from ..compat.check import check
 from ..compat.description import JobDescription
 from ..compat.plan import plan as plan_migration
 from ..compat.report import Target
-from ..serializers.errors import StateShiftError
+from ..serializers.errors import StateShiftError, TargetExists
 from ..state.savepoint.files import Folder
+from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.migration import publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
 from ..state.savepoint.publish import check_target, clear_target, prepare_target
 from ..state.savepoint.reader import Savepoint
 from .scheduling import Progress, carry_out
-from .session import session as start_session
+from .session import own_session
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
     from ..state.job import Job
+    from ..state.savepoint.rewrite import TaskResult
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 
@@ -58,7 +60,7 @@ def migrate(
         source: A savepoint; it is only read (rule RUN-1).
         target: A folder that is empty or not there. What a run that died has left in it is cleared.
         job: The new types. Modules that it is made of reach the workers by value.
-        session: The Spark session to use; by default one is made for `master`.
+        session: The Spark session to use; by default the one that runs, else one for `master` that ends with the call.
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
@@ -89,21 +91,50 @@ def migrate(
     if dry_run:
         tried = try_out(savepoint, plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
-    prepare_target(folder)
-    try:
+    tell = progress or (lambda _: None)
+    with _all_or_nothing(savepoint.folder, folder), ExitStack() as until_published:
         results = carry_out(
             tasks,
             savepoint.folder,
             folder,
-            session=lambda: session or start_session(master),
+            session=lambda: session or until_published.enter_context(own_session(master)),
             py_files=py_files,
-            progress=progress,
+            progress=tell,
         )
+        tell(Progress("publishing", 0, 1))
+        _clear_attempts(folder, results)
         lineage = publish_result(savepoint, plan, tasks, results, folder)
+    return report.finished(lineage, results, time.monotonic() - started)
+
+
+@contextmanager
+def _all_or_nothing(source: Folder, target: Folder) -> Iterator[None]:
+    """Make the target; if the `with` block fails, remove what was made, and say that nothing was published."""
+    if target.is_local and source.is_local and Path(source.place) in Path(target.place).parents:
+        raise TargetExists(
+            f"{target.place} lies inside the source, which is never written to",
+            advice="choose a folder elsewhere",
+            written="Nothing was written.",
+        )
+    was_there = target.exists()
+    prepare_target(target)
+    try:
+        yield
     except BaseException as error:
+        if target.exists(METADATA):
+            raise  # an interrupt that came too late
         with suppress(StateShiftError):
-            clear_target(folder)
+            clear_target(target)
+            if not was_there and not target.names():
+                target.delete_folder()
         if isinstance(error, StateShiftError):
             error.written = NOTHING_PUBLISHED
         raise
-    return report.finished(lineage, results, time.monotonic() - started)
+
+
+def _clear_attempts(target: Folder, results: Sequence[TaskResult]) -> None:
+    """Remove what killed workers have left behind."""
+    winners = {result.stored.attempt for result in results}
+    for name in target.names():
+        if ".attempt-" in name and name not in winners:
+            target.delete(name)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import gc
 import io
 import pickle
+import re
+import signal
 import sys
+import threading
+import time
+import traceback
 import uuid
-from types import BuiltinFunctionType, FunctionType
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,14 +25,16 @@ from ..state.savepoint.rewrite import CopyTask, Task, TaskResult, perform
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
-    from types import ModuleType
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from ..state.savepoint.files import Folder
 
 _POLL_S = 0.2
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 _BUNDLES_PER_CORE = 2
+_LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
 
 
 @attrs.frozen
@@ -66,18 +74,19 @@ def carry_out(
         return _copied_here(tasks, source, target, tell)
     tell(Progress("starting Spark", 0, 1))
     spark = session()
-    from .shipping import ship_modules
-
-    work = _Work(tuple(tasks), source, target, registry.additions())
-    ship_modules(spark, _modules_of(work), py_files)
-    slots = spark.sparkContext.defaultParallelism * _BUNDLES_PER_CORE
-    bundles = _bundled(tasks, slots)
-    answers = _run(spark, work, bundles, tell)
-    results = [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
-    for result in results:
-        if isinstance(result, StateShiftError):
-            raise result
-    return results
+    context = spark.sparkContext
+    work = _Work(
+        tuple(tasks),
+        source,
+        target,
+        registry.additions(),
+        _attempts(context),
+        context.accumulator([], _Failures()),  # type: ignore[arg-type]
+    )
+    with _shipped(spark, work, py_files):
+        bundles = _bundled(tasks, context.defaultParallelism * _BUNDLES_PER_CORE)
+        answers = _run(context, work, bundles, tell)
+    return [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
 
 
 def _copied_here(
@@ -102,6 +111,18 @@ def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
     return bundles
 
 
+class _Failures:
+    """How Spark adds up the failures of tasks: it tells the driver of each as soon as its task has ended."""
+
+    def zero(self, value: list[bytes]) -> list[bytes]:
+        """What a task begins with."""
+        return []
+
+    def addInPlace(self, value: list[bytes], more: list[bytes]) -> list[bytes]:  # noqa: N802 - Spark's name
+        """Add those of another task."""
+        return value + more
+
+
 @attrs.frozen
 class _Work:
     """What every worker gets."""
@@ -110,88 +131,216 @@ class _Work:
     source: Folder
     target: Folder
     snapshots: dict[str, Any]
+    attempts: int
+    failures: Any
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
-        """Carry out bundles. A failure that will repeat is an answer; one of a store is raised, for another attempt."""
+        """Carry out bundles.
+
+        A failure that another attempt may mend is raised, so that Spark makes one; any other is an answer, with all its
+        facts, and ends the bundle.
+        """
+        from pyspark import cloudpickle
+
         registry.add(self.snapshots)
         gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
-        for bundle in bundles:
-            for index in bundle:
-                try:
-                    answer: object = perform(self.tasks[index], self.source, self.target)
-                except StorageFailed:
-                    raise
-                except StateShiftError as error:
-                    answer = error
-                yield pickle.dumps(answer)
+        for index in (index for bundle in bundles for index in bundle):
+            answer = self._answer(index)
+            # By cloudpickle: a class of the user's errors is not importable here.
+            data: bytes = cloudpickle.dumps(answer)  # type: ignore[no-untyped-call]
+            if isinstance(answer, StateShiftError):
+                self.failures.add([data])
+                return
+            yield data
+
+    def _answer(self, index: int) -> TaskResult | StateShiftError:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
+        try:
+            return perform(self.tasks[index], self.source, self.target)
+        except StateShiftError as error:
+            if isinstance(error, StorageFailed) and may_try_again:
+                raise
+            return error
+        except Exception as error:
+            if may_try_again:
+                raise
+            return MigrationFailed(
+                f"a worker failed with {type(error).__name__}: {error}\n{traceback.format_exc().rstrip()}",
+                operator=self.tasks[index].title,
+                advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
+            )
 
 
-def _run(spark: SparkSession, work: _Work, bundles: list[list[int]], tell: Callable[[Progress], None]) -> list[bytes]:
+def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Callable[[Progress], None]) -> list[bytes]:
+    """Run bundles in a thread of their own, so that this one can tell how far they are, and stop them."""
     from pyspark import InheritableThread
 
-    context = spark.sparkContext
     group = f"stateshift-{uuid.uuid4().hex[:8]}"
     outcome: list[list[bytes] | BaseException] = []
 
     def collect() -> None:
         try:
-            context.setJobGroup(group, "migrate a savepoint", interruptOnCancel=True)
+            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
+            context.setJobGroup(group, "migrate a savepoint", interruptOnCancel=False)
             outcome.append(context.parallelize(bundles, len(bundles)).mapPartitions(work).collect())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             outcome.append(error)
 
-    thread = InheritableThread(target=collect)
-    thread.start()
-    try:
-        while thread.is_alive():
-            tell(Progress("migrating", _finished(spark, group), len(bundles)))
-            thread.join(_POLL_S)
-    except BaseException:
-        context.cancelJobGroup(group)
-        raise
+    thread = InheritableThread(target=collect, daemon=True)
+    with _interrupts_kept() as check_interrupt:
+        thread.start()
+        try:
+            while thread.is_alive() and not work.failures.value:
+                check_interrupt()
+                tell(Progress("migrating", _counted(context, group)[0], len(bundles)))
+                thread.join(_POLL_S)
+            check_interrupt()
+        except BaseException:
+            _stop(context, group, thread)
+            raise
+        if work.failures.value:
+            _stop(context, group, thread)
+            raise _failure(work.failures.value[0])
+        answer = outcome[0]
+        if isinstance(answer, BaseException):
+            _stop(context, group, thread)
+            raise _engine_failure(answer, work, bundles) from answer
     tell(Progress("migrating", len(bundles), len(bundles)))
-    answer = outcome[0]
-    if isinstance(answer, list):
-        return answer
-    raise _engine_failure(answer) from answer
+    return answer
 
 
-def _finished(spark: SparkSession, group: str) -> int:
-    tracker = spark.sparkContext.statusTracker()
-    done = 0
+@contextmanager
+def _interrupts_kept() -> Iterator[Callable[[], None]]:
+    """Keep Ctrl-C until the caller asks for it with the function that is given.
+
+    Spark's own handler calls the JVM at once, maybe in the middle of another call, and cancels all jobs of the session.
+    A second Ctrl-C is not kept.
+    """
+    kept: list[int] = []
+
+    def check() -> None:
+        if kept:
+            raise KeyboardInterrupt
+
+    def keep(number: int, _: object) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, keep)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
+
+def _stop(context: SparkContext, group: str, thread: threading.Thread) -> None:
+    """Stop all tasks, and wait until none can write any more."""
+    context.cancelJobGroup(group)
+    deadline = time.monotonic() + _LONGEST_END_S
+    while time.monotonic() < deadline and (thread.is_alive() or _counted(context, group)[1]):
+        thread.join(_POLL_S)
+        time.sleep(_POLL_S / 10)
+
+
+def _counted(context: SparkContext, group: str) -> tuple[int, int]:
+    """How many tasks are finished, and how many run."""
+    tracker = context.statusTracker()
+    finished, running = 0, 0
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
         for stage in info.stageIds if info else ():
             stage_info = tracker.getStageInfo(stage)
-            done += stage_info.numCompletedTasks if stage_info else 0
-    return done
+            finished += stage_info.numCompletedTasks if stage_info else 0
+            running += stage_info.numActiveTasks if stage_info else 0
+    return finished, running
 
 
-def _engine_failure(error: BaseException) -> BaseException:
-    """Say in one line why Spark gave up; interrupts stay what they are."""
+def _attempts(context: SparkContext) -> int:
+    """How often the master lets a task fail before it gives up."""
+    local = re.fullmatch(r"local(?:\[[^],]+(?:,\s*(\d+))?\])?", context.master or "")
+    return int(local[1] or 1) if local else int(context.getConf().get("spark.task.maxFailures") or 4)
+
+
+def _failure(data: bytes) -> StateShiftError:
+    """Give the error of a worker."""
+    error: StateShiftError = pickle.loads(data)  # noqa: S301 - our own workers wrote it
+    if _MISSING_MODULE.search(error.what):
+        error.advice = "import the module at the top of the one that uses it, or name its file with --py-files"
+    return error
+
+
+def _engine_failure(error: BaseException, work: _Work, bundles: list[list[int]]) -> BaseException:
+    """Say why Spark gave up, and over what; interrupts stay what they are."""
     if not isinstance(error, Exception):
         return error
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = next((line for line in lines if "StorageFailed" in line or "crashed" in line), lines[0] if lines else "")
+    text = str(error)
+    where: dict[str, Any] = {"savepoint": work.source.place}
+    failed = re.search(r"Task (\d+) in stage \S+ failed (\d+) times", text)
+    if failed is not None and int(failed[1]) < len(bundles):
+        titles = {work.tasks[index].title for index in bundles[int(failed[1])]}
+        where["operator"] = " or ".join(sorted(titles))
+    again = "run the same command again: what is left behind is cleared first"
+    missing = _MISSING_MODULE.search(text)
+    if missing is not None:
+        return MigrationFailed(
+            f"the workers have no module {missing[1]!r}", advice=f"name its file with --py-files, and {again}", **where
+        )
+    if failed is not None and "crashed" in text:
+        times = "once" if failed[2] == "1" else f"{failed[2]} times"
+        return MigrationFailed(
+            f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
+            advice=f"try a higher --parallelism, more memory, or a master that tries again (local[*,4]); {again}",
+            **where,
+        )
+    told = [line.strip() for line in text.partition("Driver stacktrace")[0].splitlines() if line.strip()]
     return MigrationFailed(
-        f"Spark gave up: {told or type(error).__name__}",
-        advice="see Spark's log; run the same command again: what is left behind is cleared first",
+        f"Spark gave up: {told[0] if told else type(error).__name__}", advice=f"see Spark's log, and {again}", **where
     )
 
 
-def _modules_of(work: _Work) -> list[ModuleType]:
-    """The modules whose classes and functions the tasks refer to, found by pickling them as Spark will."""
+@contextmanager
+def _shipped(spark: SparkSession, work: _Work, py_files: Iterable[str | Path]) -> Iterator[None]:
+    """Send the modules that the work refers to by value, until the `with` block ends.
+
+    What is sent by value shows which modules it refers to itself, so that is asked again until nothing is new.
+    """
+    from pyspark import cloudpickle
+
+    from .shipping import hand_out, send_by_value
+
+    before, seen = cloudpickle.list_registry_pickle_by_value(), set[str]()  # type: ignore[no-untyped-call]
+    try:
+        handed_out = hand_out(spark, py_files)
+        while new := _modules_of(work) - seen:
+            send_by_value([sys.modules[name] for name in sorted(new) if name in sys.modules], handed_out)
+            seen |= new
+        yield
+    finally:
+        for name in cloudpickle.list_registry_pickle_by_value() - before:  # type: ignore[no-untyped-call]
+            cloudpickle.unregister_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+
+
+def _modules_of(work: _Work) -> set[str]:
+    """Names of the modules that the tasks refer to, found by pickling them as Spark will."""
     from pyspark.cloudpickle import CloudPickler
 
     names: set[str] = set()
 
     class Collector(CloudPickler):
         def reducer_override(self, obj: Any) -> Any:
-            if isinstance(obj, type | FunctionType | BuiltinFunctionType):
+            if isinstance(obj, ModuleType):
+                names.add(obj.__name__)
+            elif isinstance(obj, type | FunctionType | BuiltinFunctionType):
                 names.add(obj.__module__ or "")
             return super().reducer_override(obj)  # type: ignore[no-untyped-call]  # pyspark ships it untyped
 
     Collector(io.BytesIO()).dump(work)  # type: ignore[no-untyped-call]
     package = __name__.partition(".")[0]
-    chosen = {name for name in names if name.partition(".")[0] not in {package, "builtins", "__main__"}}
-    return [sys.modules[name] for name in sorted(chosen) if name in sys.modules]
+    return {name for name in names if name and name.partition(".")[0] not in {package, "builtins", "__main__"}}

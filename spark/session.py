@@ -41,6 +41,7 @@ def session(
         StateShiftError: pyspark is not installed.
     """
     try:
+        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         what = "a Spark session needs pyspark, which is not installed"
@@ -51,10 +52,36 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in _settings(master, conf or {}).items():
         builder = builder.config(name, value)
-    with _environment(_variables(master)), warnings.catch_warnings():
+    variables = _variables(master)
+    with _environment(variables), warnings.catch_warnings():
         # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except PySparkException as error:
+            what = f"Spark does not start: {str(error).splitlines()[0]}"
+            raise StateShiftError(what, advice=f"see above; the Java is {variables['JAVA_HOME']}") from error
+
+
+@contextmanager
+def own_session(master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
+    """Give the running session of this process; or start one, and stop it when the `with` block ends."""
+    was_running = _is_running()
+    given = session(master)
+    try:
+        yield given
+    finally:
+        if not was_running:
+            given.stop()
+
+
+def _is_running() -> bool:
+    """Whether this process has a Spark context; a session may be that of another thread, which is not seen here."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None  # noqa: SLF001 - there is no other way to ask
 
 
 def _is_local(master: str) -> bool:

@@ -58,15 +58,33 @@ def ship_modules(
     Raises:
         StateShiftError: A file is missing or of another kind.
     """
+    return send_by_value(modules, hand_out(session, py_files))
+
+
+def send_by_value(modules: Iterable[ModuleType], handed_out: set[Path]) -> tuple[str, ...]:
+    """Let modules, and those beside them, travel by value; as `ship_modules`.
+
+    Args:
+        modules: Modules that tasks will use.
+        handed_out: Files that the workers have, of `hand_out`.
+    """
     from pyspark import cloudpickle  # pyspark pickles with its own copy, and that has its own register
 
-    handed_out = {_hand_out(session, Path(file)) for file in py_files}
     folders = {folder for module in modules if (folder := _folder(_top(module))) is not None} - handed_out
     beside = [module for name, module in list(sys.modules.items()) if "." not in name and _folder(module) in folders]
     shipped = [module for module in _not_installed(beside) if _file(module) not in handed_out]
     for module in shipped:
         cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     return tuple(sorted(module.__name__ for module in shipped))
+
+
+def hand_out(session: SparkSession, files: Iterable[str | Path]) -> set[Path]:
+    """Give files to all workers of a session.
+
+    Raises:
+        StateShiftError: A file is missing or of another kind.
+    """
+    return {_hand_out(session, Path(file)) for file in files}
 
 
 def _hand_out(session: SparkSession, file: Path) -> Path:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import sys
 import zipfile
 
 import attrs
 import pytest
-from pyspark import cloudpickle
 
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.shipping import ship_modules
@@ -37,27 +35,6 @@ ONE = 1
 def double(x):
     return 2 * x
 """
-
-
-@pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Write modules to a folder outside any install, and import one as the command line does."""
-    folder = tmp_path / "users"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", set())
-    written = set()
-
-    def write_and_import(name, **sources):
-        written.update(sources)
-        for module, source in sources.items():
-            (folder / f"{module}.py").write_text(source)
-        importlib.invalidate_caches()
-        return importlib.import_module(name)
-
-    yield write_and_import
-    for name in written:
-        sys.modules.pop(name, None)
 
 
 def test_a_job_outside_any_install_runs_on_the_workers_with_the_helpers_beside_it(spark, load):
