@@ -15,6 +15,7 @@ from ..serializers.containers import ListSerializer
 from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from ..serializers.maps import MapSerializer
+from ..serializers.ttl import TtlSerializer
 from ..serializers.views import DataOutputView
 from ..serializers.windows import VoidNamespaceSerializer
 
@@ -43,6 +44,9 @@ class StateDescriptor(ABC):
             value, an element of list state, or a value of map state, as a generic reader gives it.
         fallback_deserializer: Reads the stored values where nothing else can (rule READ-3).
         namespace: Serializer of the namespace, for window and custom state; plain keyed state has none.
+        time_to_live: Whether the state has TTL, as after Flink's `enable_time_to_live`: Flink stores each value, each
+            element of list state and each value of map state with the time of its last access. How long it lives is
+            not in the state.
     """
 
     kind: ClassVar[StateKind]
@@ -53,6 +57,18 @@ class StateDescriptor(ABC):
     namespace: TypeSerializer[Any] = attrs.field(
         factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True
     )
+    time_to_live: bool = attrs.field(default=False, kw_only=True)
+
+    def _stamped(self, serializer: TypeSerializer[Any]) -> TypeSerializer[Any]:
+        """Give the serializer of what is stored: with a time stamp before each value where the state has TTL."""
+        if not self.time_to_live:
+            return serializer
+        if isinstance(serializer, TtlSerializer):
+            raise DeclarationError(
+                f"the state {self.name!r} has time_to_live, and its serializer writes time stamps already",
+                advice="give the type of the bare value",
+            )
+        return TtlSerializer(serializer)
 
     @abstractmethod
     def state_serializer(self) -> TypeSerializer[Any]:
@@ -83,7 +99,7 @@ class _SingleValueDescriptor(StateDescriptor):
             ) from error
 
     def state_serializer(self) -> TypeSerializer[Any]:
-        return self.value_serializer
+        return self._stamped(self.value_serializer)
 
 
 @attrs.frozen
@@ -136,7 +152,7 @@ class ListStateDescriptor(StateDescriptor):
     element_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
 
     def state_serializer(self) -> TypeSerializer[Any]:
-        return ListSerializer(self.element_serializer)
+        return ListSerializer(self._stamped(self.element_serializer))
 
 
 @attrs.frozen
@@ -155,7 +171,8 @@ class MapStateDescriptor(StateDescriptor):
     nullable_values: bool = attrs.field(default=False, kw_only=True)
 
     def state_serializer(self) -> TypeSerializer[Any]:
-        return MapSerializer(self.key_serializer, self.value_serializer, nullable_values=self.nullable_values)
+        value = self._stamped(self.value_serializer)
+        return MapSerializer(self.key_serializer, value, nullable_values=self.nullable_values)
 
 
 def refuse_duplicates(names: Iterable[str], where: str) -> None:

@@ -15,9 +15,28 @@ from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescripto
 from .savepoint.metadata import operator_id_of_uid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..serializers.serializer import TypeSerializer
 
 _OPERATOR_ID = re.compile("[0-9a-f]{32}")
+
+
+# The converters name their types, so that type checkers know what callers may pass; `tuple` alone does not say it.
+def _states(given: Iterable[StateDescriptor]) -> tuple[StateDescriptor, ...]:
+    return tuple(given)
+
+
+def _list_states(given: Iterable[ListStateDescriptor]) -> tuple[ListStateDescriptor, ...]:
+    return tuple(given)
+
+
+def _map_states(given: Iterable[MapStateDescriptor]) -> tuple[MapStateDescriptor, ...]:
+    return tuple(given)
+
+
+def _operators(given: Iterable[Operator]) -> tuple[Operator, ...]:
+    return tuple(given)
 
 
 @attrs.frozen(kw_only=True)
@@ -38,10 +57,10 @@ class Operator:
     uid: str = attrs.field(default="", kw_only=False)
     operator_id: str = ""
     key: TypeSerializer[Any] | None = attrs.field(default=None, converter=attrs.converters.optional(serializer_for))
-    states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=tuple)
-    list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
-    union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
-    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=tuple)
+    states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=_states)
+    list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
+    union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
+    broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=_map_states)
     name: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -56,9 +75,18 @@ class Operator:
             )
         if self.states and self.key is None:
             raise DeclarationError(f"{where} has keyed states and no key type", advice="add key=…")
+        stamped = next((state for state in self._operator_states() if state.time_to_live), None)
+        if stamped is not None:
+            raise DeclarationError(
+                f"the operator state {stamped.name!r} of {where} cannot have TTL: Flink has it for keyed state only",
+                advice="leave time_to_live out",
+            )
         refuse_duplicates([state.name for state in self.states], where)
         refuse_duplicates([state.name for state in (*self.list_states, *self.union_list_states)], where)
         refuse_duplicates([state.name for state in self.broadcast_states], where)
+
+    def _operator_states(self) -> tuple[StateDescriptor, ...]:
+        return (*self.list_states, *self.union_list_states, *self.broadcast_states)
 
     @property
     def id(self) -> str:
@@ -98,7 +126,7 @@ class Job:
         operators: With different uids.
     """
 
-    operators: tuple[Operator, ...] = attrs.field(converter=tuple)
+    operators: tuple[Operator, ...] = attrs.field(converter=_operators)
 
     def __attrs_post_init__(self) -> None:
         refuse_duplicates([operator.id for operator in self.operators], "the job")
