@@ -16,7 +16,7 @@ from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
 from ...compat.transcode.transcoder import Transcoder, make_element_transcoder, make_transcoder
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, located, shown
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, located, shown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from .blocks import Block, join_pieces
@@ -321,7 +321,7 @@ def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
     """Read what was written with the new serializer, and write it again: the bytes must be the same (rule RUN-7).
 
     Raises:
-        MigrationFailed: They are not.
+        MigrationFailed: They are not, or the serializer fails.
         ValueNotConvertible: The new class does not take the value.
     """
     recoding = plan.value
@@ -331,10 +331,21 @@ def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
     if framing is ValueFraming.NULLABLE and DataInputView(value).read_boolean():
         return
     data = value[1:] if framing is ValueFraming.NULLABLE else value
-    if framing is ValueFraming.SEPARATED:
-        again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
-    else:
-        again = encode(writer, decode(writer, data))
+    try:
+        if framing is ValueFraming.SEPARATED:
+            again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
+        else:
+            again = encode(writer, decode(writer, data))
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise MigrationFailed(
+            f"the new serializer fails on its own bytes {shown(data.hex())}: {type(error).__name__}: {error}",
+            state=plan.name,
+            key=shown(key.hex()),
+            rule="RUN-7",
+            advice="mend the serializer; nothing is published",
+        ) from error
     if again != data:
         raise MigrationFailed(
             f"the new serializer reads its own bytes and writes others: {shown(data.hex())}, then {shown(again.hex())}",

@@ -29,7 +29,7 @@ COUNTS = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count",
 
 @pytest.fixture
 def users_folder(tmp_path, monkeypatch):
-    """A folder outside any install, from which modules are imported; they and what they registered are forgotten afterwards."""
+    """A folder outside any install; modules imported from there, and what they register, are forgotten afterwards."""
     folder = tmp_path / "users"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))

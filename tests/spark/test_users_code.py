@@ -286,18 +286,21 @@ def test_a_serializer_that_cannot_read_what_it_writes_fails_the_proof(spark, cou
     assert not (tmp_path / "new").exists()
 
 
-def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, counts, load, tmp_path):
-    """A snapshot of the user's that breaks where the workers read headers; the driver reads no header twice."""
-    job = load(
-        "job_snapshot",
-        job_snapshot=BROKEN.replace(
-            "return BrokenSnapshot()", "return 1 // 0 if sys.argv[0].endswith('daemon.py') else BrokenSnapshot()"
-        ).replace("import attrs", "import attrs, sys"),
-    )
+def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, load, tmp_path):
+    """A snapshot of the user's whose `read` breaks on the workers."""
+    breaks = "def read(self, source):\n        if 'pyspark.worker' in sys.modules:\n            1 // 0"
+    source = BROKEN.replace("def read(self, source): pass", breaks).replace("return 1 // 0", "return source.read_utf()")
+    assert source.count("1 // 0") == 1
+    job = load("job_snapshot", job_snapshot=source.replace("import attrs", "import attrs, sys"))
+    with SavepointWriter(tmp_path / "old", job.job) as writer:
+        writer.put("counter", "count", 1, "one")
+    new = load("job_lengths", job_lengths=converting("len(x)").replace("'count', str", "'count', int"))
 
     with pytest.raises(MigrationFailed, match="a worker failed with ZeroDivisionError") as caught:
-        migrate(counts(3), tmp_path / "new", job.job, session=spark)
+        migrate(tmp_path / "old", tmp_path / "new", new.job, session=spark)
 
+    assert "in read" in caught.value.what
+    assert "counter" in str(caught.value.where["operator"])
     assert caught.value.written.startswith("Nothing was published")
     assert not (tmp_path / "new").exists()
 
