@@ -79,7 +79,8 @@ def status_of(error: StateShiftError) -> Status:
 
 def error_text(error: StateShiftError) -> str:
     """Give an error as one block: what, where, what to do, whether anything was written."""
-    return f"{type(error).__name__}: {error}"
+    name = "Error" if type(error) is StateShiftError else type(error).__name__
+    return f"{name}: {error}"
 
 
 def error_data(error: StateShiftError) -> dict[str, Any]:

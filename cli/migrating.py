@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.errors import located
+from ..serializers.errors import MigrationFailed, SavepointNotFound, StateShiftError, StorageFailed
 from .failures import Status
 from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
@@ -83,7 +84,7 @@ def command(
     from ..spark.migrate import migrate
 
     job = load_job_here(job_place)
-    with watched() as progress, located(savepoint=source):
+    with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,
             target_place,
@@ -108,6 +109,39 @@ def command(
             print_lines(_text_lines(report))
         print_lines(["", *_ending(report, start)])
     return Status.DONE
+
+
+@contextmanager
+def _failures_told(target_place: str) -> Iterator[None]:
+    """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
+    from ..state.savepoint.files import Folder
+
+    try:
+        yield
+    except (SavepointNotFound, StorageFailed) as error:
+        if error.where.get("savepoint") != Folder.at(target_place).place:
+            raise
+        raise MigrationFailed(
+            f"{target_place} cannot be written: {error.what}",
+            advice="choose a target whose folder is there and may be written to",
+            written=error.written or "nothing was written",
+        ) from error
+    except StateShiftError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
+            raise
+        raise MigrationFailed(
+            f"Spark failed: {_reason(error)}",
+            advice="check --master and Spark's own messages above; the same command run again starts anew",
+            written="nothing was published: the source is untouched, and the target has no _metadata",
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """The line of a Java stack trace that tells something: the message of its exception."""
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
+    return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)
 
 
 def start_command(report: MigrationReport) -> str | None:

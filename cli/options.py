@@ -20,6 +20,8 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 def _folder(_: click.Context, __: click.Parameter, place: str) -> str:
     """Flink takes the folder or the file `_metadata` in it; so do we."""
+    if not place:
+        raise click.BadParameter("the place is empty")
     return place.removesuffix("_metadata").rstrip("/") or "/" if place.endswith("/_metadata") else place
 
 

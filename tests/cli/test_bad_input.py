@@ -186,3 +186,19 @@ def test_redaction_keeps_keys_and_values_out_of_messages(run, savepoint_copy, da
     assert (open_text.status, redacted.status) == (3, 3)
     assert ", key 28" in open_text.stderr
     assert ", key <redacted>" in redacted.stderr
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_a_target_that_cannot_be_written_ends_with_6(run, savepoint_of, tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "file" / "new", "--job", "accounts_v1:job")
+
+    assert (ran.status, ran.stdout) == (6, "")
+    assert ran.stderr.startswith("MigrationFailed: ")
+    assert str(tmp_path / "file" / "new") in ran.stderr
+    assert "nothing was" in ran.stderr.lower()
+
+
+def test_an_empty_place_is_wrong_usage(run):
+    assert run("inspect", "").status == 2

@@ -164,3 +164,18 @@ class TestRun:
 
         assert ran.data["written_by"].startswith("stateshift ")
         assert ran.data["source"]["place"] == str(migrated[0])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savepoint_of, tmp_path):
+    ran = stateshift(
+        "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "accounts_v3:job",
+        "--master", "sparky://here", cwd=root / "examples",
+    )  # fmt: skip
+
+    assert (ran.returncode, ran.stdout) == (6, "")
+    assert "Could not parse Master URL: 'sparky://here'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert "published" in ran.stderr
+    assert not (tmp_path / "new" / "_metadata").exists()
