@@ -19,7 +19,6 @@ from stateshift import (
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.ttl import TtlSerializer, TtlValue
 
-
 INT = TtlSerializer(serializer_for(int))
 
 
