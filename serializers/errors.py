@@ -32,6 +32,11 @@ def redact_values(enabled: bool = True) -> None:  # noqa: FBT001, FBT002 - reads
     _redacted = enabled
 
 
+def values_are_redacted() -> bool:
+    """Whether keys and values are kept out of messages; for handing the switch on to another process."""
+    return _redacted
+
+
 def shown(value: object, limit: int = 80) -> str:
     """Give a value as a message may show it: shortened, or `<redacted>`."""
     if _redacted:

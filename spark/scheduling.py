@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import MigrationFailed, StateShiftError, StorageFailed
+from ..serializers.errors import MigrationFailed, StateShiftError, StorageFailed, redact_values, values_are_redacted
 from ..serializers.registry import registry
 from ..state.savepoint.rewrite import CopyTask, Task, TaskResult, perform
 
@@ -82,6 +82,7 @@ def carry_out(
         registry.additions(),
         _attempts(context),
         context.accumulator([], _Failures()),  # type: ignore[arg-type]
+        values_are_redacted(),
     )
     with _shipped(spark, work, py_files):
         bundles = _bundled(tasks, context.defaultParallelism * _BUNDLES_PER_CORE)
@@ -133,6 +134,7 @@ class _Work:
     snapshots: dict[str, Any]
     attempts: int
     failures: Any
+    redacted: bool
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
         """Carry out bundles.
@@ -143,6 +145,7 @@ class _Work:
         from pyspark import cloudpickle
 
         registry.add(self.snapshots)
+        redact_values(self.redacted)
         gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
         for index in (index for bundle in bundles for index in bundle):
             answer = self._answer(index)

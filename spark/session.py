@@ -5,8 +5,10 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,7 +55,7 @@ def session(
     for name, value in _settings(master, conf or {}).items():
         builder = builder.config(name, value)
     variables = _variables(master)
-    with _environment(variables), warnings.catch_warnings():
+    with _environment(variables), warnings.catch_warnings(), _interrupts_held_back():
         # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         try:
@@ -61,6 +63,27 @@ def session(
         except PySparkException as error:
             what = f"Spark does not start: {str(error).splitlines()[0]}"
             raise StateShiftError(what, advice=f"see above; the Java is {variables['JAVA_HOME']}") from error
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until Spark has started: PySpark would leave without the JVM that it has just launched."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came = []
+
+    def hold(*_: object) -> None:
+        came.append(True)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is hold:  # else PySpark has set its own, which cancels jobs
+            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -179,3 +182,42 @@ def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savep
     assert "Traceback" not in ran.stderr
     assert "published" in ran.stderr
     assert not (tmp_path / "new" / "_metadata").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1.0, 2.0])
+def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savepoint_of, tmp_path, seconds):
+    """A JVM that stays would keep stdout open."""
+    command = [sys.executable, "-m", "stateshift", "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new"]
+    with subprocess.Popen(
+        [*command, "--job", "accounts_v3:job"], cwd=root / "examples", env=CHILD, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        printed, told = process.communicate(timeout=60)
+
+    assert (process.returncode, printed) == (130, "")
+    assert "interrupted" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "new" / "_metadata").exists()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_redaction_reaches_the_workers(job_folder, root, savepoint_of, tmp_path):
+    """`obsolete` is declared to be never null, and is null for some keys."""
+    source = (root / "examples" / "accounts_v3.py").read_text(encoding="utf-8")
+    beside = (root / "examples" / "accounts_v1.py").read_text(encoding="utf-8")
+    changed = source.replace("    score: float = 0.0\n", "    obsolete: str\n    score: float = 0.0\n")
+    (job_folder / "strict.py").write_text(changed, encoding="utf-8")
+    (job_folder / "accounts_v1.py").write_text(beside, encoding="utf-8")
+    migrate = ("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "strict:job")
+
+    told = stateshift(*migrate, cwd=job_folder)
+    redacted = stateshift(*migrate, "--redact", cwd=job_folder)
+
+    assert (told.returncode, redacted.returncode) == (6, 6)
+    assert re.search(r"key -?\d+, path \$.obsolete", told.stderr)
+    assert ", key <redacted>, path $.obsolete" in redacted.stderr
