@@ -80,9 +80,15 @@ def _started(becomes: OperatorDescription) -> OperatorReport:
 
 
 def _kept(state: StateDescription) -> StateReport:
-    return StateReport(
-        state.name, state.kind, Status.ORPHANED, CompatibilityResult.compatible(), Decision.START, was=state
-    )
+    compatible: CompatibilityResult[Any] = CompatibilityResult.compatible()
+    if state.is_dropped:
+        return StateReport(state.name, state.kind, Status.DROPPED, compatible, Decision.MIGRATE, was=state)
+    decision, note = (Decision.MIGRATE, _renamed(state)) if state.stored_name else (Decision.START, "")
+    return StateReport(state.name, state.kind, Status.ORPHANED, compatible, decision, note, was=state)
+
+
+def _renamed(state: StateDescription) -> str:
+    return f"stored as {state.stored_name!r}; it gets its new name in the header"
 
 
 def _new(state: StateDescription) -> StateReport:
@@ -148,6 +154,8 @@ class _Matched:
             assert old is not None  # noqa: S101 - a pair has at least one side
             return _kept(old)
         with located(state=new.name):
+            if old is not None and old.is_dropped:
+                return attrs.evolve(_kept(old), note="the job's state of this name starts empty", becomes=new)
             if old is None:
                 return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
             if old.kind is not new.kind:
@@ -201,8 +209,12 @@ class _Matched:
         if lost is not None and not values.is_incompatible():
             values = CompatibilityResult.incompatible(lost, *values.findings)
         decision = values.verdict.decision
-        if self._needs_header(values, old.value.snapshot) or (namespace and namespace.decision is Decision.MIGRATE):
+        is_relabelled = self._needs_header(values, old.value.snapshot)
+        if is_relabelled or (namespace and namespace.decision is Decision.MIGRATE):
             note = _HEADER_ONLY
+        elif old.stored_name:
+            note = _renamed(old)
+        if note:
             decision = worst_decision([decision, Decision.MIGRATE])
         before = namespace.result if namespace else CompatibilityResult.compatible()
         result = attrs.evolve(
@@ -247,7 +259,8 @@ class _Matched:
     def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
         if self.was.unreadable:
             return None
-        labels = [label for state in states for label in state.labels_after or ()]
+        kept = [state for state in states if state.status is not Status.DROPPED]
+        labels = [label for state in kept for label in state.labels_after or ()]
         if self.was.key is not None:
             given = self.becomes.key
             labels.append(label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot)

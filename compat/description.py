@@ -124,6 +124,8 @@ class StateDescription:
             that of map state the *map* serializer; that of an operator's list state is the element's.
         key: The key serializer of broadcast state.
         namespace: The namespace serializer of keyed state; None where a side does not know it.
+        stored_name: What the savepoint calls it, where it is to have another name from now on.
+        is_dropped: Whether it is to be left out of the new savepoint.
     """
 
     name: str
@@ -131,6 +133,8 @@ class StateDescription:
     value: SerializerDescription
     key: SerializerDescription | None = None
     namespace: SerializerDescription | None = None
+    stored_name: str = ""
+    is_dropped: bool = False
 
     def serializers(self) -> Iterator[SerializerDescription]:
         """All serializers of the state's metadata."""
@@ -157,6 +161,7 @@ class OperatorDescription:
         max_parallelism: Number of key groups, or 0.
         unreadable: Why the states of this operator cannot all be told, or "".
         keeps: Other state in words, which is neither judged nor changed: "raw keyed state", "coordinator state".
+        stored_id: What the savepoint knows it by, where it is to have another id from now on.
     """
 
     operator_id: str
@@ -168,6 +173,7 @@ class OperatorDescription:
     max_parallelism: int = 0
     unreadable: str = ""
     keeps: tuple[str, ...] = ()
+    stored_id: str = ""
 
     @property
     def is_flink_restorable(self) -> bool | None:

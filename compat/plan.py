@@ -39,13 +39,14 @@ class OperatorAction(enum.StrEnum):
 class StateAction(enum.StrEnum):
     """What happens to the entries of a state in an operator that is rewritten.
 
-    COPY: bytes and snapshot as they are. RELABEL: bytes as they are, under a new snapshot. CONVERT: read, converted,
-    written anew.
+    COPY: bytes and header as they are. RELABEL: bytes as they are, under a new snapshot or name. CONVERT: read,
+    converted, written anew. DROP: left out, because the caller says so.
     """
 
     COPY = "copy"
     RELABEL = "relabel"
     CONVERT = "convert"
+    DROP = "drop"
 
 
 @attrs.frozen
@@ -84,6 +85,7 @@ class StatePlan:
         value: How the value, the element or the map value is rewritten; None: its bytes stay.
         user_key: How the user key of map state, or the key of broadcast state, is rewritten; None: its bytes stay.
         findings: What the check found, for messages and lineage.
+        new_name: What it is called from now on, where that is another name.
     """
 
     name: str
@@ -94,6 +96,7 @@ class StatePlan:
     value: Recoding | None = None
     user_key: Recoding | None = None
     findings: tuple[Finding, ...] = ()
+    new_name: str = ""
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -123,6 +126,7 @@ class OperatorPlan:
         key: The key snapshot for the header of its keyed streams; None where there is none, or none is known.
         relabels_key: Whether that snapshot differs from the stored one.
         states: All stored states, by name.
+        new_id: Its id from now on, where that is another one; its uid is then `uid`.
     """
 
     operator_id: str
@@ -131,6 +135,7 @@ class OperatorPlan:
     key: TypeSerializerConfigSnapshot[Any] | None
     relabels_key: bool
     states: tuple[StatePlan, ...]
+    new_id: str = ""
 
     @property
     def rewrites_keyed(self) -> bool:
@@ -166,7 +171,7 @@ class MigrationPlan:
     @property
     def is_empty(self) -> bool:
         """Whether all files are copied as they are."""
-        return all(operator.action is OperatorAction.COPY for operator in self.operators)
+        return all(operator.action is OperatorAction.COPY and not operator.new_id for operator in self.operators)
 
     def operator(self, operator_id: str) -> OperatorPlan | None:
         """The plan of a stored operator."""
@@ -195,7 +200,9 @@ def _operator(report: OperatorReport) -> OperatorPlan:
             relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
     changes = relabels_key or any(_changes(state) for state in states)
     action = OperatorAction.REWRITE if changes else OperatorAction.COPY
-    return OperatorPlan(report.operator_id, report.uid, action, key, relabels_key, states)
+    stored_id = report.was.stored_id if report.was is not None else ""
+    new_id = report.operator_id if stored_id else ""
+    return OperatorPlan(stored_id or report.operator_id, report.uid, action, key, relabels_key, states, new_id)
 
 
 def _changes(state: StatePlan) -> bool:
@@ -205,17 +212,17 @@ def _changes(state: StatePlan) -> bool:
 def _state(report: StateReport) -> StatePlan:
     was, new = report.was, report.labels_after
     assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
-    old = Labels.of(was)
-    if report.values is None:
-        return StatePlan(report.name, report.kind, StateAction.COPY, old, old)
-    findings = report.result.findings
-    if report.values.verdict < Verdict.REQUIRES_MIGRATION:
-        action = StateAction.COPY if old.digest() == new.digest() else StateAction.RELABEL
-        return StatePlan(report.name, report.kind, action, old, new, findings=findings)
+    old, findings = Labels.of(was), report.result.findings
+    name, new_name = was.stored_name or was.name, was.name if was.stored_name else ""
+    if report.status is Status.DROPPED:
+        return StatePlan(name, was.kind, StateAction.DROP, old, old)
+    if report.values is None or report.values.verdict < Verdict.REQUIRES_MIGRATION:
+        action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
+        return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
     *user_key, value = report.parts
     return StatePlan(
-        report.name, report.kind, StateAction.CONVERT, old, new,
-        _recoding(value, report.converter), _recoding(user_key[0], "") if user_key else None, findings,
+        name, report.kind, StateAction.CONVERT, old, new,
+        _recoding(value, report.converter), _recoding(user_key[0], "") if user_key else None, findings, new_name,
     )  # fmt: skip
 
 
@@ -257,6 +264,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
             {
                 "operator_id": operator.operator_id,
                 "uid": operator.uid,
+                "new_operator_id": operator.new_id or None,
                 "action": str(operator.action),
                 "relabels_key": operator.relabels_key,
                 "states": [_state_data(state) for state in operator.states],
@@ -270,6 +278,7 @@ def _state_data(state: StatePlan) -> dict[str, Any]:
     pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
     return {
         "name": state.name,
+        "new_name": state.new_name or None,
         "kind": str(state.kind),
         "action": str(state.action),
         "old": state.old.value.describe(),

@@ -16,6 +16,7 @@ _MEANINGS = {
     StateAction.COPY: "copied as bytes",
     StateAction.RELABEL: "copied as bytes, under a new snapshot in the header",
     StateAction.CONVERT: "read, converted and written anew",
+    StateAction.DROP: "dropped",
 }
 
 
@@ -38,6 +39,8 @@ def _headline(migration: MigrationPlan) -> str:
 
 def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
     title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    if operator.new_id:
+        title = f"operator {operator.uid} ({operator.new_id}, was {operator.operator_id})"
     if operator.action is OperatorAction.COPY:
         yield f"{title}: files copied as they are"
         return
@@ -51,7 +54,8 @@ def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
 def _state_lines(state: StatePlan) -> Iterator[str]:
     old, new = state.old.value.describe(), state.new.value.describe()
     types = old if old == new else f"{old} -> {new}"
-    yield f"  {state.name}  {state.kind}  {types}: {_MEANINGS[state.action]}"
+    named = f"; from now on {state.new_name}" if state.new_name else ""
+    yield f"  {state.name}  {state.kind}  {types}: {_MEANINGS[state.action]}{named}"
     for piece in (state.user_key, state.value):
         if piece is not None:
             converter = f"; converter: {piece.converter}" if piece.converter else ""

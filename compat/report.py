@@ -35,6 +35,7 @@ class Status(enum.StrEnum):
     ORPHANED = "orphaned"
     NEW = "new"
     UNREADABLE = "unreadable"
+    DROPPED = "dropped"
 
     @property
     def words(self) -> str:
@@ -47,6 +48,7 @@ _STATUS_WORDS = {
     Status.ORPHANED: "only in the savepoint: kept",
     Status.NEW: "only in the job: starts empty",
     Status.UNREADABLE: "not readable in the savepoint",
+    Status.DROPPED: "dropped, as asked for",
 }
 
 
@@ -176,6 +178,8 @@ class OperatorReport:
     def decision(self) -> Decision:
         """The worst of its key and its states."""
         key = [self.key.decision] if self.key else []
+        if self.was is not None and self.was.stored_id:
+            key.append(Decision.MIGRATE)
         return worst_decision([*key, *(state.decision for state in self.states)])
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from ..compat.edits import Edits
     from ..state.job import Job
     from ..state.savepoint.rewrite import TaskResult
 
@@ -50,6 +51,7 @@ def migrate(
     py_files: Iterable[str | Path] = (),
     dry_run: bool = False,
     restore_target: Target = Target.ANY,
+    edits: Edits | None = None,
     parallelism: int | None = None,
     trust_stored_serializers: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -65,6 +67,7 @@ def migrate(
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
         restore_target: `Target.FLINK` refuses what Flink could not restore.
+        edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
         parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         progress: Is called now and then with what is done.
@@ -74,6 +77,7 @@ def migrate(
 
     Raises:
         IncompatibleState: The check refuses; with every state and finding.
+        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken.
         TargetExists: The target is taken.
         ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
         CorruptSavepoint: The source is damaged.
@@ -84,6 +88,8 @@ def migrate(
     folder = Folder.at(target)
     description = job if isinstance(job, JobDescription) else job.describe()
     old = savepoint.describe(trust_stored_serializers=trust_stored_serializers)
+    if edits:
+        old = edits.apply(old)
     plan = plan_migration(check(old, description, target=restore_target))
     check_target(folder)
     tasks = split(savepoint, plan, parallelism=parallelism)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SEPARATOR = b"\x2c"
 _MAX_SHOWN_BYTES = 40
+_WAY_OUT = "let a converter say what becomes of such a value, or correct the one that failed"
 
 
 def converted(recoding: Recoding, source: DataInputView) -> Any:
@@ -61,7 +62,7 @@ def _guarded(step: Callable[[Any], Any], value: Any, what: str) -> Any:
 def _unfit(what: str, error: Exception) -> ValueNotConvertible:
     return ValueNotConvertible(
         f"{what}: {type(error).__name__}: {error}",
-        advice="let a converter say what becomes of such a value, or correct the one that failed",
+        advice=_WAY_OUT,
     )
 
 
@@ -265,7 +266,8 @@ class BroadcastMaps:
 
 
 def _name_rule(error: StateShiftError, plan: StatePlan) -> None:
-    """Tell by which rule the piece that failed was to be converted."""
+    """Tell by which rule the piece that failed was to be converted, and what can be done where nobody has said it."""
+    error.advice = error.advice or _WAY_OUT
     rule = plan.rule_at(str(error.where.setdefault("path", "$")))
     if rule is not None:
         error.where.setdefault("rule", rule)

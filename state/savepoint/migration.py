@@ -194,7 +194,10 @@ def _new_operator(
     for index, handle in keyed.items():
         subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=handle)
     left = tuple(subtask for index, subtask in subtasks.items() if index < parallelism)
-    return attrs.evolve(stored, parallelism=parallelism, subtasks=left)
+    new = attrs.evolve(stored, parallelism=parallelism, subtasks=left)
+    if plan is None or not plan.new_id:
+        return new
+    return attrs.evolve(new, operator_id=bytes.fromhex(plan.new_id), uid=plan.uid)
 
 
 def _new_subtask(

@@ -180,15 +180,15 @@ class _Tally:
         action = StateAction.COPY if state is None else state.action
         keys = f"{self.keys_written:016x}" if action is StateAction.CONVERT else ""
         kind = str(state_kind(info))
-        return StateCount(
-            plan.operator_id, plan.uid, info.name, kind, str(action), self.read, self.written, self.dropped, keys
-        )
+        operator_id, name = plan.new_id or plan.operator_id, _new_name(info, state)
+        return StateCount(operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys)
 
 
 def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
     headers = [_read_header(handle, source) for handle in task.handles]
+    stored_infos = {info.name: info for header in headers for info in header.states}
     header = _new_keyed_header(task.plan, headers)
-    tallies = [_Tally() for _ in header.states]
+    tallies = {name: _Tally() for name in stored_infos}
     with StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink:
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
@@ -199,8 +199,7 @@ def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResul
         offsets = writer.finish()
         stored = sink.finish()
     counts = tuple(
-        tally.result(task.plan, task.plan.state(info.name, keyed=True), info)
-        for tally, info in zip(tallies, header.states, strict=True)
+        tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
     return TaskResult(stored, offsets=offsets, counts=counts)
 
@@ -214,14 +213,26 @@ def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> K
     """Put all states of the stored streams under one header, with the plan's snapshots."""
     infos: dict[str, StateMetaInfo] = {}
     for info in (info for header in headers for info in header.states):
-        infos.setdefault(info.name, _relabelled(info, plan.state(info.name, keyed=True)))
+        state = plan.state(info.name, keyed=True)
+        if not _is_dropped(state):
+            infos.setdefault(info.name, _relabelled(info, state))
     key = plan.key or headers[0].key_snapshot
     return KeyedStreamHeader(key, tuple(infos.values()))
 
 
+def _is_dropped(state: StatePlan | None) -> bool:
+    return state is not None and state.action is StateAction.DROP
+
+
+def _new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
+    return state.new_name if state is not None and state.new_name else info.name
+
+
 def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
+    """Give a state's metadata the name and the snapshots of its plan."""
     if state is None or state.action is StateAction.COPY:
         return info
+    info = attrs.evolve(info, name=_new_name(info, state))
     labels = {
         VALUE_SERIALIZER: state.new.value,
         NAMESPACE_SERIALIZER: state.new.namespace,
@@ -231,20 +242,29 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
 
 
 def _rewritten(
-    task: KeyedTask, reader: KeyedStreamReader, header: KeyedStreamHeader, tallies: list[_Tally]
+    task: KeyedTask, reader: KeyedStreamReader, header: KeyedStreamHeader, tallies: dict[str, _Tally]
 ) -> Iterator[Block]:
-    """Give the blocks of one stored stream under the ids of the new header."""
-    new_ids = [header.state_id(info.name) for info in reader.header.states]
+    """Give the blocks of one stored stream under the ids of the new header; those of dropped states are counted."""
+    infos = reader.header.states
+    plans = [task.plan.state(info.name, keyed=True) for info in infos]
+    new_ids = [
+        None if _is_dropped(state) else header.state_id(_new_name(info, state))
+        for info, state in zip(infos, plans, strict=True)
+    ]
     rewriters = [_BlockRewriter.of(info, task, reader.header.key_snapshot) for info in reader.header.states]
     for block in _whole_runs(reader.blocks(task.key_groups), rewriters):
-        rewriter, tally = rewriters[block.state_id], tallies[new_ids[block.state_id]]
-        if rewriter is None:
+        rewriter, tally = rewriters[block.state_id], tallies[infos[block.state_id].name]
+        new_id = new_ids[block.state_id]
+        if new_id is None:
+            tally.read += block.entries
+            tally.dropped += block.entries
+        elif rewriter is None:
             tally.read += block.entries
             tally.written += block.entries
-            yield attrs.evolve(block, state_id=new_ids[block.state_id])
-            continue
-        with located(file=reader.source.name):
-            yield rewriter.rewrite(block, new_ids[block.state_id], tally)
+            yield attrs.evolve(block, state_id=new_id)
+        else:
+            with located(file=reader.source.name):
+                yield rewriter.rewrite(block, new_id, tally)
 
 
 def _whole_runs(blocks: Iterator[Block], rewriters: list[_BlockRewriter | None]) -> Iterator[Block]:
@@ -361,17 +381,25 @@ def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> Tas
         stored_state = read_operator_stream(stream, task.handle)
     header = stored_state.header
     new_header = OperatorStreamHeader(
-        tuple(_relabelled(info, task.plan.state(info.name, keyed=False)) for info in header.list_states),
-        tuple(_relabelled(info, task.plan.state(info.name, keyed=False)) for info in header.broadcast_states),
+        _relabelled_all(task.plan, header.list_states), _relabelled_all(task.plan, header.broadcast_states)
     )
     elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state)
     with StreamSink(target, stream_name(task.plan.operator_id, "operator", task.subtask)) as sink:
         states = write_operator_stream(new_header, elements, broadcast, sink.write)
         stored = sink.finish()
     counts = tuple(
-        tallies[info.name].result(task.plan, task.plan.state(info.name, keyed=False), info) for info in header.states
+        tallies[info.name].result(task.plan, _operator_plan(task.plan, info), info) for info in header.states
     )
     return TaskResult(stored, states=states, counts=counts)
+
+
+def _operator_plan(plan: OperatorPlan, info: StateMetaInfo) -> StatePlan | None:
+    return plan.state(info.name, keyed=False, broadcast=info.kind is MetaInfoKind.BROADCAST)
+
+
+def _relabelled_all(plan: OperatorPlan, infos: tuple[StateMetaInfo, ...]) -> tuple[StateMetaInfo, ...]:
+    pairs = [(info, _operator_plan(plan, info)) for info in infos]
+    return tuple(_relabelled(info, state) for info, state in pairs if not _is_dropped(state))
 
 
 def _transcoded_elements(
@@ -381,7 +409,7 @@ def _transcoded_elements(
     broadcast: dict[str, bytes] = {}
     tallies: dict[str, _Tally] = {}
     for info in stored.header.states:
-        state = plan.state(info.name, keyed=False)
+        state = _operator_plan(plan, info)
         is_map = info.kind is MetaInfoKind.BROADCAST
         one_map = stored.broadcast.get(info.name)
         parts = list(stored.elements[info.name]) if not is_map else [] if one_map is None else [one_map]
@@ -389,11 +417,14 @@ def _transcoded_elements(
         if state is not None and state.action is StateAction.CONVERT:
             transcoder = make_element_transcoder(state)
             found = [transcoder.transcode_element(part) for part in parts]
+        if _is_dropped(state):
+            tallies[info.name] = _Tally(read=len(parts), dropped=len(parts))
+            continue
         tallies[info.name] = _Tally(read=len(parts), written=len(found))
         if not is_map:
-            elements[info.name] = found
+            elements[_new_name(info, state)] = found
         elif found:
-            broadcast[info.name] = found[0]
+            broadcast[_new_name(info, state)] = found[0]
     return elements, broadcast, tallies
 
 

@@ -1,0 +1,123 @@
+"""What a person says of stored state beyond its types: states that are dropped, states and operators with a new name.
+
+Edits change the description of what is stored, before it is checked; the plan then carries them out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.errors import DeclarationError, StateNotFound
+
+if TYPE_CHECKING:
+    from .description import JobDescription, OperatorDescription, StateDescription
+
+_NOTHING_WRITTEN = "Nothing was written."
+
+
+@attrs.frozen
+class NewIdentity:
+    """What an operator is called from now on.
+
+    Attributes:
+        operator_id: 32 hexadecimal digits.
+        uid: As the new job gives it.
+    """
+
+    operator_id: str
+    uid: str
+
+
+@attrs.frozen
+class Edits:
+    """Named changes; a state is named by itself, or as `UID/STATE` where several operators have one of that name.
+
+    Attributes:
+        drop: States to leave out of the new savepoint.
+        rename_states: Stored name -> new name.
+        rename_operators: Stored uid or id -> new identity.
+    """
+
+    drop: tuple[str, ...] = ()
+    rename_states: tuple[tuple[str, str], ...] = ()
+    rename_operators: tuple[tuple[str, NewIdentity], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.drop or self.rename_states or self.rename_operators)
+
+    def apply(self, stored: JobDescription) -> JobDescription:
+        """Give the description of the stored state as the new job is to see it.
+
+        Raises:
+            StateNotFound: There is no such state or operator.
+            DeclarationError: A new name is taken, or a state name is not unique.
+        """
+        operators = list(stored.operators)
+        for name in self.drop:
+            index, state = _find(operators, name)
+            operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
+        for name, new_name in self.rename_states:
+            index, state = _find(operators, name)
+            taken = [
+                other
+                for other in operators[index].states
+                if (other.name, other.kind.room) == (new_name, state.kind.room)
+            ]
+            if taken or not new_name:
+                raise DeclarationError(
+                    f"the state {state.name!r} cannot be called {new_name!r}: the operator has a state of that name",
+                    advice="choose a free name, or drop the other state",
+                    written=_NOTHING_WRITTEN,
+                    operator=_title(operators[index]),
+                )
+            renamed = attrs.evolve(state, name=new_name, stored_name=state.name)
+            operators[index] = _replaced(operators[index], state, renamed)
+        for name, identity in self.rename_operators:
+            index = _find_operator(operators, name)
+            if any(identity.operator_id == operator.operator_id for operator in operators):
+                raise DeclarationError(
+                    f"the operator {name!r} cannot be called {identity.uid!r}: there is an operator of that uid",
+                    advice="choose a free uid",
+                    written=_NOTHING_WRITTEN,
+                )
+            operator = operators[index]
+            operators[index] = attrs.evolve(
+                operator, operator_id=identity.operator_id, uid=identity.uid, stored_id=operator.operator_id
+            )
+        return attrs.evolve(stored, operators=tuple(operators))
+
+
+def _title(operator: OperatorDescription) -> str:
+    return operator.uid or operator.operator_id
+
+
+def _find_operator(operators: list[OperatorDescription], name: str) -> int:
+    for index, operator in enumerate(operators):
+        if name in {operator.uid, operator.operator_id} - {""}:
+            return index
+    titles = ", ".join(map(_title, operators)) or "none"
+    raise StateNotFound(f"no operator has the uid or id {name!r}; there are: {titles}", written=_NOTHING_WRITTEN)
+
+
+def _find(operators: list[OperatorDescription], name: str) -> tuple[int, StateDescription]:
+    found = [
+        (index, state)
+        for index, operator in enumerate(operators)
+        for state in operator.states
+        if name in {state.name, f"{operator.uid}/{state.name}", f"{operator.operator_id}/{state.name}"}
+    ]
+    if not found:
+        names = ", ".join(f"{_title(operator)}/{state.name}" for operator in operators for state in operator.states)
+        raise StateNotFound(f"there is no state {name!r}; there are: {names or 'none'}", written=_NOTHING_WRITTEN)
+    if len(found) > 1:
+        places = ", ".join(f"{_title(operators[index])}/{state.name} ({state.kind})" for index, state in found)
+        raise DeclarationError(
+            f"several states are called {name!r}: {places}", advice="write UID/STATE", written=_NOTHING_WRITTEN
+        )
+    return found[0]
+
+
+def _replaced(operator: OperatorDescription, old: StateDescription, new: StateDescription) -> OperatorDescription:
+    return attrs.evolve(operator, states=tuple(new if state is old else state for state in operator.states))

@@ -1,0 +1,42 @@
+"""Edits as a person writes them: `STATE`, `OLD=NEW`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..compat.edits import Edits, NewIdentity
+from ..serializers.errors import DeclarationError
+from .savepoint.metadata import operator_id_of_uid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def parse_edits(
+    *, drop: Iterable[str] = (), rename_states: Iterable[str] = (), rename_uids: Iterable[str] = ()
+) -> Edits:
+    """Read what to do with stored state.
+
+    Args:
+        drop: Names of states; `UID/STATE` where a name alone is not unique.
+        rename_states: `OLD=NEW`, OLD as in `drop`.
+        rename_uids: `OLD=NEW`, OLD an operator's uid or id, NEW the uid in the new job.
+
+    Raises:
+        DeclarationError: A text is not of that form.
+    """
+    return Edits(
+        tuple(drop),
+        tuple(_pair(text, "--rename-state") for text in rename_states),
+        tuple(
+            (old, NewIdentity(operator_id_of_uid(new).hex(), new))
+            for old, new in (_pair(text, "--rename-uid") for text in rename_uids)
+        ),
+    )
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    old, separator, new = text.partition("=")
+    if not separator or not old or not new:
+        raise DeclarationError(f"{text!r} does not say what becomes what", advice=f"write {option} OLD=NEW")
+    return old, new
