@@ -5,10 +5,12 @@ What `SavepointWriter` and a bootstrap on Spark have in common, so that both wri
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateDescription, StateKind
-from ...serializers.errors import DeclarationError, ValueNotConvertible
+from ...serializers.errors import DeclarationError, ValueNotConvertible, shown
+from ...serializers.pieces import encode_each, unique
 from ...serializers.views import DataOutputView
 from ..key_groups import has_stable_hash
 from .entry_keys import encode
@@ -19,9 +21,8 @@ from .operator_stream import OperatorStreamHeader, write_operator_stream
 from .publish import store_stream, stream_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from ...serializers.serializer import TypeSerializer
     from ..job import Operator
     from .files import Folder
     from .lineage import FileDigest
@@ -62,15 +63,25 @@ def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
 
 
 def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
-    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes."""
+    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes.
+
+    Raises:
+        ValueNotConvertible: The value is none of the state; with the path within it.
+    """
     serializer: Any = description.value.new_side()
     if value is None:
         return []
     if description.kind is StateKind.LIST:
-        parts = [encode(serializer.element, element) for element in value]
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
+        parts = encode_each(serializer.element, value, "[]")
         return [(b"", SEPARATOR.join(parts))] if parts else []
     if description.kind is StateKind.MAP:
-        return [(encode(serializer.key, name), map_value(serializer, item)) for name, item in value.items()]
+        if not isinstance(value, Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a map")
+        names = encode_each(serializer.key, value, "<key>")
+        unique(names, "keys of a map are written", "<key>")
+        return [(name, map_value(serializer, item)) for name, item in zip(names, value.values(), strict=True)]
     return [(b"", encode(serializer, value))]
 
 
@@ -78,10 +89,13 @@ def map_value(serializer: Any, item: Any) -> bytes:
     """Give the bytes of a value in map state; `serializer` is the map's."""
     if item is None:
         if not serializer.nullable_values:
-            raise ValueNotConvertible("a map value is None, and the values are not declared optional")
+            raise ValueNotConvertible(
+                "a map value is None, and the values are not declared optional",
+                advice="say nullable_values=True of the state",
+                path="${}",
+            )
         return b"\x01"
-    value_serializer: TypeSerializer[Any] = serializer.value
-    return b"\x00" + encode(value_serializer, item)
+    return b"\x00" + encode_each(serializer.value, (item,), "{}")[0]
 
 
 def store_operator_state(

@@ -9,15 +9,17 @@ Everything is held in memory until the end; nothing is a savepoint before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
 
 from ... import __version__
 from ...compat.description import StateDescription, StateKind
-from ...serializers.errors import StateNotFound, ValueNotConvertible, located, shown
+from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.pieces import encode_each
 from ...serializers.windows import VoidNamespace
-from ..key_groups import key_group, key_group_range, key_hasher, subtask_of
+from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .files import Folder
@@ -26,18 +28,21 @@ from .keyed_stream import write_keyed_stream
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .new_streams import entry_values, keyed_header, refuse_unstable_key, store_operator_state
-from .publish import now, prepare_target, publish, store_stream, stream_name
+from .publish import clear_target, now, prepare_target, publish, store_stream, stream_name
 from .reader import Savepoint
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from types import TracebackType
 
     from ...serializers.serializer import TypeSerializer
     from ..job import Job, Operator
     from .handles import OperatorStateHandle
     from .keyed_stream import KeyedStreamHeader
+
+T = TypeVar("T")
 
 
 @attrs.define
@@ -50,6 +55,38 @@ class _OperatorDraft:
     entries: dict[str, dict[bytes, bytes]] = attrs.field(factory=lambda: defaultdict(dict))
     elements: dict[tuple[int, str], list[bytes]] = attrs.field(factory=lambda: defaultdict(list))
     broadcast: dict[str, dict[bytes, bytes]] = attrs.field(factory=lambda: defaultdict(dict))
+    slots: dict[str, _Slot] = attrs.field(factory=dict)
+
+
+@attrs.define
+class _Slot:
+    """How entries of one keyed state are addressed, and which places are taken."""
+
+    description: StateDescription
+    key: TypeSerializer[Any]
+    namespace: TypeSerializer[Any]
+    hasher: Callable[[Any], int]
+    form: EntryKeyFormat
+    taken: set[EntryKey] = attrs.field(factory=set)
+
+    def place(self, key: Any, namespace: Any, max_parallelism: int) -> EntryKey:
+        """Encode key and namespace, and say in which key group they lie."""
+        keys = _guarded(lambda: encode_each(self.key, (key,), "<key>")[0], key)
+        spaces = _guarded(lambda: encode_each(self.namespace, (namespace,), "<namespace>")[0], namespace)
+        return EntryKey(key_group(self.hasher(key), max_parallelism), keys, spaces)
+
+
+def _guarded(step: Callable[[], T], value: object) -> T:
+    """Take a step of a serializer, which may be a user's; what it raises becomes an error of ours."""
+    try:
+        return step()
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise ValueNotConvertible(
+            f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
+            advice="give a value of the declared type",
+        ) from error
 
 
 class SavepointWriter:
@@ -102,25 +139,18 @@ class SavepointWriter:
             ValueNotConvertible: Key or value do not fit, or the key has a value already.
         """
         draft = self._draft(operator)
-        description = self._description(draft.states, state, operator)
-        key_serializer, namespaces = draft.operator.key, description.namespace
-        assert key_serializer is not None  # noqa: S101 - an operator with keyed states has a key
-        assert namespaces is not None  # noqa: S101 - described by a descriptor
-        with located(operator=operator, state=state, key=shown(key)):
-            group = key_group(key_hasher(key_serializer)(key), self._max_parallelism)
-            form = EntryKeyFormat.of(
-                key_serializer,
-                namespaces.new_side(),
-                self._max_parallelism,
-                has_user_key=description.kind is StateKind.MAP,
-            )
-            parts = EntryKey(group, encode(key_serializer, key), encode(namespaces.new_side(), namespace))
-            entries = draft.entries[state]
-            for user_key, data in entry_values(description, value):
-                name = form.join(attrs.evolve(parts, user_key=user_key))
-                if name in entries:
-                    raise ValueNotConvertible("the key has a value in this state already")
-                entries[name] = data
+        slot = self._slot(draft, self._description(draft.states, state, operator))
+        with located(operator=operator, state=state, key=shown(key), path="$"):
+            parts = slot.place(key, namespace, self._max_parallelism)
+            values = _guarded(lambda: entry_values(slot.description, value), value)
+            if parts in slot.taken:
+                raise ValueNotConvertible(
+                    "the key has a value in this state already", advice="give each key of a state once"
+                )
+            if values:
+                slot.taken.add(parts)
+            for user_key, data in values:
+                draft.entries[state][slot.form.join(attrs.evolve(parts, user_key=user_key))] = data
 
     def add(self, operator: str, state: str, element: Any, *, subtask: int = 0) -> None:
         """Append an element to an operator's list state, split or union, of one subtask."""
@@ -128,8 +158,9 @@ class SavepointWriter:
         description = self._description(draft.lists, state, operator)
         if not 0 <= subtask < self._parallelism or description.kind is StateKind.BROADCAST:
             raise StateNotFound(f"there is no list state {state!r} in subtask {subtask}", operator=operator)
-        with located(operator=operator, state=state):
-            draft.elements[subtask, state].append(encode(description.value.new_side(), element))
+        with located(operator=operator, state=state, path="$"):
+            data = _guarded(lambda: encode(description.value.new_side(), element), element)
+            draft.elements[subtask, state].append(data)
 
     def put_broadcast(self, operator: str, state: str, key: Any, value: Any) -> None:
         """Put an entry into a broadcast state."""
@@ -137,10 +168,26 @@ class SavepointWriter:
         description = self._description(draft.lists, state, operator)
         if description.key is None:
             raise StateNotFound(f"{state!r} is no broadcast state", operator=operator)
-        with located(operator=operator, state=state, key=shown(key)):
-            draft.broadcast[state][encode(description.key.new_side(), key)] = encode(
-                description.value.new_side(), value
-            )
+        serializer, values = description.key.new_side(), description.value.new_side()
+        with located(operator=operator, state=state, key=shown(key), path="$"):
+            name = _guarded(lambda: encode_each(serializer, (key,), "<key>")[0], key)
+            if name in draft.broadcast[state]:
+                raise ValueNotConvertible(
+                    "the key has a value in this state already", advice="give each key of a state once"
+                )
+            draft.broadcast[state][name] = _guarded(lambda: encode_each(values, (value,), "{}")[0], value)
+
+    def _slot(self, draft: _OperatorDraft, description: StateDescription) -> _Slot:
+        """Give what is kept of a keyed state, made when the first entry comes."""
+        if description.name not in draft.slots:
+            key, namespace = draft.operator.key, description.namespace
+            assert key is not None  # noqa: S101 - an operator with keyed states has a key
+            assert namespace is not None  # noqa: S101 - described by a descriptor
+            has_user_key = description.kind is StateKind.MAP
+            spaces = namespace.new_side()
+            form = EntryKeyFormat.of(key, spaces, self._max_parallelism, has_user_key=has_user_key)
+            draft.slots[description.name] = _Slot(description, key, spaces, key_hasher(key), form)
+        return draft.slots[description.name]
 
     def _draft(self, operator: str) -> _OperatorDraft:
         for draft in self._drafts.values():
@@ -161,7 +208,15 @@ class SavepointWriter:
         return states[state]
 
     def finish(self) -> Savepoint:
-        """Write everything, `_metadata` last, and open the result."""
+        """Write everything, `_metadata` last, and open the result. If that fails, nothing is left in the folder."""
+        try:
+            return self._finish()
+        except BaseException:
+            with suppress(StateShiftError):
+                clear_target(self._folder)
+            raise
+
+    def _finish(self) -> Savepoint:
         operators, counts, files = [], [], dict[str, FileDigest]()
         for draft in self._drafts.values():
             subtasks = []
@@ -173,7 +228,7 @@ class SavepointWriter:
             operator = draft.operator
             identity = bytes.fromhex(operator.id), self._parallelism, self._max_parallelism, operator.name, operator.uid
             operators.append(OperatorState(*identity, subtasks=tuple(subtasks)))
-            counts += _counts(draft)
+            counts += _counts(draft, self._parallelism)
         if self._store_serializers:
             files[SERIALIZERS] = FileDigest.of(write_stored_serializers(self._folder, self._serializers()))
         lineage = Lineage(
@@ -200,7 +255,7 @@ class SavepointWriter:
         return KeyedHandle(CANONICAL, groups.start, offsets, stream), files
 
     def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
-        prefix = EntryKeyFormat.of(draft.operator.key, draft.operator.key, self._max_parallelism).prefix  # type: ignore[arg-type]
+        prefix = prefix_size(self._max_parallelism)
         items: dict[tuple[int, int], list[tuple[bytes, bytes]]] = defaultdict(list)
         for index, info in enumerate(header.states):
             for key, value in draft.entries[info.name].items():
@@ -225,14 +280,14 @@ class SavepointWriter:
             self.finish()
 
 
-def _counts(draft: _OperatorDraft) -> list[StateCount]:
-    counted = {name: len(draft.entries[name]) for name in draft.states}
+def _counts(draft: _OperatorDraft, parallelism: int) -> list[StateCount]:
+    """Count entries as they lie there: every subtask holds the whole map of a broadcast state."""
+    counted = [(state, len(draft.entries[name])) for name, state in draft.states.items()]
     for name, state in draft.lists.items():
-        is_list = state.key is None
         elements = sum(len(found) for (_, owner), found in draft.elements.items() if owner == name)
-        counted[name] = elements if is_list else len(draft.broadcast[name])
+        counted.append((state, elements if state.key is None else len(draft.broadcast[name]) * parallelism))
     operator = draft.operator
     return [
-        StateCount(operator.id, operator.uid, name, str((draft.states | draft.lists)[name].kind), "write", 0, count)
-        for name, count in counted.items()
+        StateCount(operator.id, operator.uid, state.name, str(state.kind), "write", 0, count)
+        for state, count in counted
     ]

@@ -1,0 +1,204 @@
+"""What can be proven of the entries in one stream: that they lie where their keys hash to, and end where they should.
+
+Only keys become objects. Values are passed over by their layout, so no user code is needed. Source: rule RUN-3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located, shown
+from ...serializers.layout import Counted, Nullable, Separated, Sequence
+from ...serializers.views import DataInputView
+from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
+from .entry_keys import EntryKeyFormat, TimerKeyFormat, decode
+from .keyed_stream import KeyedStreamReader
+from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER
+from .states import info_snapshot, keyed_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ...serializers.layout import Layout
+    from ...serializers.serializer import TypeSerializer
+    from .blocks import Block
+    from .handles import KeyedHandle
+    from .keyed_stream import KeyedStreamHeader
+    from .meta_info import StateMetaInfo
+    from .sources import ByteSource
+
+
+@attrs.define
+class StreamProof:
+    """What was seen in one keyed stream.
+
+    Attributes:
+        entries: Of each state.
+        hashed: Whether keys were hashed again.
+        unread: States of which only the framing was looked at.
+    """
+
+    entries: dict[str, int] = attrs.field(factory=dict)
+    hashed: bool = True
+    unread: set[str] = attrs.field(factory=set)
+
+
+def prove_stream(source: ByteSource, handle: KeyedHandle, max_parallelism: int) -> StreamProof:
+    """Look at every entry of a keyed stream.
+
+    Raises:
+        CorruptSavepoint: An entry does not lie in its key group, or does not end where its type says.
+    """
+    proof = StreamProof()
+    reader = KeyedStreamReader.open(source, handle)
+    states = _state_proofs(reader.header, max_parallelism, proof)
+    for block in reader.blocks():
+        state = states[block.state_id]
+        with located(file=source.name, state=state.name):
+            if not state.look_at(block):
+                proof.unread.add(state.name)
+        proof.entries[state.name] = proof.entries.get(state.name, 0) + block.entries
+    return proof
+
+
+def prove_elements(info: StateMetaInfo, parts: Iterable[bytes]) -> bool:
+    """Prove where elements of a list state, or maps of a broadcast state, end; False where that cannot be told.
+
+    Raises:
+        CorruptSavepoint: One does not end where its type says.
+    """
+    layout: Layout = info.value.restore_serializer().layout
+    key = info.snapshot(KEY_SERIALIZER)
+    if key is not None:
+        layout = Counted(Sequence((key.restore_serializer().layout, layout)))
+    if not layout.can_skip:
+        return False
+    with located(state=info.name):
+        try:
+            for part in parts:
+                _skip_whole(layout, part)
+        except OldReaderUnavailable:
+            return False
+    return True
+
+
+def _state_proofs(header: KeyedStreamHeader, max_parallelism: int, proof: StreamProof) -> list[_StateProof]:
+    try:
+        key = header.key_snapshot.restore_serializer()
+    except StateShiftError:
+        proof.hashed = False
+        proof.unread |= {info.name for info in header.states}
+        return [_StateProof(info.name, max_parallelism) for info in header.states]
+    hasher = key_hasher(key) if has_stable_hash(key) else None
+    proof.hashed = hasher is not None
+    proofs = []
+    for info in header.states:
+        state = _StateProof(info.name, max_parallelism, key, hasher)
+        proofs.append(state)
+        try:
+            state.learn(info)
+        except OldReaderUnavailable:
+            state.value = None
+        if state.value is None:
+            proof.unread.add(info.name)
+    return proofs
+
+
+@attrs.define
+class _StateProof:
+    """Looks at the entries of one state of one stream."""
+
+    name: str
+    max_parallelism: int
+    key: TypeSerializer[Any] | None = None
+    hasher: Callable[[Any], int] | None = None
+    split: Callable[[bytes], Any] | None = None
+    value: Callable[[bytes], None] | None = None
+    user_key: Callable[[bytes], None] | None = None
+
+    def learn(self, info: StateMetaInfo) -> None:
+        """Take from a state's description how its entries are taken apart, as far as that can be told."""
+        assert self.key is not None  # noqa: S101 - without a key there is nothing to learn
+        kind = keyed_kind(info)
+        if kind is StateKind.TIMERS:
+            namespace = info.value.children()[1].restore_serializer()
+            self.split = TimerKeyFormat.of(self.key, namespace, self.max_parallelism).split
+            self.value = _skip_nothing
+            return
+        namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
+        has_user_key = kind is StateKind.MAP
+        self.split = EntryKeyFormat.of(self.key, namespace, self.max_parallelism, has_user_key=has_user_key).split
+        serializer: Any = info.value.restore_serializer()
+        if kind is StateKind.LIST:
+            self.value = _skipper(Separated(serializer.element.layout))
+        elif has_user_key:
+            self.value = _map_value_skipper(serializer.value.layout)
+            self.user_key = _skipper(serializer.key.layout)
+        else:
+            self.value = _skipper(serializer.layout)
+
+    def look_at(self, block: Block) -> bool:
+        """Look at the entries of a block; False where of a value only the framing can be told.
+
+        Raises:
+            CorruptSavepoint: An entry does not lie in its place, or does not end where it should.
+        """
+        prefix = block.key_group.to_bytes(prefix_size(self.max_parallelism), "big")
+        proven = self.value is not None
+        for entry_key, value in block.items():
+            if not entry_key.startswith(prefix):
+                raise _misplaced(block.key_group, shown(entry_key.hex()))
+            if self.split is None or self.key is None:
+                continue
+            with located(key=shown(entry_key.hex())):
+                parts = self.split(entry_key)
+            if self.hasher is not None:
+                key = decode(self.key, parts.key)
+                if key_group(self.hasher(key), self.max_parallelism) != block.key_group:
+                    raise _misplaced(block.key_group, shown(key))
+            try:
+                if self.value is not None:
+                    self.value(value)
+                if self.user_key is not None:
+                    self.user_key(parts.user_key)
+            except OldReaderUnavailable:
+                proven = False
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(decode(self.key, parts.key)))
+                raise
+        return proven
+
+
+def _misplaced(group: int, key: str) -> CorruptSavepoint:
+    return CorruptSavepoint(
+        f"an entry lies in key group {group} and belongs to another: Flink would never find it (RUN-3)", key=key
+    )
+
+
+def _skip_whole(layout: Layout, data: bytes) -> None:
+    source = DataInputView(data)
+    layout.skip(source)
+    if source.remaining():
+        raise CorruptSavepoint(f"{source.remaining()} bytes follow a value")
+
+
+def _skip_nothing(data: bytes) -> None:
+    if data:
+        raise CorruptSavepoint(f"a timer has a value of {len(data)} bytes")
+
+
+def _skipper(layout: Layout) -> Callable[[bytes], None] | None:
+    return (lambda data: _skip_whole(layout, data)) if layout.can_skip else None
+
+
+def _map_value_skipper(layout: Layout) -> Callable[[bytes], None] | None:
+    flagged = Nullable(layout)
+
+    def skip(data: bytes) -> None:
+        if data[:1] != b"\x01":  # what follows a null flag of map state carries no meaning (format notes 5.3)
+            _skip_whole(flagged, data)
+
+    return skip if layout.can_skip else None
