@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,15 +124,24 @@ class Folder:
                 stream.write(data)
             self.rename(attempt, name)
         except BaseException:
-            self.delete(attempt)
+            with suppress(StateShiftError):  # the failure that led here is the one to tell
+                self.delete(attempt)
             raise
 
     @contextmanager
     def output(self, name: str) -> Iterator[FileOutput]:
         """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
         path = self._path(name)
-        with _asking(self.place, name):
-            stream = self._store.open_output_stream(path)
+        try:
+            with _asking(self.place, name):
+                stream = self._store.open_output_stream(path)
+        except SavepointNotFound as error:
+            raise StorageFailed(
+                "the folder to write to is not there, or is a file",
+                advice="look who else writes there, and run the same command again",
+                savepoint=self.place,
+                file=name,
+            ) from error
         output = FileOutput(stream, self.place, name)
         try:
             yield output

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Self
 
 import attrs
 
+from ...serializers.errors import StateShiftError
 from .files import attempt_name
 from .lineage import FileDigest
 from .publish import INLINE_BYTES
@@ -89,6 +90,11 @@ class StreamSink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._open.close()
-        if kind is not None and self._attempt:
-            self._folder.delete(self._attempt)
+        if kind is None:
+            self._open.close()
+            return
+        with suppress(StateShiftError):  # the failure that led here is the one to tell
+            self._open.close()
+        if self._attempt:
+            with suppress(StateShiftError):
+                self._folder.delete(self._attempt)
