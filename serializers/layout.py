@@ -145,10 +145,11 @@ class Separated(Layout):
     item: Layout
 
     def skip(self, source: DataInputView) -> None:
-        while source.remaining():
+        if source.remaining():
             self.item.skip(source)
-            if source.remaining():
-                source.skip_bytes(SEPARATOR_BYTES)
+        while source.remaining():
+            source.skip_bytes(SEPARATOR_BYTES)
+            self.item.skip(source)
 
     @property
     def can_skip(self) -> bool:

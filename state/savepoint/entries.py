@@ -169,10 +169,11 @@ def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: EntryDeco
 def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
     """Read the elements of a list state's value, which have one byte between them."""
     source = DataInputView(data)
-    while source.remaining():
+    if source.remaining():
         yield element.deserialize(source)
-        if source.remaining():
-            source.skip_bytes(SEPARATOR_BYTES)
+    while source.remaining():
+        source.skip_bytes(SEPARATOR_BYTES)
+        yield element.deserialize(source)
 
 
 def read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[Any]) -> dict[Any, Any]:
