@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import threading
+import uuid
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
@@ -125,7 +126,7 @@ def _settings(master: str, given: Mapping[str, str]) -> dict[str, str]:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.memory": "1g",  # entries never travel through the JVM
-            "spark.sql.warehouse.dir": str(scratch_folder()),
+            "spark.sql.warehouse.dir": _warehouse(),
         }
     options = "spark.driver.extraJavaOptions"
     joined = f"{settings[options]} {given[options]}" if options in given else settings[options]
@@ -159,6 +160,13 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def _warehouse() -> str:
+    """Name a folder that Spark makes when a table is first saved, and that goes when this process ends."""
+    folder = Path(tempfile.gettempdir()) / f"stateshift-spark-{uuid.uuid4().hex[:12]}"
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(folder)
 
 
 def scratch_folder() -> Path:

@@ -1,0 +1,141 @@
+"""A driver that is killed or interrupted: nothing is published, nobody is left running, and the next run succeeds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.verify import verify
+
+pytestmark = pytest.mark.spark
+
+ENTRIES = 20_000
+JOB = """
+import os, pathlib, time
+from stateshift import Job, Operator, ValueStateDescriptor
+
+MARKERS = pathlib.Path({markers!r})
+calls = 0
+
+def convert(x):
+    global calls
+    calls += 1
+    if calls == 15_000 and not (MARKERS / "go").exists():
+        (MARKERS / f"waits-{{os.getpid()}}").touch()
+        while not (MARKERS / "go").exists():
+            time.sleep(0.05)
+    return str(x).zfill(500)
+
+job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
+"""
+RUN = """
+import sys
+from blocking_job import job
+from stateshift.spark.migrate import migrate
+
+try:
+    report = migrate(sys.argv[1], sys.argv[2], job, master="local[2,4]")
+except KeyboardInterrupt:
+    print("interrupted")
+    raise SystemExit(130)
+print("migrated", report.states[0].written)
+"""
+
+
+@pytest.fixture
+def markers(tmp_path):
+    folder = tmp_path / "markers"
+    folder.mkdir()
+    (tmp_path / "blocking_job.py").write_text(JOB.format(markers=str(folder)))
+    return folder
+
+
+def wait_for(condition, *, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def waiting_worker(process, markers):
+    """The process id of the worker that is in the middle; the driver must be alive."""
+
+    def look():
+        assert process.poll() is None, process.communicate()
+        return [int(marker.name.removeprefix("waits-")) for marker in markers.glob("waits-*")]
+
+    return wait_for(look)[0]
+
+
+def in_session(session):
+    """Processes that the driver has started, itself included: all are in the session that it leads."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it has just ended
+                continue
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(folder.name))
+    return found
+
+
+def is_gone(process):
+    return not Path(f"/proc/{process}").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
+    counts, markers, tmp_path, start_python, facts_of, values_of
+):
+    source, target = counts(ENTRIES), tmp_path / "new"
+    before = facts_of(source)
+    dying = start_python(RUN, source, target)
+    worker = waiting_worker(dying, markers)
+    os.kill(dying.pid, signal.SIGKILL)
+    dying.wait(timeout=60)
+    left = [file.name for file in target.iterdir()]
+
+    wait_for(lambda: not in_session(dying.pid), seconds=30)
+    assert is_gone(worker)
+    assert [name.split(".")[1][:8] for name in left] == ["attempt-"]
+    assert facts_of(source) == before
+
+    (markers / "go").touch()
+    again = start_python(RUN, source, target)
+    printed = again.communicate(timeout=120)
+
+    assert printed == (f"migrated {ENTRIES}\n", "")
+    assert sorted(file.name.split("-")[-1] for file in target.iterdir()) == ["0", "_metadata", "_stateshift.json"]
+    assert values_of(target, "counter", "count") == {key: str(key).zfill(500) for key in range(ENTRIES)}
+    assert verify(Savepoint.open(target)).ok
+    assert facts_of(source) == before
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.slow
+def test_an_interrupt_publishes_nothing_and_leaves_nobody_running(counts, markers, tmp_path, start_python, facts_of):
+    """As Ctrl-C does it: the signal goes to the whole process group of the driver."""
+    source, target = counts(ENTRIES), tmp_path / "new"
+    before = facts_of(source)
+    process = start_python(RUN, source, target)
+    worker = waiting_worker(process, markers)
+    files = list(target.iterdir())
+
+    os.killpg(process.pid, signal.SIGINT)
+    printed = process.communicate(timeout=60)
+
+    assert (process.returncode, printed) == (130, ("interrupted\n", ""))
+    assert len(files) == 1
+    assert not target.exists()
+    assert facts_of(source) == before
+    wait_for(lambda: not in_session(process.pid), seconds=30)
+    assert is_gone(worker)
+    assert list((tmp_path / "scratch").iterdir()) == []
