@@ -114,7 +114,9 @@ def _digests(savepoint: Savepoint) -> Iterator[Check]:
             wrong += 1
             yield Check("digests", Outcome.FAILED, problem, name)
     if not wrong:
-        yield Check("digests", Outcome.OK, f"{len(savepoint.lineage.files)} files are what {LINEAGE} says")
+        count = len(savepoint.lineage.files)
+        files = "1 file is" if count == 1 else f"{count} files are"
+        yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
 
 
 def _digest_problem(folder: Folder, name: str, size: int, sha256: str) -> str:

@@ -282,7 +282,7 @@ class TestUnknown:
         data = snapshot_to_bytes(JavaEitherSerializerSnapshot((LONG, LONG)))
         data = data.removesuffix(snapshot_to_bytes(LONG)) + foreign
 
-        with pytest.raises(UnknownSnapshot, match="'com.acme.Snapshot' is not known") as caught:
+        with pytest.raises(UnknownSnapshot, match=r"'com\.acme\.Snapshot' is not known") as caught:
             snapshot_from_bytes(data)
 
         assert "com.acme.Snapshot" == caught.value.snapshot_id
