@@ -15,7 +15,7 @@ import attrs
 
 from ... import __version__
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, to_data
-from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
+from ...serializers.errors import DeclarationError, MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
 from .handles import CANONICAL, CANONICAL_ADVICE, InlineHandle, KeyedHandle, OperatorStateHandle, RelativeFileHandle
 from .lineage import FileDigest, Lineage, StateCount
@@ -44,7 +44,10 @@ def split(savepoint: Savepoint, plan: MigrationPlan, *, parallelism: int | None 
 
     Raises:
         UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read.
+        DeclarationError: The parallelism is not a positive number.
     """
+    if parallelism is not None and parallelism < 1:
+        raise DeclarationError(f"parallelism {parallelism} is not possible", advice="choose 1 or more")
     tasks: list[Task] = []
     for stored in savepoint.metadata.operators:
         operator = plan.operator(stored.operator_id.hex())
@@ -264,7 +267,7 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
             with located(savepoint=savepoint.place, operator=str(stored), state=state.name):
                 if state.kind.is_keyed:
                     found = any(
-                        sample_keyed(operator, state, handle, stored.max_parallelism, savepoint.folder)
+                        sample_keyed(state, handle, stored.max_parallelism, savepoint.folder)
                         for handle in _keyed_handles(stored)
                     )
                 else:

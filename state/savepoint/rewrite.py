@@ -6,37 +6,30 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
-import zlib
 from itertools import islice
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
-from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
-from ...compat.transcode.objects import SEPARATOR
-from ...compat.transcode.transcoder import Transcoder, make_element_transcoder, make_transcoder
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, located, shown
+from ...compat.transcode.transcoder import make_element_transcoder
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.views import DataInputView
-from ..key_groups import prefix_size
-from .blocks import Block, join_pieces
-from .entries import read_separated
-from .entry_keys import decode, encode
+from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
+from .blocks import Block
 from .keyed_stream import KeyedStreamHeader, KeyedStreamReader, KeyedStreamWriter
-from .lineage import StateCount
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind, StateMetaInfo
 from .operator_stream import OperatorStream, OperatorStreamHeader, read_operator_stream, write_operator_stream
 from .publish import stream_name
 from .sink import StoredBytes, StreamSink
 from .sources import open_stream
-from .states import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
+    from .lineage import StateCount
 
 _COPY_BYTES = 4 << 20
 
@@ -157,38 +150,11 @@ def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
     return TaskResult(stored)
 
 
-@attrs.define
-class _Tally:
-    """Counts of one state, kept while its entries pass."""
-
-    read: int = 0
-    written: int = 0
-    dropped: int = 0
-    keys_read: int = 0
-    keys_written: int = 0
-
-    def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
-        """Give the counts for the lineage, after checking them (rule RUN-2)."""
-        keeps_keys = state is None or state.user_key is None
-        if self.read != self.written + self.dropped or (keeps_keys and self.keys_read != self.keys_written):
-            raise MigrationFailed(
-                f"{self.read} entries were read, {self.written} written and {self.dropped} dropped, "
-                f"and the checksums of their keys are {self.keys_read:x} and {self.keys_written:x}",
-                state=info.name,
-                advice="this is a bug in stateshift or in a serializer; nothing is published",
-            )
-        action = StateAction.COPY if state is None else state.action
-        keys = f"{self.keys_written:016x}" if action is StateAction.CONVERT else ""
-        kind = str(state_kind(info))
-        operator_id, name = plan.new_id or plan.operator_id, _new_name(info, state)
-        return StateCount(operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys)
-
-
 def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
     headers = [_read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = _new_keyed_header(task.plan, headers)
-    tallies = {name: _Tally() for name in stored_infos}
+    tallies = {name: Tally() for name in stored_infos}
     with StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink:
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
@@ -214,8 +180,15 @@ def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> K
     infos: dict[str, StateMetaInfo] = {}
     for info in (info for header in headers for info in header.states):
         state = plan.state(info.name, keyed=True)
-        if not _is_dropped(state):
-            infos.setdefault(info.name, _relabelled(info, state))
+        if _is_dropped(state):
+            continue
+        new = _relabelled(info, state)
+        if dict(infos.setdefault(info.name, new).serializers) != dict(new.serializers):
+            raise UnsupportedFormat(
+                f"the subtasks describe the state {info.name!r} differently, so their streams cannot become one",
+                advice="migrate at the parallelism that the savepoint has",
+                state=info.name,
+            )
     key = plan.key or headers[0].key_snapshot
     return KeyedStreamHeader(key, tuple(infos.values()))
 
@@ -224,15 +197,11 @@ def _is_dropped(state: StatePlan | None) -> bool:
     return state is not None and state.action is StateAction.DROP
 
 
-def _new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
-    return state.new_name if state is not None and state.new_name else info.name
-
-
 def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
     """Give a state's metadata the name and the snapshots of its plan."""
     if state is None or state.action is StateAction.COPY:
         return info
-    info = attrs.evolve(info, name=_new_name(info, state))
+    info = attrs.evolve(info, name=new_name(info, state))
     labels = {
         VALUE_SERIALIZER: state.new.value,
         NAMESPACE_SERIALIZER: state.new.namespace,
@@ -242,17 +211,20 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
 
 
 def _rewritten(
-    task: KeyedTask, reader: KeyedStreamReader, header: KeyedStreamHeader, tallies: dict[str, _Tally]
+    task: KeyedTask, reader: KeyedStreamReader, header: KeyedStreamHeader, tallies: dict[str, Tally]
 ) -> Iterator[Block]:
     """Give the blocks of one stored stream under the ids of the new header; those of dropped states are counted."""
     infos = reader.header.states
     plans = [task.plan.state(info.name, keyed=True) for info in infos]
     new_ids = [
-        None if _is_dropped(state) else header.state_id(_new_name(info, state))
+        None if _is_dropped(state) else header.state_id(new_name(info, state))
         for info, state in zip(infos, plans, strict=True)
     ]
-    rewriters = [_BlockRewriter.of(info, task, reader.header.key_snapshot) for info in reader.header.states]
-    for block in _whole_runs(reader.blocks(task.key_groups), rewriters):
+    rewriters = [
+        BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism)
+        for info, state in zip(infos, plans, strict=True)
+    ]
+    for block in whole_runs(reader.blocks(task.key_groups), rewriters):
         rewriter, tally = rewriters[block.state_id], tallies[infos[block.state_id].name]
         new_id = new_ids[block.state_id]
         if new_id is None:
@@ -265,115 +237,6 @@ def _rewritten(
         else:
             with located(file=reader.source.name):
                 yield rewriter.rewrite(block, new_id, tally)
-
-
-def _whole_runs(blocks: Iterator[Block], rewriters: list[_BlockRewriter | None]) -> Iterator[Block]:
-    """Join the pieces of a long block for those states that must be seen whole, to find colliding user keys."""
-    pending: list[Block] = []
-    for block in blocks:
-        if pending and (pending[0].key_group, pending[0].state_id) != (block.key_group, block.state_id):
-            yield from join_pieces(pending)
-            pending = []
-        rewriter = rewriters[block.state_id]
-        if rewriter is not None and rewriter.transcoder.needs_whole_run:
-            pending.append(block)
-        else:
-            yield block
-    if pending:
-        yield from join_pieces(pending)
-
-
-@attrs.define
-class _BlockRewriter:
-    """Converts the blocks of one state of one stored stream."""
-
-    plan: StatePlan
-    framing: EntryFraming
-    transcoder: Transcoder
-    proven: bool = False
-
-    @classmethod
-    def of(cls, info: StateMetaInfo, task: KeyedTask, key: TypeSerializerConfigSnapshot[Any]) -> _BlockRewriter | None:
-        """Make the rewriter of a state; None where its entries are copied."""
-        plan = task.plan.state(info.name, keyed=True)
-        if plan is None or plan.action is not StateAction.CONVERT:
-            return None
-        framing = entry_framing(
-            keyed_kind(info),
-            key_group_bytes=prefix_size(task.max_parallelism),
-            key=key.restore_serializer(),
-            namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
-        )
-        return cls(plan, framing, make_transcoder(plan, framing))
-
-    def rewrite(self, block: Block, new_id: int, tally: _Tally) -> Block:
-        """Convert a block; count it, and check where its entries lie."""
-        transcoded = self.transcoder.transcode(block.data)
-        written = transcoded.entries - transcoded.dropped
-        result = Block(block.key_group, new_id, transcoded.data, written)
-        tally.read += block.entries
-        tally.written += written
-        tally.dropped += transcoded.dropped
-        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
-        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
-            if not key.startswith(prefix):
-                raise CorruptSavepoint(
-                    f"an entry lies in key group {block.key_group} and says that it belongs to another",
-                    state=self.plan.name,
-                    key=self.framing.show_key(key),
-                    rule="RUN-3",
-                )
-            tally.keys_read = _add_key(tally.keys_read, key)
-        for key, value in result.items():
-            tally.keys_written = _add_key(tally.keys_written, key)
-            if not self.proven:
-                prove_readable(self.plan, key, value)
-                self.proven = True
-        return result
-
-
-def _add_key(total: int, key: bytes) -> int:
-    """Add a key to a checksum that does not depend on the order."""
-    return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & 0xFFFFFFFFFFFFFFFF
-
-
-def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
-    """Read what was written with the new serializer, and write it again: the bytes must be the same (rule RUN-7).
-
-    Raises:
-        MigrationFailed: They are not, or the serializer fails.
-        ValueNotConvertible: The new class does not take the value.
-    """
-    recoding = plan.value
-    if recoding is None:
-        return
-    framing, writer = value_framing(plan.kind), recoding.writer
-    if framing is ValueFraming.NULLABLE and DataInputView(value).read_boolean():
-        return
-    data = value[1:] if framing is ValueFraming.NULLABLE else value
-    try:
-        if framing is ValueFraming.SEPARATED:
-            again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
-        else:
-            again = encode(writer, decode(writer, data))
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise MigrationFailed(
-            f"the new serializer fails on its own bytes {shown(data.hex())}: {type(error).__name__}: {error}",
-            state=plan.name,
-            key=shown(key.hex()),
-            rule="RUN-7",
-            advice="mend the serializer; nothing is published",
-        ) from error
-    if again != data:
-        raise MigrationFailed(
-            f"the new serializer reads its own bytes and writes others: {shown(data.hex())}, then {shown(again.hex())}",
-            state=plan.name,
-            key=shown(key.hex()),
-            rule="RUN-7",
-            advice="make the serializer deterministic; nothing is published",
-        )
 
 
 def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
@@ -404,10 +267,10 @@ def _relabelled_all(plan: OperatorPlan, infos: tuple[StateMetaInfo, ...]) -> tup
 
 def _transcoded_elements(
     plan: OperatorPlan, stored: OperatorStream
-) -> tuple[dict[str, list[bytes]], dict[str, bytes], dict[str, _Tally]]:
+) -> tuple[dict[str, list[bytes]], dict[str, bytes], dict[str, Tally]]:
     elements: dict[str, list[bytes]] = {}
     broadcast: dict[str, bytes] = {}
-    tallies: dict[str, _Tally] = {}
+    tallies: dict[str, Tally] = {}
     for info in stored.header.states:
         state = _operator_plan(plan, info)
         is_map = info.kind is MetaInfoKind.BROADCAST
@@ -417,35 +280,38 @@ def _transcoded_elements(
         if state is not None and state.action is StateAction.CONVERT:
             transcoder = make_element_transcoder(state)
             found = [transcoder.transcode_element(part) for part in parts]
+        read, written = (_count(side, is_map=is_map) for side in (parts, found))
         if _is_dropped(state):
-            tallies[info.name] = _Tally(read=len(parts), dropped=len(parts))
+            tallies[info.name] = Tally(read=read, dropped=read)
             continue
-        tallies[info.name] = _Tally(read=len(parts), written=len(found))
+        tallies[info.name] = Tally(read=read, written=written)
         if not is_map:
-            elements[_new_name(info, state)] = found
+            elements[new_name(info, state)] = found
         elif found:
-            broadcast[_new_name(info, state)] = found[0]
+            broadcast[new_name(info, state)] = found[0]
     return elements, broadcast, tallies
 
 
-def sample_keyed(
-    plan: OperatorPlan, state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder
-) -> bool:
+def _count(parts: list[bytes], *, is_map: bool) -> int:
+    """Number of elements; of broadcast state that of the map's entries."""
+    return sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
+
+
+def sample_keyed(state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
     """Convert the first entry of a state in a stream, and drop the result; False where there is no entry.
 
     A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`.
     """
-    task = KeyedTask(plan, "", 0, 1, handle.key_groups, max_parallelism, (handle,))
     with open_stream(handle.stream, source) as stream:
         reader = KeyedStreamReader.open(stream, handle)
         for block in reader.blocks():
             info = reader.header.states[block.state_id]
             if info.name != state.name or not block.entries:
                 continue
-            rewriter = _BlockRewriter.of(info, task, reader.header.key_snapshot)
+            rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism)
             if rewriter is not None:
                 first = Block.of(block.key_group, block.state_id, islice(block.items(), 1))
-                rewriter.rewrite(first, block.state_id, _Tally())
+                rewriter.rewrite(first, block.state_id, Tally())
                 return True
     return False
 

@@ -1,0 +1,176 @@
+"""Blocks of one state on their way from a stored stream to a new one: converted, counted, and proven.
+
+Source: rules RUN-2 to RUN-4 and RUN-7.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.plan import OperatorPlan, StateAction, StatePlan
+from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
+from ...compat.transcode.objects import SEPARATOR
+from ...compat.transcode.transcoder import Transcoder, make_transcoder
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, shown
+from ...serializers.views import DataInputView
+from ..key_groups import prefix_size
+from .blocks import Block, join_pieces
+from .entries import read_separated
+from .entry_keys import decode, encode
+from .lineage import StateCount
+from .meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
+from .states import info_snapshot, keyed_kind, state_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
+    """Give the name of a state after the migration."""
+    return state.new_name if state is not None and state.new_name else info.name
+
+
+@attrs.define
+class Tally:
+    """Counts of one state, kept while its entries pass."""
+
+    read: int = 0
+    written: int = 0
+    dropped: int = 0
+    keys_read: int = 0
+    keys_written: int = 0
+
+    def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
+        """Give the counts for the lineage, after checking them (rule RUN-2)."""
+        keeps_keys = state is None or state.user_key is None
+        if self.read != self.written + self.dropped or (keeps_keys and self.keys_read != self.keys_written):
+            raise MigrationFailed(
+                f"{self.read} entries were read, {self.written} written and {self.dropped} dropped, "
+                f"and the checksums of their keys are {self.keys_read:x} and {self.keys_written:x}",
+                state=info.name,
+                advice="this is a bug in stateshift or in a serializer; nothing is published",
+            )
+        action = StateAction.COPY if state is None else state.action
+        keys = f"{self.keys_written:016x}" if action is StateAction.CONVERT else ""
+        kind = str(state_kind(info))
+        operator_id, name = plan.new_id or plan.operator_id, new_name(info, state)
+        return StateCount(operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys)
+
+
+def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -> Iterator[Block]:
+    """Join the pieces of a long block for those states that must be seen whole, to find colliding user keys."""
+    pending: list[Block] = []
+    for block in blocks:
+        if pending and (pending[0].key_group, pending[0].state_id) != (block.key_group, block.state_id):
+            yield from join_pieces(pending)
+            pending = []
+        rewriter = rewriters[block.state_id]
+        if rewriter is not None and rewriter.transcoder.needs_whole_run:
+            pending.append(block)
+        else:
+            yield block
+    if pending:
+        yield from join_pieces(pending)
+
+
+@attrs.define
+class BlockRewriter:
+    """Converts the blocks of one state of one stored stream."""
+
+    plan: StatePlan
+    framing: EntryFraming
+    transcoder: Transcoder
+    proven: bool = False
+
+    @classmethod
+    def of(
+        cls, info: StateMetaInfo, plan: StatePlan | None, key: TypeSerializerConfigSnapshot[Any], max_parallelism: int
+    ) -> BlockRewriter | None:
+        """Make the rewriter of a state; None where its entries are copied."""
+        if plan is None or plan.action is not StateAction.CONVERT:
+            return None
+        framing = entry_framing(
+            keyed_kind(info),
+            key_group_bytes=prefix_size(max_parallelism),
+            key=key.restore_serializer(),
+            namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
+        )
+        return cls(plan, framing, make_transcoder(plan, framing))
+
+    def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
+        """Convert a block; count it, and check where its entries lie."""
+        try:
+            transcoded = self.transcoder.transcode(block.data)
+        except StateShiftError as error:
+            error.where.pop("offset", None)  # within the block, which is not a place in the file
+            raise
+        written = transcoded.entries - transcoded.dropped
+        result = Block(block.key_group, new_id, transcoded.data, written)
+        tally.read += block.entries
+        tally.written += written
+        tally.dropped += transcoded.dropped
+        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
+        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+            if not key.startswith(prefix):
+                raise CorruptSavepoint(
+                    f"an entry lies in key group {block.key_group} and says that it belongs to another",
+                    state=self.plan.name,
+                    key=self.framing.show_key(key),
+                    rule="RUN-3",
+                )
+            tally.keys_read = _add_key(tally.keys_read, key)
+        for key, value in result.items():
+            tally.keys_written = _add_key(tally.keys_written, key)
+            if not self.proven:
+                prove_readable(self.plan, key, value)
+                self.proven = True
+        return result
+
+
+def _add_key(total: int, key: bytes) -> int:
+    """Add a key to a checksum that does not depend on the order."""
+    return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & 0xFFFFFFFFFFFFFFFF
+
+
+def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
+    """Read what was written with the new serializer, and write it again: the bytes must be the same (rule RUN-7).
+
+    Raises:
+        MigrationFailed: They are not, or the serializer fails.
+        ValueNotConvertible: The new class does not take the value.
+    """
+    recoding = plan.value
+    if recoding is None:
+        return
+    framing, writer = value_framing(plan.kind), recoding.writer
+    if framing is ValueFraming.NULLABLE and DataInputView(value).read_boolean():
+        return
+    data = value[1:] if framing is ValueFraming.NULLABLE else value
+    try:
+        if framing is ValueFraming.SEPARATED:
+            again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
+        else:
+            again = encode(writer, decode(writer, data))
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise MigrationFailed(
+            f"the new serializer fails on its own bytes {shown(data.hex())}: {type(error).__name__}: {error}",
+            state=plan.name,
+            key=shown(key.hex()),
+            rule="RUN-7",
+            advice="mend the serializer; nothing is published",
+        ) from error
+    if again != data:
+        raise MigrationFailed(
+            f"the new serializer reads its own bytes and writes others: {shown(data.hex())}, then {shown(again.hex())}",
+            state=plan.name,
+            key=shown(key.hex()),
+            rule="RUN-7",
+            advice="make the serializer deterministic; nothing is published",
+        )
