@@ -1,0 +1,221 @@
+"""A savepoint -> the Python source of the job that it implies: what `stateshift init` writes."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ..compat.description import StateKind
+from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot
+from ..serializers.ttl import TtlSerializerSnapshot
+from ..serializers.ttl_aware import without_ttl_awareness
+from ..serializers.windows import VoidNamespaceSerializerSnapshot
+from .source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
+from .source_types import BUILTINS, NoSourceError, TypeSource
+from .stored_nulls import LOOKED_AT, look_for_nulls
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .savepoint.reader import Savepoint, SavepointOperator
+    from .savepoint.states import SavepointState
+    from .source_types import Snapshot
+
+_FACE = (
+    "AggregatingStateDescriptor", "BigInt", "Field", "Float32", "Int8", "Int16", "Int32", "Job",
+    "ListStateDescriptor", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "TimeWindow",
+    "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
+)  # fmt: skip
+_OTHER_NAMES = ("Annotated", "Decimal", "GlobalWindowSerializer", "attrs", "enum", "job", "self")
+_DESCRIPTORS = {
+    StateKind.VALUE: "ValueStateDescriptor",
+    StateKind.REDUCING: "ReducingStateDescriptor",
+    StateKind.AGGREGATING: "AggregatingStateDescriptor",
+    StateKind.LIST: "ListStateDescriptor",
+    StateKind.MAP: "MapStateDescriptor",
+    StateKind.SPLIT_LIST: "ListStateDescriptor",
+    StateKind.UNION_LIST: "ListStateDescriptor",
+    StateKind.BROADCAST: "MapStateDescriptor",
+}
+_ROOMS = {
+    StateKind.SPLIT_LIST: "list_states",
+    StateKind.UNION_LIST: "union_list_states",
+    StateKind.BROADCAST: "broadcast_states",
+}
+_HEAD = '''"""The job that a savepoint implies: its operators, their states, and the types of these.
+
+Written by `stateshift init` from {place}
+As it stands, `stateshift check` says start for every state that is declared here.
+Change the types to what the new job needs, and check again.
+{notes}"""
+'''
+_NOTES = """
+Flink does not store which fields of a Java class may be null, nor whether a number is
+an `int` or an `Integer`. Here objects may be null (`| None`), and numbers and booleans
+only where a null was met in the first {entries:,} entries of a state. Add `| None` where
+you know of more; a null that a migration meets elsewhere ends it with an error.
+"""
+
+
+def job_source(savepoint: Savepoint) -> str:
+    """Write the job that a savepoint implies: classes, descriptors, operators.
+
+    States that cannot be declared (values that this release does not read, timers) are named in comments; a migration
+    keeps them as they are. The text is formatted, and passes ruff and mypy.
+    """
+    return _Writer(savepoint).source()
+
+
+class _Writer:
+    def __init__(self, savepoint: Savepoint) -> None:
+        self._savepoint = savepoint
+        self._names = Names((*_FACE, *_OTHER_NAMES, *BUILTINS))
+        self._nulls = look_for_nulls(savepoint)
+        self._types = TypeSource(self._names, _all_snapshots(savepoint), self._nulls)
+
+    def source(self) -> str:
+        operators: list[list[str]] = []
+        variables: list[str] = []
+        for operator in self._savepoint.operators:
+            if operator.stored.has_state:
+                lines, variable = self._operator(operator)
+                operators.append(lines)
+                variables += [variable] if variable else []
+        job = Group("Job(", (Group("operators=[", tuple(variables)),))
+        parts = [*self._types.blocks, *operators, statement(job, before="job = ")]
+        body = "".join(_spaced(parts))
+        imports = "\n\n".join(_imports(body))
+        place = plain(self._savepoint.place)
+        notes = _NOTES.format(entries=LOOKED_AT) if "@record(java_class" in body else ""
+        return _HEAD.format(place=place, notes=notes) + f"\n{imports}\n" + body
+
+    def _operator(self, operator: SavepointOperator) -> tuple[list[str], str]:
+        """Give the lines of an operator, and its variable: "" where nothing of it can be declared."""
+        left_out: dict[str, list[str]] = {}
+        rooms: dict[str, list[Expression]] = {}
+        key = self._key(operator, left_out)
+        declarable = [state for state in operator.states if state.kind is not StateKind.TIMERS]
+        for state in sorted(declarable, key=lambda state: (state.kind.room, state.name)):
+            reason = self._why_not(state, has_key=bool(key))
+            if not reason:
+                try:
+                    descriptor = self._descriptor(state)
+                except NoSourceError as error:
+                    reason = str(error)
+                else:
+                    rooms.setdefault(_ROOMS.get(state.kind, "states"), []).append(descriptor)
+                    continue
+            left_out.setdefault(reason, []).append(state.name)
+        remarks = list(_remarks(operator, left_out))
+        if not key and not rooms:
+            return remarks, ""
+        variable = self._names.variable(operator.uid, fallback="operator")
+        name = quoted(operator.uid) if operator.uid else f"operator_id={quoted(operator.operator_id)}"
+        arguments: list[Expression] = [name, *([f"key={key}"] if key else [])]
+        arguments += [Group(f"{room}=[", tuple(descriptors)) for room, descriptors in sorted(rooms.items(), key=_room)]
+        return [*remarks, *statement(Group("Operator(", tuple(arguments)), before=f"{variable} = ")], variable
+
+    def _key(self, operator: SavepointOperator, left_out: dict[str, list[str]]) -> str:
+        if operator.key is None:
+            return ""
+        try:
+            return self._types.try_hint(operator.key)[0]
+        except NoSourceError as error:
+            left_out[str(error)] = ["the key"]
+            return ""
+
+    def _why_not(self, state: SavepointState, *, has_key: bool) -> str:
+        if state.unsupported:
+            return state.unsupported
+        return "its key cannot be declared" if state.kind.is_keyed and not has_key else ""
+
+    def _descriptor(self, state: SavepointState) -> Expression:
+        description = state.description
+        parts = list(_parts(state.kind, description.value.snapshot))
+        if description.key is not None:
+            parts.insert(0, description.key.snapshot)
+        parts[-1], has_ttl = _without_stamp(parts[-1])
+        namespace = description.namespace.snapshot if description.namespace else None
+        if isinstance(namespace, VoidNamespaceSerializerSnapshot):
+            namespace = None
+        hints = list(self._types.try_hint(*parts, *([namespace] if namespace is not None else [])))
+        options = [f"namespace={hints.pop()}"] if namespace is not None else []
+        options += ["time_to_live=True"] if has_ttl else []
+        if state.kind is StateKind.MAP and self._nulls.has_item(without_ttl_awareness(description.value.snapshot)):
+            options.append("nullable_values=True")
+        return Group(f"{_DESCRIPTORS[state.kind]}(", (quoted(state.name), *hints, *options))
+
+
+def _parts(kind: StateKind, snapshot: Snapshot) -> tuple[Snapshot, ...]:
+    """Give the snapshots that a descriptor names: of list state the element's, of map state key's and value's."""
+    wanted = {StateKind.LIST: ListSerializerSnapshot, StateKind.MAP: MapSerializerSnapshot}.get(kind)
+    if wanted is None:
+        return (snapshot,)
+    bare = without_ttl_awareness(snapshot)
+    if not isinstance(bare, wanted):
+        raise NoSourceError(f"the values of {kind} state are described as {snapshot.describe()}")
+    return bare.children()
+
+
+def _without_stamp(snapshot: Snapshot) -> tuple[Snapshot, bool]:
+    bare = without_ttl_awareness(snapshot)
+    return (bare.nested[1], True) if isinstance(bare, TtlSerializerSnapshot) else (snapshot, False)
+
+
+def _room(item: tuple[str, list[Expression]]) -> int:
+    return ["states", *_ROOMS.values()].index(item[0])
+
+
+def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:
+    for operator in savepoint.operators:
+        yield from [operator.key] if operator.key is not None else []
+        for state in operator.states:
+            yield from (part.snapshot for part in state.description.serializers())
+
+
+def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Iterator[str]:
+    """Comments above an operator: what it is, and what of it is not declared."""
+    if not operator.uid:
+        yield from comment(
+            "The savepoint does not tell this operator's uid. Once you know it, write it in place of the id: "
+            'Operator("the-uid", ...).'
+        )
+    elif operator.name and operator.name != operator.uid:
+        yield from comment(operator.name)
+    if operator.unreadable:
+        yield from comment(f"{operator.title} is kept as it is: {operator.unreadable}")
+    if any(state.kind is StateKind.TIMERS for state in operator.states):
+        yield from comment("Its timers are kept as they are; a job does not declare them.")
+    if left_out:
+        yield from comment("Not declared here, and kept as it is:")
+    for reason, names in left_out.items():
+        yield from comment(f"- {', '.join(names)}: {reason}", hanging="  ")
+
+
+def _imports(body: str) -> Iterator[str]:
+    """Give the blocks of imports for the names that the body uses."""
+    used = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"""[^\n]*"""|#[^\n]*|"(?:[^"\\]|\\.)*"|\'[^\']*\'', "", body)))
+    standard = ["import enum"] if "enum" in used else []
+    standard += ["from decimal import Decimal"] if "Decimal" in used else []
+    standard += ["from typing import Annotated"] if "Annotated" in used else []
+    if standard:
+        yield "\n".join(standard)
+    third_party = ["import attrs"] if "attrs" in used else []
+    own = [name for name in _FACE if name in used]
+    line = f"from stateshift import {', '.join(own)}"
+    if len(line) > WIDTH:
+        line = "\n".join(["from stateshift import (", *(f"    {name}," for name in own), ")"])
+    third_party.append(line)
+    if "GlobalWindowSerializer" in used:
+        third_party.append("from stateshift.serializers.windows import GlobalWindowSerializer")
+    yield "\n".join(third_party)
+
+
+def _spaced(parts: Iterable[list[str]]) -> Iterator[str]:
+    """Put blank lines between definitions as a formatter does: two around a class, else one."""
+    before_was_class = False
+    for lines in parts:
+        is_class = any(line.startswith("class ") for line in lines)
+        yield "\n\n" if is_class or before_was_class else "\n"
+        yield "\n".join(lines) + "\n"
+        before_was_class = is_class

@@ -1,0 +1,313 @@
+"""Python source for stored types: type hints, and the classes that they name.
+
+Each snapshot leads to the hint whose serializer is compatible with it. Flink's snapshots do not tell which fields of a
+class may be null; every object is taken to, and numbers and booleans, which are mostly Java's primitives, where a null
+was met.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.arrays import BytePrimitiveArraySerializerSnapshot
+from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.decimals import BigDecSerializerSnapshot
+from ..serializers.enums import EnumSerializerSnapshot, JavaEnumSerializerSnapshot
+from ..serializers.numeric import (
+    BigIntSerializerSnapshot,
+    BooleanSerializerSnapshot,
+    ByteSerializerSnapshot,
+    DoubleSerializerSnapshot,
+    FloatSerializerSnapshot,
+    IntSerializerSnapshot,
+    LongSerializerSnapshot,
+    ShortSerializerSnapshot,
+)
+from ..serializers.optional import NullableSerializerSnapshot
+from ..serializers.pojo import PojoSerializerSnapshot
+from ..serializers.records import RecordSnapshot
+from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.text import StringSerializerSnapshot
+from ..serializers.ttl_aware import without_ttl_awareness
+from ..serializers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
+from ..serializers.windows import (
+    GlobalWindowSerializerSnapshot,
+    TimeWindowSerializerSnapshot,
+    VoidNamespaceSerializerSnapshot,
+)
+from .source_text import Expression, Group, Names, is_name, quoted, statement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..serializers.record_fields import StoredField
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .stored_nulls import StoredNulls
+
+    Snapshot = TypeSerializerConfigSnapshot[Any]
+
+_PLAIN: dict[type, str] = {
+    BooleanSerializerSnapshot: "bool",
+    ByteSerializerSnapshot: "Int8",
+    ShortSerializerSnapshot: "Int16",
+    IntSerializerSnapshot: "Int32",
+    LongSerializerSnapshot: "int",
+    BigIntSerializerSnapshot: "BigInt",
+    FloatSerializerSnapshot: "Float32",
+    DoubleSerializerSnapshot: "float",
+    BigDecSerializerSnapshot: "Decimal",
+    StringSerializerSnapshot: "str",
+    BytePrimitiveArraySerializerSnapshot: "bytes",
+    Tuple0SerializerSnapshot: "tuple[()]",
+    TimeWindowSerializerSnapshot: "TimeWindow",
+    VoidNamespaceSerializerSnapshot: "VoidNamespace",
+    GlobalWindowSerializerSnapshot: "GlobalWindowSerializer()",
+}
+_PRIMITIVES = (
+    BooleanSerializerSnapshot, ByteSerializerSnapshot, ShortSerializerSnapshot, IntSerializerSnapshot,
+    LongSerializerSnapshot, FloatSerializerSnapshot, DoubleSerializerSnapshot,
+)  # fmt: skip
+_CONTAINERS = (ListSerializerSnapshot, SetSerializerSnapshot, MapSerializerSnapshot)
+_LONGEST_HINT = 44
+_QUALIFIED = re.compile(r"[\w.$]+")
+BUILTINS = ("bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple")
+
+
+class NoSourceError(Exception):
+    """A type that no Python source says; the text is the reason."""
+
+
+class TypeSource:
+    """Gives hints, and collects the classes and aliases that they need.
+
+    Args:
+        names: Names of the module.
+        snapshots: All that hints will be asked for: which class is a subclass of which is told by the base alone.
+        nulls: Where nulls were met.
+
+    Attributes:
+        blocks: Definitions, each as lines, in an order in which they can stand.
+    """
+
+    def __init__(self, names: Names, snapshots: Iterable[Snapshot], nulls: StoredNulls) -> None:
+        self.blocks: list[list[str]] = []
+        self._names = names
+        self._nulls = nulls
+        self._defined: dict[bytes, str] = {}
+        self._aliases: dict[str, str] = {}
+        self._attributes: dict[str, dict[str, str]] = {}
+        self._open: list[str] = []
+        self._bases: dict[bytes, RecordSnapshot] = {}
+        for snapshot in snapshots:
+            self._find_bases(snapshot)
+
+    def _find_bases(self, snapshot: Snapshot) -> None:
+        if isinstance(snapshot, RecordSnapshot):
+            for _, subclass in _subclasses(snapshot):
+                self._bases.setdefault(snapshot_to_bytes(subclass), snapshot)
+        for child in snapshot.children():
+            self._find_bases(child)
+
+    def try_hint(self, *snapshots: Snapshot) -> tuple[str, ...]:
+        """Give the hints of what belongs together: all, or none is left behind.
+
+        Raises:
+            NoSourceError: One has none, with the reason.
+        """
+        kept = len(self.blocks), dict(self._defined), dict(self._aliases)
+        try:
+            return tuple(map(self.hint, snapshots))
+        except NoSourceError:
+            del self.blocks[kept[0] :]
+            self._defined, self._aliases = kept[1:]
+            self._open.clear()
+            raise
+
+    def hint(self, snapshot: Snapshot, *, hashable: bool = False) -> str:
+        """Give the hint of a snapshot; a long one gets a name of its own.
+
+        Args:
+            snapshot: Of the type.
+            hashable: Whether values are keys or elements of sets.
+        """
+        written = self._hint(without_ttl_awareness(snapshot), hashable=hashable)
+        if len(written) <= _LONGEST_HINT:
+            return written
+        if written not in self._aliases:
+            name = self._names.take(f"Stored{snapshot.kind.capitalize()}")
+            self.blocks.append(statement(written, before=f"{name} = "))
+            self._aliases[written] = name
+        return self._aliases[written]
+
+    def _hint(self, snapshot: Snapshot, *, hashable: bool) -> str:
+        if type(snapshot) in _PLAIN:
+            return _PLAIN[type(snapshot)]
+        if isinstance(snapshot, RecordSnapshot):
+            return self._record(snapshot)
+        if isinstance(snapshot, EnumSerializerSnapshot):
+            return self._enum(snapshot)
+        if isinstance(snapshot, NullableSerializerSnapshot):
+            inner = without_ttl_awareness(snapshot.nested[0])
+            if isinstance(inner, NullableSerializerSnapshot):
+                raise NoSourceError(f"no type hint says {snapshot.describe()}")
+            return f"{self.hint(inner, hashable=hashable)} | None"
+        if isinstance(snapshot, TupleSerializerSnapshot):
+            return f"tuple[{', '.join(self.hint(item, hashable=hashable) for item in snapshot.nested)}]"
+        if isinstance(snapshot, SetSerializerSnapshot):
+            element = self._item(self.hint(snapshot.nested[0], hashable=True), snapshot)
+            return f"{'frozenset' if hashable else 'set'}[{element}]"
+        if isinstance(snapshot, ListSerializerSnapshot) and not hashable:
+            return f"list[{self.hint(snapshot.nested[0])}]"
+        if isinstance(snapshot, MapSerializerSnapshot) and not hashable:
+            key, value = snapshot.nested
+            return f"dict[{self.hint(key, hashable=True)}, {self._item(self.hint(value), snapshot)}]"
+        if hashable and isinstance(snapshot, _CONTAINERS):
+            raise NoSourceError(f"{snapshot.describe()} cannot be looked up in Python, as a key or in a set")
+        raise NoSourceError(f"no type hint says {snapshot.describe()}")
+
+    def _item(self, hint: str, container: Snapshot) -> str:
+        """Let an item be null where one was; the container's own flag tells it."""
+        return f"{hint} | None" if self._nulls.has_item(container) and not hint.endswith(" | None") else hint
+
+    def _enum(self, snapshot: EnumSerializerSnapshot) -> str:
+        place = snapshot_to_bytes(snapshot)
+        if place not in self._defined:
+            self._defined[place] = self._define_enum(snapshot)
+        return self._defined[place]
+
+    def _define_enum(self, snapshot: EnumSerializerSnapshot) -> str:
+        if not snapshot.symbols:
+            raise NoSourceError(f"the enum {snapshot.name} has no symbols")
+        never = next((symbol for symbol in snapshot.symbols if _is_no_member(symbol)), None)
+        if never is not None:
+            raise NoSourceError(f"a Python enum cannot have the member {never!r} of {snapshot.name}")
+        name = self._names.class_name(snapshot.name, fallback="Symbols")
+        is_java = isinstance(snapshot, JavaEnumSerializerSnapshot)
+        options = _options(is_java=is_java, name=snapshot.name)
+        if all(is_name(symbol) and symbol not in _NOT_IN_A_BODY for symbol in snapshot.symbols):
+            self.blocks.append([
+                *statement(Group("@enum_options(", (options,))),
+                f"class {name}(enum.Enum):",
+                f'    """{_origin(snapshot.name, "enum", is_java=is_java)}"""',
+                "",
+                *(f"    {symbol} = enum.auto()" for symbol in snapshot.symbols),
+            ])  # fmt: skip
+            return name
+        members = Group("[", [f"({quoted(symbol)}, {place})" for place, symbol in enumerate(snapshot.symbols, 1)])
+        self.blocks.append(statement(Group("enum.Enum(", (quoted(name), members)), before=f"{name} = "))
+        self.blocks.append(statement(Group("enum_options(", (options,)), after=f"({name})"))
+        return name
+
+    def _record(self, snapshot: RecordSnapshot) -> str:
+        place = snapshot_to_bytes(snapshot)
+        if snapshot.record_name() in self._open:
+            raise NoSourceError(f"{snapshot.record_name()} contains itself, and such classes cannot be declared")
+        base = self._bases.get(place)
+        if place not in self._defined and base is not None:
+            self._record(base)
+        if place not in self._defined:
+            self._define_record(snapshot, base="", inherited=())
+        return self._defined[place]
+
+    def _define_record(self, snapshot: RecordSnapshot, *, base: str, inherited: tuple[StoredField, ...]) -> None:
+        """Define a class, after the classes of its fields and before its subclasses."""
+        stored_name, fields = snapshot.record_name(), snapshot.stored_fields()
+        known = {field.name: field for field in fields}
+        if any(_same(field, known.get(field.name)) is False for field in inherited):
+            raise NoSourceError(f"{stored_name} has other fields than the class that it extends")
+        name = self._names.class_name(stored_name, fallback="Stored")
+        attributes = dict(self._attributes.get(base, {}))
+        taken = self._names.copy()
+        for attribute in attributes.values():
+            taken.attribute(attribute)
+        own = [field for field in fields if field.name not in {field.name for field in inherited}]
+        attributes |= {field.name: taken.attribute(field.name) for field in own}
+        self._open.append(stored_name)
+        is_pojo = isinstance(snapshot, PojoSerializerSnapshot)
+        required: list[list[str]] = []
+        optional: list[list[str]] = []
+        for field in own:
+            lines, has_default = self._field(field, attributes[field.name], stored_name, is_pojo=is_pojo)
+            (optional if has_default else required).append(lines)
+        subclasses = _subclasses(snapshot)
+        self._open.pop()
+        decorator = "@attrs.frozen(kw_only=True)" if base or subclasses else "@attrs.frozen"
+        self.blocks.append([
+            *statement(Group("@record(", (_options(is_java=is_pojo, name=stored_name),))),
+            decorator,
+            f"class {name}({base}):" if base else f"class {name}:",
+            f'    """{_origin(stored_name, "class", is_java=is_pojo)}"""',
+            *([""] if own else []),
+            *(line for lines in (*required, *optional) for line in lines),
+        ])  # fmt: skip
+        self._defined.setdefault(snapshot_to_bytes(snapshot), name)
+        self._attributes[name] = attributes
+        self._open.append(stored_name)
+        for subclass in _nearest(subclasses):
+            self._define_record(subclass, base=name, inherited=fields)
+        self._open.pop()
+
+    def _field(self, field: StoredField, attribute: str, stored_class: str, *, is_pojo: bool) -> tuple[list[str], bool]:
+        """Give the lines of a field, and whether it has a default."""
+        snapshot = without_ttl_awareness(field.snapshot)
+        given = ""
+        if isinstance(snapshot, NullableSerializerSnapshot):
+            inner = without_ttl_awareness(snapshot.nested[0])
+            hint = self.hint(snapshot)
+            if not (is_pojo and isinstance(inner, _CONTAINERS)) or not hint.endswith(" | None"):
+                given = hint
+            hint = hint.removesuffix(" | None")
+            optional = True
+        else:
+            hint = self.hint(snapshot)
+            may_be_null = type(snapshot) not in _PRIMITIVES or self._nulls.has_field(stored_class, field.name)
+            optional = field.optional is True or (is_pojo and may_be_null)
+            if optional and is_pojo and isinstance(snapshot, _CONTAINERS):
+                given = hint
+        more: list[Expression] = [f"serializer_for({given})"] if given else []
+        options = [f"name={quoted(field.name)}"] if attribute != field.name else []
+        if field.declared_by not in {"", stored_class}:
+            options.append(f"declared_by={quoted(field.declared_by)}")
+        if options:
+            more.append(Group("Field(", options))
+        full = f"{hint} | None" if optional else hint
+        written: Expression = Group("Annotated[", (full, *more)) if more else full
+        after = " = None" if optional else ""
+        return statement(written, before=f"{attribute}: ", after=after, indent=4), optional
+
+
+_NOT_IN_A_BODY = {"enum", "name", "value"}
+
+
+def _is_no_member(symbol: str) -> bool:
+    """Whether Python takes a name in an enum for something else than a member."""
+    return not symbol or symbol == "mro" or (symbol.startswith("_") and symbol.endswith("_"))
+
+
+def _same(field: StoredField, other: StoredField | None) -> bool:
+    return (
+        other is not None
+        and (field.optional, field.declared_by) == (other.optional, other.declared_by)
+        and snapshot_to_bytes(field.snapshot) == snapshot_to_bytes(other.snapshot)
+    )
+
+
+def _subclasses(snapshot: RecordSnapshot) -> list[tuple[str, RecordSnapshot]]:
+    return [*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses()]
+
+
+def _nearest(subclasses: list[tuple[str, RecordSnapshot]]) -> Iterator[RecordSnapshot]:
+    """Give the subclasses that no other one has as its own."""
+    further = {name for _, snapshot in subclasses for name, _ in _subclasses(snapshot)}
+    return (snapshot for name, snapshot in subclasses if name not in further)
+
+
+def _options(*, is_java: bool, name: str) -> str:
+    return f"java_class={quoted(name)}" if is_java else f"aliases=({quoted(name)},)"
+
+
+def _origin(name: str, what: str, *, is_java: bool) -> str:
+    """Give a docstring."""
+    whose = "Java" if is_java else "Python"
+    return f"The {whose} {what} {name}." if _QUALIFIED.fullmatch(name) else f"A {whose} {what}."

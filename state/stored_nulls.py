@@ -1,0 +1,117 @@
+"""Where nulls are stored in a savepoint.
+
+Flink's snapshots do not tell, so the first entries of each state are looked at.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible
+from ..serializers.optional import NullableSerializerSnapshot
+from ..serializers.records import RecordSnapshot
+from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.ttl import TtlSerializerSnapshot
+from ..serializers.ttl_aware import without_ttl_awareness
+from ..serializers.tuples import TupleSerializerSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .savepoint.reader import Savepoint
+
+    Snapshot = TypeSerializerConfigSnapshot[Any]
+
+LOOKED_AT = 1000
+"""Entries of each keyed state."""
+
+
+@attrs.frozen
+class StoredNulls:
+    """What was null at least once.
+
+    Attributes:
+        fields: (class, field) of records.
+        containers: Maps with null values and sets with null elements, as the bytes of their snapshots.
+    """
+
+    fields: set[tuple[str, str]] = attrs.field(factory=set)
+    containers: set[bytes] = attrs.field(factory=set)
+
+    def has_field(self, record_name: str, field: str) -> bool:
+        """Whether a field of a record was null."""
+        return (record_name, field) in self.fields
+
+    def has_item(self, container: Snapshot) -> bool:
+        """Whether a value of such a map, or an element of such a set, was null."""
+        return snapshot_to_bytes(container) in self.containers
+
+    def look(self, value: Any, snapshot: Snapshot) -> None:
+        """Walk through a value, as the generic reader of its snapshot gives it."""
+        snapshot = without_ttl_awareness(snapshot)
+        if isinstance(snapshot, TtlSerializerSnapshot):
+            value, snapshot = value.value, without_ttl_awareness(snapshot.nested[1])
+        if isinstance(snapshot, NullableSerializerSnapshot):
+            snapshot = without_ttl_awareness(snapshot.nested[0])
+        if value is None:
+            return
+        if isinstance(snapshot, MapSerializerSnapshot | SetSerializerSnapshot) and _has_null(value):
+            self.containers.add(snapshot_to_bytes(snapshot))
+        if isinstance(snapshot, RecordSnapshot):
+            self._look_into_record(value, snapshot)
+        for item, item_snapshot in _items(value, snapshot):
+            self.look(item, item_snapshot)
+
+    def _look_into_record(self, value: Any, snapshot: RecordSnapshot) -> None:
+        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - its public way
+        for field in found.stored_fields():
+            if value[field.name] is None:
+                self.fields.add((found.record_name(), field.name))
+            self.look(value[field.name], field.snapshot)
+
+
+def _has_null(value: Any) -> bool:
+    items = value.values() if isinstance(value, dict) else value
+    return any(getattr(item, "value", item) is None for item in items)
+
+
+def _items(value: Any, snapshot: Snapshot) -> Iterator[tuple[Any, Snapshot]]:
+    if isinstance(snapshot, ListSerializerSnapshot | SetSerializerSnapshot):
+        yield from ((item, snapshot.nested[0]) for item in value)
+    elif isinstance(snapshot, MapSerializerSnapshot):
+        for entry in value.items():
+            yield from zip(entry, snapshot.nested, strict=True)
+    elif isinstance(snapshot, TupleSerializerSnapshot):
+        yield from zip(value, snapshot.nested, strict=True)
+
+
+def _class_of(name: str, snapshot: RecordSnapshot) -> RecordSnapshot | None:
+    """Find the snapshot of a class: the declared one, or a subclass of it."""
+    if snapshot.record_name() == name:
+        return snapshot
+    subclasses = (*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses())
+    return next((found for _, subclass in subclasses if (found := _class_of(name, subclass))), None)
+
+
+def look_for_nulls(savepoint: Savepoint, entries: int = LOOKED_AT) -> StoredNulls:
+    """Read the first entries of each keyed state that this release reads.
+
+    Raises:
+        CorruptSavepoint: An entry cannot be read.
+    """
+    nulls = StoredNulls()
+    for operator in savepoint.operators:
+        for state in operator.states:
+            if state.unsupported or not state.kind.is_keyed:
+                continue
+            # Some values are found unreadable only when they are met; then what was seen before them must do.
+            with suppress(OldReaderUnavailable, ValueNotConvertible):
+                for entry in islice(state.read_entries(), entries):
+                    nulls.look(entry.value, state.description.value.snapshot)
+    return nulls
