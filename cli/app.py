@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "inspect": "inspecting",
     "export": "exporting",
+    "init": "initializing",
     "check": "checking",
     "migrate": "migrating",
     "verify": "verifying",
@@ -35,6 +36,7 @@ where it cannot. Savepoints are never changed: a migration writes a new one.
 _EPILOG = """\b
 Examples:
   stateshift inspect /data/savepoints/sp-1
+  stateshift init /data/savepoints/sp-1 -o accounts.py
   stateshift check /data/savepoints/sp-1 --job accounts:job
   stateshift migrate /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --job accounts:job
   stateshift verify /data/savepoints/sp-1-v2

@@ -41,7 +41,7 @@ def keys_of(data):
 
 
 @pytest.mark.usefixtures("example_jobs")
-@pytest.mark.parametrize("command", ["inspect", "export", "check", "migrate", "verify"])
+@pytest.mark.parametrize("command", ["inspect", "export", "init", "check", "migrate", "verify"])
 def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
     more = {
         "check": ["--job", "accounts_v3:job"],
