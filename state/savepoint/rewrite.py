@@ -58,8 +58,15 @@ class KeyedTask:
 
     @property
     def size_bytes(self) -> int:
-        """About how much there is to read."""
-        return sum(handle.stream.size for handle in self.handles)
+        """About how much there is to read: of each stream the share of its key groups."""
+        return sum(
+            handle.stream.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
+            for handle in self.handles
+        )
+
+
+def _common(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
 
 
 @attrs.frozen

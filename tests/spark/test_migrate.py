@@ -89,13 +89,15 @@ def test_the_files_are_those_of_a_run_without_spark(
 
 
 def test_contents_do_not_depend_on_the_parallelism(spark, savepoint_of, account_jobs, tmp_path):
-    contents = []
+    contents, sizes = [], []
     for parallelism in (1, 3, 16):
         target = tmp_path / str(parallelism)
-        migrate(savepoint_of(NAME), target, account_jobs[3], session=spark, parallelism=parallelism)
+        report = migrate(savepoint_of(NAME), target, account_jobs[3], session=spark, parallelism=parallelism)
         contents.append(exported(target))
+        sizes.append(report.bytes_read)
 
     assert contents[0] == contents[1] == contents[2]
+    assert sizes == pytest.approx([sizes[0]] * 3, abs=2 * 16)
 
 
 def test_migrating_twice_gives_the_same_files(spark, counts, load, tmp_path, content_of):
