@@ -12,7 +12,7 @@ from .output import print_notice, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..spark.scheduling import Progress
+    from ..spark.watching import Progress
 
 _LOG_EVERY_S = 30.0
 

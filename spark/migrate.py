@@ -25,8 +25,9 @@ from ..state.savepoint.migration import publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
 from ..state.savepoint.publish import check_target, clear_target, prepare_target
 from ..state.savepoint.reader import Savepoint
-from .scheduling import Progress, carry_out
+from .scheduling import carry_out
 from .session import own_session
+from .watching import Progress
 
 if TYPE_CHECKING:
     import os

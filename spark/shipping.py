@@ -6,19 +6,21 @@ are handed out by Spark.
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 from ..serializers.errors import StateShiftError
 from .session import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import ModuleType
+    from collections.abc import Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -140,3 +142,42 @@ def _not_installed(modules: list[ModuleType]) -> list[ModuleType]:
 def _places(module: ModuleType) -> set[str]:
     files = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
     return {str(Path(file).resolve()) for file in files if file}
+
+
+@contextmanager
+def shipped(spark: SparkSession, work: object, py_files: Iterable[str | Path]) -> Iterator[None]:
+    """Send the modules that the work refers to by value, until the `with` block ends.
+
+    What is sent by value shows which modules it refers to itself, so that is asked again until nothing is new.
+    """
+    from pyspark import cloudpickle
+
+    before, seen = cloudpickle.list_registry_pickle_by_value(), set[str]()  # type: ignore[no-untyped-call]
+    try:
+        handed_out = hand_out(spark, py_files)
+        while new := modules_of(work) - seen:
+            send_by_value([sys.modules[name] for name in sorted(new) if name in sys.modules], handed_out)
+            seen |= new
+        yield
+    finally:
+        for name in cloudpickle.list_registry_pickle_by_value() - before:  # type: ignore[no-untyped-call]
+            cloudpickle.unregister_pickle_by_value(sys.modules[name])  # type: ignore[no-untyped-call]
+
+
+def modules_of(work: object) -> set[str]:
+    """Names of the modules that the tasks refer to, found by pickling them as Spark will."""
+    from pyspark.cloudpickle import CloudPickler
+
+    names: set[str] = set()
+
+    class Collector(CloudPickler):
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, ModuleType):
+                names.add(obj.__name__)
+            elif isinstance(obj, type | FunctionType | BuiltinFunctionType):
+                names.add(obj.__module__ or "")
+            return super().reducer_override(obj)  # type: ignore[no-untyped-call]  # pyspark ships it untyped
+
+    Collector(io.BytesIO()).dump(work)  # type: ignore[no-untyped-call]
+    package = __name__.partition(".")[0]
+    return {name for name in names if name and name.partition(".")[0] not in {package, "builtins", "__main__"}}

@@ -1,0 +1,166 @@
+"""A Spark job in a thread of its own, so that this one can tell how far it is, and stop it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+import uuid
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from ..serializers.errors import MigrationFailed, StateShiftError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark import SparkContext
+
+T = TypeVar("T")
+
+POLL_S = 0.2
+_LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
+MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+
+
+@attrs.frozen
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        phase: `starting Spark`, `migrating`, `copying`, `publishing`.
+        done: Bundles of tasks that are finished.
+        total: All of them.
+    """
+
+    phase: str
+    done: int
+    total: int
+
+
+def run_watched(context: SparkContext, action: Callable[[], T], phase: str, tell: Callable[[Progress], None]) -> T:
+    """Run what starts Spark jobs, and tell of their tasks while they run.
+
+    Args:
+        context: Where they run.
+        action: Starts them, and waits for the result.
+        phase: What they do, in a word.
+        tell: Is called with how many tasks are finished; more may turn up on the way.
+
+    Raises:
+        MigrationFailed: Spark gave up.
+    """
+    from pyspark import InheritableThread
+
+    group = f"stateshift-{uuid.uuid4().hex[:8]}"
+    outcome: list[T] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
+            context.setJobGroup(group, phase, interruptOnCancel=False)
+            outcome.append(action())
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            failure.append(error)
+
+    thread = InheritableThread(target=run, daemon=True)
+    with interrupts_kept() as check_interrupt:
+        thread.start()
+        try:
+            while thread.is_alive():
+                check_interrupt()
+                finished, running = tasks_of(context, group)
+                tell(Progress(phase, finished, finished + max(running, 1)))
+                thread.join(POLL_S)
+            check_interrupt()
+        except BaseException:
+            stop_group(context, group, thread)
+            raise
+    if failure:
+        stop_group(context, group, thread)
+        raise _told(failure[0]) from failure[0]
+    tell(Progress(phase, 1, 1))
+    return outcome[0]
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[Callable[[], None]]:
+    """Keep Ctrl-C until the caller asks for it with the function that is given.
+
+    Spark's own handler calls the JVM at once, maybe in the middle of another call, and cancels all jobs of the session.
+    A second Ctrl-C is not kept.
+    """
+    kept: list[int] = []
+
+    def check() -> None:
+        if kept:
+            raise KeyboardInterrupt
+
+    def keep(number: int, _: object) -> None:
+        if kept:
+            raise KeyboardInterrupt
+        kept.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield check
+        return
+    before = signal.signal(signal.SIGINT, keep)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
+
+def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:
+    """Stop all tasks, and wait until none can write any more."""
+    context.cancelJobGroup(group)
+    deadline = time.monotonic() + _LONGEST_END_S
+    while time.monotonic() < deadline and (thread.is_alive() or tasks_of(context, group)[1]):
+        thread.join(POLL_S)
+        time.sleep(POLL_S / 10)
+
+
+def tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
+    """How many tasks are finished, and how many run."""
+    tracker = context.statusTracker()
+    finished, running = 0, 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info else ():
+            stage_info = tracker.getStageInfo(stage)
+            finished += stage_info.numCompletedTasks if stage_info else 0
+            running += stage_info.numActiveTasks if stage_info else 0
+    return finished, running
+
+
+def attempts_of(context: SparkContext) -> int:
+    """How often the master lets a task fail before it gives up."""
+    local = re.fullmatch(r"local(?:\[[^],]+(?:,\s*(\d+))?\])?", context.master or "")
+    return int(local[1] or 1) if local else int(context.getConf().get("spark.task.maxFailures") or 4)
+
+
+def _told(error: BaseException) -> BaseException:
+    """Say why Spark gave up; interrupts and errors of ours stay what they are."""
+    if not isinstance(error, Exception) or isinstance(error, StateShiftError):
+        return error
+    text = str(error)
+    again = "run it again: what is left behind is cleared first"
+    missing = MISSING_MODULE.search(text)
+    if missing is not None:
+        return MigrationFailed(
+            f"the workers have no module {missing[1]!r}", advice=f"hand its file out with py_files=…, and {again}"
+        )
+    failed = re.search(r"Task \d+ in stage \S+ failed (\d+) times", text)
+    if failed is not None and "crashed" in text:
+        times = "once" if failed[1] == "1" else f"{failed[1]} times"
+        return MigrationFailed(
+            f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
+            advice=f"give it more memory, or a master that tries again (local[*,4]); {again}",
+        )
+    lines = [line.strip() for line in text.partition("Driver stacktrace")[0].splitlines() if line.strip()]
+    told = lines[0] if lines else type(error).__name__
+    return MigrationFailed(f"Spark gave up: {told}", advice=f"see Spark's log, mend the query, and {again}")
