@@ -153,7 +153,7 @@ def publish_result(
             target.rename(result.stored.attempt, result.stored.name)
         if result.stored.digest is not None:
             files[result.stored.name] = result.stored.digest
-    tasks_by_name = {_name_of(task): task for task in tasks}
+    tasks_by_name = {name_of(task): task for task in tasks}
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
         raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
@@ -175,7 +175,8 @@ def publish_result(
     return publish(target, attrs.evolve(savepoint.metadata, operators=operators), lineage)
 
 
-def _name_of(task: Task) -> str:
+def name_of(task: Task) -> str:
+    """Give the name of the stream that a task writes; no two tasks of a run have the same."""
     if isinstance(task, CopyTask):
         return task.name
     return stream_name(task.plan.operator_id, "keyed" if isinstance(task, KeyedTask) else "operator", task.subtask)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 INLINE_BYTES = 20 << 10
 """Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""
 
-_OURS = re.compile(r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.attempt-.+)?")
+_OURS = re.compile(
+    r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-.+)?"
+)
 """Names that a run gives; what a dead run left behind has only these."""
 
 

@@ -1,0 +1,112 @@
+"""What a run has finished so far, kept beside its files, so that a run that died can be resumed.
+
+    <stream name>.done     JSON: the run it belongs to, and the result of the task
+
+A result counts only for the run that it was written by: the same source, plan and division into tasks. Everything else
+is done again.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.plan import MigrationPlan, to_data
+from .handles import DistributionMode, OperatorStateOffsets
+from .lineage import FileDigest, StateCount
+from .metadata import write_metadata
+from .rewrite import TaskResult
+from .sink import StoredBytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .files import Folder
+    from .reader import Savepoint
+
+SUFFIX = ".done"
+
+
+def run_id(savepoint: Savepoint, plan: MigrationPlan, task_names: Iterable[str]) -> str:
+    """Name a run by what it does: two runs of one name give the same files."""
+    facts = {
+        "source": hashlib.sha256(write_metadata(savepoint.metadata)).hexdigest(),
+        "plan": to_data(plan),
+        "tasks": sorted(task_names),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+@attrs.frozen
+class Journal:
+    """The finished tasks of one run in one target.
+
+    Attributes:
+        folder: The target.
+        run: Of `run_id`.
+    """
+
+    folder: Folder
+    run: str
+
+    def record(self, result: TaskResult) -> None:
+        """Keep the result of a task whose file is complete."""
+        data = json.dumps({"run": self.run, "result": _to_data(result)}).encode()
+        self.folder.write(result.stored.name + SUFFIX, data)
+
+    def finished(self) -> dict[str, TaskResult]:
+        """Give the results of finished tasks by stream name; what does not belong to the run is left out."""
+        if not self.folder.exists():
+            return {}
+        names = set(self.folder.names())
+        found = {}
+        for name in (name for name in names if name.endswith(SUFFIX)):
+            result = self._read(name)
+            if result is not None and (not result.stored.attempt or self._is_whole(result.stored, names)):
+                found[result.stored.name] = result
+        return found
+
+    def _read(self, name: str) -> TaskResult | None:
+        try:
+            facts = json.loads(self.folder.read(name))
+            return _from_data(facts["result"]) if facts["run"] == self.run else None
+        except (ValueError, KeyError, TypeError):
+            return None  # cut off when the run died: the task is done again
+
+    def _is_whole(self, stored: StoredBytes, names: set[str]) -> bool:
+        return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
+
+    def clear(self) -> None:
+        """Remove the journal; the files stay."""
+        for name in self.folder.names():
+            if name.endswith(SUFFIX):
+                self.folder.delete(name)
+
+
+def _to_data(result: TaskResult) -> dict[str, Any]:
+    facts = attrs.asdict(result)
+    data = result.stored.data
+    facts["stored"]["data"] = None if data is None else base64.b64encode(data).decode("ascii")
+    return facts
+
+
+def _from_data(facts: dict[str, Any]) -> TaskResult:
+    stored = facts["stored"]
+    data, digest = stored.pop("data"), stored.pop("digest")
+    return TaskResult(
+        StoredBytes(
+            **stored,
+            data=None if data is None else base64.b64decode(data, validate=True),
+            digest=None if digest is None else FileDigest(**digest),
+        ),
+        offsets=tuple(facts["offsets"]),
+        states=tuple(
+            OperatorStateOffsets(state["name"], DistributionMode(state["mode"]), tuple(state["offsets"]))
+            for state in facts["states"]
+        ),
+        counts=tuple(StateCount(**count) for count in facts["counts"]),
+    )

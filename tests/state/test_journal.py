@@ -1,0 +1,85 @@
+"""The journal of a run: what is finished is not done again, and only what belongs to the same run counts."""
+
+import pytest
+
+from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
+from stateshift.compat.plan import plan
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.journal import SUFFIX, Journal, run_id
+from stateshift.state.savepoint.migration import name_of, publish_result, split
+from stateshift.state.savepoint.publish import clear_target, prepare_target
+from stateshift.state.savepoint.rewrite import perform
+from stateshift.state.savepoint.verify import verify
+
+
+@pytest.fixture
+def run(savepoint_of, tmp_path):
+    """A migration of a savepoint whose streams are files, and its journal."""
+    source = Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
+    job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", BigInt)])])
+    migration = plan(check(source.describe(), job.describe()))
+    tasks = split(source, migration)
+    target = Folder.at(tmp_path / "target")
+    prepare_target(target)
+    return source, migration, tasks, target, Journal(target, run_id(source, migration, map(name_of, tasks)))
+
+
+def test_finished_tasks_are_read_back_as_they_were(run):
+    source, _, tasks, target, journal = run
+    results = [perform(task, source.folder, target) for task in tasks]
+    assert any(result.stored.attempt for result in results)
+    for result in results:
+        journal.record(result)
+
+    assert {result.stored.name: result for result in results} == journal.finished()
+
+
+def test_a_resumed_run_publishes_what_both_halves_did(run):
+    source, migration, tasks, target, journal = run
+    journal.record(perform(tasks[0], source.folder, target))
+    before = journal.finished()
+
+    results = [before.get(name_of(task)) or perform(task, source.folder, target) for task in tasks]
+    publish_result(source, migration, tasks, results, target)
+    journal.clear()
+
+    assert verify(Savepoint.open(target.place)).ok
+    assert not [name for name in target.names() if name.endswith(SUFFIX)]
+
+
+def test_results_of_another_run_do_not_count(run):
+    source, migration, tasks, target, journal = run
+    journal.record(perform(tasks[0], source.folder, target))
+
+    other = Journal(target, run_id(source, migration, ["another division"]))
+
+    assert {} == other.finished()
+
+
+def test_a_result_whose_file_is_gone_or_cut_off_does_not_count(run):
+    source, _, tasks, target, journal = run
+    result = perform(tasks[0], source.folder, target)
+    assert result.stored.attempt
+    journal.record(result)
+
+    target.write(result.stored.attempt, b"cut off")
+
+    assert {} == journal.finished()
+
+
+def test_a_journal_that_was_cut_off_does_not_count(run):
+    source, _, tasks, target, journal = run
+    result = perform(tasks[0], source.folder, target)
+    journal.record(result)
+    target.write(result.stored.name + SUFFIX, b'{"run": "')
+
+    assert {} == journal.finished()
+
+
+def test_a_journal_is_cleared_with_what_a_dead_run_left(run):
+    source, _, tasks, target, journal = run
+    journal.record(perform(tasks[0], source.folder, target))
+
+    clear_target(target)
+
+    assert () == target.names()
