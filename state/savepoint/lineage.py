@@ -79,6 +79,8 @@ class Lineage:
         states: Counts of all states.
         files: Digests of all files but this one.
         history: The lineages before this one, the oldest first, without their file digests.
+        position: How far the history goes that a bootstrapped savepoint was made from, as its maker said it: an offset,
+            a watermark, a query. None where nothing was said.
     """
 
     stateshift: str
@@ -89,6 +91,7 @@ class Lineage:
     states: tuple[StateCount, ...] = ()
     files: dict[str, FileDigest] = attrs.field(factory=dict)
     history: tuple[dict[str, Any], ...] = ()
+    position: Any = None
 
     def to_json(self) -> bytes:
         """Give the file's content."""

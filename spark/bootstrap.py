@@ -1,0 +1,361 @@
+"""Make a savepoint from DataFrames: state for a job that starts with a history.
+
+    bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
+
+Each source is encoded by blocks on the workers into rows of key group, state, key bytes and value bytes. Spark brings
+the rows of a subtask to one task, sorted; that task writes the subtask's stream under an attempt's name. The driver
+publishes by writing `_metadata` last. Source: DESIGN, section 4; performance notes.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import time
+import warnings
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from ..compat.report import Target
+from ..serializers.errors import (
+    DeclarationError,
+    StateShiftError,
+    StorageFailed,
+    redact_values,
+    values_are_redacted,
+)
+from ..serializers.registry import registry
+from ..state.key_groups import key_group_range
+from ..state.savepoint.bootstrap import BootstrapReport, check_position, new_operators, publish_bootstrap, report_states
+from ..state.savepoint.bootstrap_rows import RowEncoder
+from ..state.savepoint.bootstrap_sources import ResolvedSource, StateColumns, check_job, resolve
+from ..state.savepoint.bootstrap_streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
+from ..state.savepoint.column_order import can_order
+from ..state.savepoint.files import Folder
+from ..state.savepoint.metadata import METADATA
+from ..state.savepoint.publish import check_target, clear_target, prepare_target
+from .session import own_session
+from .shipping import shipped
+from .watching import Progress, attempts_of, run_watched
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ..state.job import Job
+
+_NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
+_ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
+_CHECKSUM = "coalesce(sum(crc32(key) + crc32(value)), 0)"
+_FRAME_BYTES = 8
+
+
+@attrs.frozen
+class StateSource(StateColumns):
+    """A state and the DataFrame that it is made from; the other attributes are those of `StateColumns`.
+
+    Attributes:
+        data: The rows.
+    """
+
+    data: DataFrame = attrs.field(repr=False)
+
+
+def bootstrap(
+    target: str | os.PathLike[str],
+    job: Job,
+    sources: Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
+    *,
+    session: SparkSession | None = None,
+    master: str = "local[*,4]",
+    py_files: Iterable[str | Path] = (),
+    max_parallelism: int = 128,
+    parallelism: int | None = None,
+    position: Any = None,
+    restore_target: Target = Target.ANY,
+    progress: Callable[[Progress], None] | None = None,
+) -> BootstrapReport:
+    """Write a new savepoint in `target`, whose state is made from rows.
+
+    Args:
+        target: A folder that is empty or not there. What a run that died has left in it is cleared.
+        job: Operators and states. Those without a source start empty.
+        sources: Where states come from; or a function that makes them, and gets the session.
+        session: The session of such a function; by default the one that runs, else one for `master` that ends with the
+            call. DataFrames have a session already, and it is used.
+        master: Where Spark runs, where it does not run yet.
+        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
+        max_parallelism: Number of key groups; a Flink job must have the same.
+        parallelism: Subtasks of each operator; by default one for every 64 MiB of its state.
+        position: How far the history goes, for the hand-over to live data: an offset, a watermark, a query; anything
+            that JSON can hold. It is kept in `_stateshift.json`.
+        restore_target: `Target.FLINK` refuses what Flink could not restore.
+        progress: Is called now and then with what is done.
+
+    Returns:
+        What was done.
+
+    Raises:
+        StateNotFound: The job has no such operator or keyed state.
+        DeclarationError: A column is missing or of the wrong type, or a source says too little.
+        IncompatibleState: Flink could not restore an operator, and it is to.
+        TargetExists: The target is taken.
+        ValueNotConvertible: A null key, two rows for one key where one is allowed, a value that does not fit.
+        MigrationFailed: What was written is not what was encoded, or the engine failed.
+    """
+    started = time.monotonic()
+    folder = Folder.at(target)
+    key_group_range(0, parallelism or 1, max_parallelism)
+    check_position(position)
+    check_job(job, restore_target)
+    check_target(folder)
+    with ExitStack() as until_published:
+        given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
+        resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
+        run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
+        until_published.enter_context(_all_or_nothing(folder))
+        operators, results, encoded = run.carry_out([source.data for source in given], py_files)
+        lineage = publish_bootstrap(
+            folder,
+            job,
+            operators,
+            results,
+            encoded,
+            parallelism=parallelism,
+            max_parallelism=max_parallelism,
+            position=position,
+        )
+    return BootstrapReport(
+        target=folder.place,
+        states=report_states(job, resolved, lineage),
+        parallelism={operator.title: operator.parallelism for operator in operators.values()},
+        max_parallelism=max_parallelism,
+        bytes_written=sum(result.stored.size for result in results),
+        position=position,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _given(
+    sources: Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
+    session: Callable[[], SparkSession],
+) -> list[StateSource]:
+    given = list(sources(session()) if callable(sources) else sources)
+    if not given:
+        raise DeclarationError("there is no source", advice="pass a StateSource for each state that has a history")
+    if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
+        raise DeclarationError("the DataFrames belong to different Spark applications", advice="read them in one")
+    return given
+
+
+def _arrow_schema(data: DataFrame) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    schema: pa.Schema = to_arrow_schema(data.schema, timezone="UTC")
+    return schema
+
+
+@contextmanager
+def _all_or_nothing(target: Folder) -> Iterator[None]:
+    """Make the target; if the `with` block fails, remove what was made, and say that nothing was published."""
+    was_there = target.exists()
+    prepare_target(target)
+    try:
+        yield
+    except BaseException as error:
+        if target.exists(METADATA):
+            raise  # an interrupt that came too late
+        with suppress(StateShiftError):
+            clear_target(target)
+            if not was_there and not target.names():
+                target.delete_folder()
+        if isinstance(error, StateShiftError):
+            error.written = _NOTHING_PUBLISHED
+        raise
+
+
+@attrs.frozen
+class _Run:
+    """The work of one bootstrap, on a session."""
+
+    job: Job
+    sources: tuple[ResolvedSource, ...]
+    folder: Folder
+    max_parallelism: int
+    parallelism: int | None
+    tell: Callable[[Progress], None]
+
+    def carry_out(
+        self, data: Sequence[DataFrame], py_files: Iterable[str | Path]
+    ) -> tuple[dict[int, NewOperator], list[StreamResult], dict[tuple[int, int], RowCount]]:
+        """Encode and write all rows.
+
+        Returns:
+            The operators with keyed state, the streams that have entries, and the rows that were encoded of each state.
+        """
+        from pyspark import StorageLevel
+
+        spark = data[0].sparkSession
+        context = spark.sparkContext
+        encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
+        worker = _Worker(registry.additions(), attempts_of(context), values_are_redacted())
+        with shipped(spark, (self.job, encoders), py_files):
+            rows = self._encoded(data, encoders, worker, 2 * context.defaultParallelism).persist(StorageLevel.DISK_ONLY)
+            try:
+                found = run_watched(context, lambda: _summary(rows).collect(), "encoding", self.tell)
+                sizes, encoded = _summed(found)
+                operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism)
+                written = self._written(rows, operators, worker)
+                answers = run_watched(context, written.collect, "writing", self.tell)
+            finally:
+                rows.unpersist()
+        results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it
+        for result in results:
+            if isinstance(result, StateShiftError):
+                raise result
+        return operators, results, encoded
+
+    def _encoded(
+        self, data: Sequence[DataFrame], encoders: Sequence[RowEncoder], worker: _Worker, slots: int
+    ) -> DataFrame:
+        parts = []
+        for table, encoder in zip(data, encoders, strict=True):
+            # A few fat tasks: each costs a Python worker some 40 ms, however little there is to do.
+            chosen = _chosen(table, encoder.source, slots).coalesce(slots)
+            parts.append(_mapped(chosen, worker.running(encoder.encode), _ENCODED))
+        rows = parts[0]
+        for part in parts[1:]:
+            rows = rows.unionAll(part)
+        return rows
+
+    def _written(self, rows: DataFrame, operators: dict[int, NewOperator], worker: _Worker) -> DataFrame:
+        """Bring the rows of each subtask together, sorted, and write them."""
+        firsts, count = {}, 0
+        for place, operator in operators.items():
+            firsts[place] = count
+            count += operator.parallelism
+        together = rows.repartitionById(count, _stream_number(operators, firsts))
+        ordered = together.sortWithinPartitions("operator", "key_group", "state", "key", "place", "value")
+        work = worker.running(_Writer(operators, self.folder, worker.attempts))
+        return _mapped(ordered.select(*SORTED_ROWS), work, "result binary")
+
+
+def _mapped(
+    table: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
+) -> DataFrame:
+    with warnings.catch_warnings():
+        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        return table.mapInArrow(function, schema)
+
+
+def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
+    """Take the columns that are needed; for an aggregate bring the rows of each key together, in order."""
+    if source.columns is not None:
+        return table.select(*map(_column, source.columns))
+    if source.aggregate is None:
+        return table
+    first = (*source.key_columns, *source.order_columns)
+    others = [field.name for field in _arrow_schema(table) if field.name not in first and can_order(field.type)]
+    together = table.repartition(slots, *map(_column, source.key_columns))
+    return together.sortWithinPartitions(*map(_column, (*first, *others)))
+
+
+def _column(name: str) -> Column:
+    from pyspark.sql import functions
+
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _stream_number(operators: Mapping[int, NewOperator], firsts: Mapping[int, int]) -> Column:
+    """Number the streams of all operators one after the other."""
+    from pyspark.sql import functions
+
+    cases = " ".join(
+        f"when {place} then {firsts[place]} + key_group * {operator.parallelism} div {operator.max_parallelism}"
+        for place, operator in operators.items()
+    )
+    return functions.expr(f"cast(case operator {cases} end as int)")
+
+
+def _summary(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    return rows.groupBy("operator", "state").agg(
+        f.count("*").alias("rows"),
+        f.expr(_CHECKSUM).alias("checksum"),
+        f.expr(f"sum(length(key) + length(value) + {_FRAME_BYTES})").alias("size"),
+        f.min("error").alias("error"),
+    )
+
+
+def _summed(found: Sequence[Any]) -> tuple[dict[int, int], dict[tuple[int, int], RowCount]]:
+    """Give the bytes of each operator, and the rows of each state; raises the error of a worker, if there is one."""
+    sizes: dict[int, int] = {}
+    counts = {}
+    for row in sorted(found, key=lambda row: (row.operator, row.state)):
+        if row.error is not None:
+            raise pickle.loads(row.error)  # noqa: S301 - our own workers wrote it
+        sizes[row.operator] = sizes.get(row.operator, 0) + row.size
+        counts[row.operator, row.state] = RowCount(row.rows, row.checksum)
+    return sizes, counts
+
+
+def _row_maker(names: Sequence[str]) -> Callable[..., Any]:
+    from pyspark.sql import Row
+
+    return Row(*names)
+
+
+@attrs.frozen
+class _Worker:
+    """What a worker has to know before it begins."""
+
+    snapshots: dict[str, Any]
+    attempts: int
+    redacted: bool
+
+    def running(
+        self, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Give the function that Spark is to call there."""
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            registry.add(self.snapshots)
+            redact_values(self.redacted)
+            gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
+            return work(batches)
+
+        return run
+
+
+@attrs.frozen
+class _Writer:
+    """Writes the streams of a task. A failure that will repeat is an answer, with all its facts."""
+
+    operators: dict[int, NewOperator]
+    folder: Folder
+    attempts: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
+        try:
+            for result in write_streams(batches, self.operators, self.folder):
+                yield _answer(result)
+        except StateShiftError as error:
+            if isinstance(error, StorageFailed) and may_try_again:
+                raise
+            yield _answer(error)
+
+
+def _answer(result: StreamResult | StateShiftError) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})

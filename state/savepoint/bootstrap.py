@@ -1,0 +1,277 @@
+"""A bootstrap as a whole, but for the engine: how many subtasks there are, and what their streams become.
+
+Source: DESIGN, section 4; rules RUN-2, RUN-5.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ... import __version__
+from ...serializers.errors import DeclarationError, MigrationFailed
+from ..key_groups import key_group_range
+from .bootstrap_streams import NewOperator, StreamResult, write_empty
+from .handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
+from .lineage import FileDigest, Lineage, StateCount
+from .metadata import OperatorState, SavepointMetadata, SubtaskState
+from .migration import SUBTASK_BYTES
+from .new_streams import store_operator_state
+from .publish import now, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..job import Job, Operator
+    from .bootstrap_sources import ResolvedSource
+    from .bootstrap_streams import RowCount
+    from .files import Folder
+    from .handles import StreamHandle
+
+_NO_SOURCE = "starts empty: no source"
+
+
+@attrs.frozen
+class StateBootstrap:
+    """What became of one state.
+
+    Attributes:
+        operator: uid or id of the operator.
+        state: Its name.
+        kind: Its kind.
+        has_source: Whether it was made from rows; otherwise it starts empty.
+        rows: Rows that were taken: with a function, those for which it gave something.
+        entries: Entries in the savepoint: of value, list, reducing and aggregating state one for each key.
+        defaults: Fields that no column gave, and that have their default in every entry.
+    """
+
+    operator: str
+    state: str
+    kind: str
+    has_source: bool = False
+    rows: int = 0
+    entries: int = 0
+    defaults: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Say it in words."""
+        if not self.has_source:
+            return _NO_SOURCE
+        text = f"{_many(self.rows, 'row')}, {_many(self.entries, 'entry')}"
+        return f"{text}; default where there is no column: {', '.join(self.defaults)}" if self.defaults else text
+
+
+@attrs.frozen(kw_only=True)
+class BootstrapReport:
+    """What a bootstrap did.
+
+    Attributes:
+        target: Where the savepoint is.
+        states: All states of the job.
+        parallelism: Subtasks, by uid or id of the operator.
+        max_parallelism: Number of key groups.
+        bytes_written: Bytes of all keyed streams.
+        position: How far the history goes, as it was given.
+        seconds: How long it took.
+    """
+
+    target: str
+    states: tuple[StateBootstrap, ...]
+    parallelism: dict[str, int]
+    max_parallelism: int
+    bytes_written: int
+    position: Any
+    seconds: float
+
+    @property
+    def entries(self) -> int:
+        """Entries of all states."""
+        return sum(state.entries for state in self.states)
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the report as plain data."""
+        return {**attrs.asdict(self), "seconds": round(self.seconds, 3)}
+
+    def to_text(self) -> str:
+        """Give the report for people: a line in all, and one for each state."""
+        head = f"savepoint {self.target}: {_many(self.entries, 'entry')}, {self.bytes_written} bytes of keyed state"
+        columns = [(state.operator, state.state, state.kind) for state in self.states]
+        widths = [max(map(len, column), default=0) for column in zip(*columns, strict=True)]
+        lines = [
+            "  "
+            + "  ".join(text.ljust(width) for text, width in zip(names, widths, strict=True))
+            + f"  {state.to_text()}"
+            for names, state in zip(columns, self.states, strict=True)
+        ]
+        told = [] if self.position is None else [f"position of the history: {json.dumps(self.position)}"]
+        return "\n".join([f"{head}, {self.seconds:.1f} seconds", *lines, *told])
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word[:-1] + 'ie' if word.endswith('y') else word}s"
+
+
+def check_position(position: Any) -> None:
+    """Refuse a position that cannot be kept in `_stateshift.json`.
+
+    Raises:
+        DeclarationError: It is not what JSON can hold.
+    """
+    try:
+        json.dumps(position)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(
+            f"the position of the history cannot be kept as JSON: {error}", advice="pass numbers, texts, lists, dicts"
+        ) from error
+
+
+def new_operators(
+    job: Job, sizes: Mapping[int, int], parallelism: int | None, max_parallelism: int
+) -> dict[int, NewOperator]:
+    """Give the operators with keyed state, by place, with their parallelism.
+
+    It depends on the rows and on nothing of the machine, so that a repeated run gives the same files (rule RUN-5).
+
+    Args:
+        job: All operators.
+        sizes: Bytes of each one's entries.
+        parallelism: Of all of them; None: one subtask for every `SUBTASK_BYTES`.
+        max_parallelism: Number of key groups.
+    """
+    found = {}
+    for place, operator in enumerate(job.operators):
+        count = parallelism or min(max(1, -(-sizes.get(place, 0) // SUBTASK_BYTES)), max_parallelism)
+        new = NewOperator.of(operator, count, max_parallelism)
+        if new is not None:
+            found[place] = new
+    return found
+
+
+def publish_bootstrap(
+    folder: Folder,
+    job: Job,
+    operators: Mapping[int, NewOperator],
+    results: Sequence[StreamResult],
+    encoded: Mapping[tuple[int, int], RowCount],
+    *,
+    parallelism: int | None,
+    max_parallelism: int,
+    position: Any,
+) -> Lineage:
+    """Give the files their names, write the streams without entries, the lineage, and `_metadata` last.
+
+    Args:
+        folder: The target.
+        job: All operators.
+        operators: Those with keyed state.
+        results: Of all streams that have entries.
+        encoded: Rows that were encoded, by operator and state.
+        parallelism: Of operators without keyed state.
+        max_parallelism: Number of key groups.
+        position: Goes into the lineage.
+
+    Raises:
+        MigrationFailed: What was written is not what was encoded.
+    """
+    check_counts(results, encoded)
+    by_stream = {(result.operator, result.subtask): result for result in results}
+    files: dict[str, FileDigest] = {}
+    states = []
+    counts: list[StateCount] = []
+    for place, operator in enumerate(job.operators):
+        new = operators.get(place)
+        count = new.parallelism if new is not None else parallelism or 1
+        subtasks = []
+        for index in range(count):
+            keyed = None
+            if new is not None:
+                result = by_stream.get((place, index)) or write_empty(new, place, index, folder)
+                by_stream[place, index] = result
+                keyed = _handle(result, new, folder, files)
+            managed, written = store_operator_state(folder, operator, index, {}, {})
+            files |= written
+            subtasks.append(SubtaskState(index, managed_keyed=keyed, managed_operator=managed))
+        identity = bytes.fromhex(operator.id), count, max_parallelism, operator.name, operator.uid
+        states.append(OperatorState(*identity, subtasks=tuple(subtasks)))
+        counts += _counts(
+            operator, [result for (owner, _), result in by_stream.items() if owner == place], encoded, place
+        )
+    clear_attempts(folder)
+    lineage = Lineage(
+        stateshift=__version__, created=now(), job="bootstrap", states=tuple(counts), files=files, position=position
+    )
+    return publish(folder, SavepointMetadata.new(tuple(states)), lineage)
+
+
+def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount]) -> None:
+    """Prove that all rows that were encoded were written, and no others (rule RUN-2).
+
+    Raises:
+        MigrationFailed: They were not.
+    """
+    written: dict[tuple[int, int], RowCount] = {}
+    streams = set()
+    for result in results:
+        streams.add((result.operator, result.subtask))
+        for state_id, rows in enumerate(result.rows):
+            if rows.rows:
+                before = written.get((result.operator, state_id))
+                written[result.operator, state_id] = rows if before is None else before + rows
+    if len(streams) != len(results) or written != {place: rows for place, rows in encoded.items() if rows.rows}:
+        raise MigrationFailed(
+            f"the rows that were written are not those that were encoded: {written} and {dict(encoded)}",
+            advice="do the sources give the same rows each time they are read? If so, this is a bug in stateshift",
+            rule="RUN-2",
+        )
+
+
+def clear_attempts(folder: Folder) -> None:
+    """Remove what killed workers have left behind; the files of this run have their names by now."""
+    for name in folder.names():
+        if ".attempt-" in name:
+            folder.delete(name)
+
+
+def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: dict[str, FileDigest]) -> KeyedHandle:
+    stored = result.stored
+    if stored.data is not None:
+        stream: StreamHandle = InlineHandle(stored.name, stored.data)
+    else:
+        folder.rename(stored.attempt, stored.name)
+        stream = RelativeFileHandle(stored.name, stored.size)
+    if stored.digest is not None:
+        files[stored.name] = stored.digest
+    groups = key_group_range(result.subtask, operator.parallelism, operator.max_parallelism)
+    return KeyedHandle(CANONICAL, groups.start, result.offsets, stream)
+
+
+def _counts(
+    operator: Operator, results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount], place: int
+) -> list[StateCount]:
+    counts = []
+    keyed = 0
+    for state in operator.describe().states:
+        read = written = 0
+        if state.kind.is_keyed:
+            rows = encoded.get((place, keyed))
+            read = rows.rows if rows is not None else 0
+            written = sum(result.entries[keyed] for result in results)
+            keyed += 1
+        counts.append(StateCount(operator.id, operator.uid, state.name, str(state.kind), "write", read, written))
+    return counts
+
+
+def report_states(job: Job, sources: Sequence[ResolvedSource], lineage: Lineage) -> tuple[StateBootstrap, ...]:
+    """Say of each state of the job what became of it."""
+    found = {(source.title, source.state, str(source.description.kind)): source for source in sources}
+    states = []
+    for operator, count in ((o, c) for o in job.operators for c in lineage.states if c.operator_id == o.id):
+        title = operator.uid or operator.id
+        source = found.get((title, count.state, count.kind))
+        defaults = source.defaults if source is not None else ()
+        states.append(
+            StateBootstrap(title, count.state, count.kind, source is not None, count.read, count.written, defaults)
+        )
+    return tuple(states)

@@ -1,0 +1,366 @@
+"""Rows of a table -> encoded rows of one state: key group, state, key bytes, what to order by, value bytes.
+
+An error ends the rows of its batch and travels as a row itself, with all its facts: the driver finds it before anything
+is written. Source: DESIGN, section 4; performance notes.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...compat.description import StateKind
+from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.optional import OptionalSerializer
+from ...serializers.tuples import TupleSerializer
+from ..key_columns import hash_column, key_groups_of
+from ..key_groups import key_group, key_hasher, prefix_size
+from .column_bytes import encode_column, encode_values, join_pieces, nulls_of, number_bytes
+from .column_order import order_bytes
+from .column_values import python_values
+from .entry_keys import decode, encode
+from .new_streams import entry_values, map_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from .bootstrap_sources import ResolvedSource
+
+ENCODED_ROWS = pa.schema(
+    {
+        "operator": pa.int32(),
+        "key_group": pa.int32(),
+        "state": pa.int32(),
+        "key": pa.binary(),
+        "place": pa.binary(),
+        "value": pa.binary(),
+        "error": pa.binary(),
+    }
+)
+_VOID_NAMESPACE = b"\0"
+_BLOCK_ROWS = 4096
+
+T = TypeVar("T")
+
+
+class RowMaker(Protocol):
+    """Gives, for names of columns, a function that makes a row of their values."""
+
+    def __call__(self, names: Sequence[str], /) -> Callable[..., Any]: ...
+
+
+@attrs.frozen
+class _Keys:
+    """The keys of a block of rows.
+
+    Attributes:
+        groups: Key group of each.
+        data: Entry key of each, but for the user key: key group, key, namespace.
+        column: The keys themselves; of several columns a struct.
+    """
+
+    groups: np.ndarray[Any, np.dtype[np.int32]]
+    data: pa.Array
+    column: pa.Array
+
+
+@attrs.frozen
+class RowEncoder:
+    """Encodes the rows of one source.
+
+    Attributes:
+        source: What becomes what.
+        max_parallelism: Number of key groups.
+        make_row: Makes what functions of the user get.
+    """
+
+    source: ResolvedSource
+    max_parallelism: int
+    make_row: RowMaker = attrs.field(repr=False)
+
+    def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Encode batches of rows; of an aggregate the rows of a key come one after the other."""
+        source = self.source
+        try:
+            with located(operator=source.title, state=source.state):
+                if source.aggregate is not None:
+                    yield from self._groups(batches, source.aggregate)
+                    return
+                for batch in batches:
+                    if batch.num_rows:
+                        yield self._batch(batch)
+        except StateShiftError as error:
+            error.__dict__.pop("row", None)
+            yield self._rows([0], [b""], [None], [b""], error=pickle.dumps(error))
+
+    def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        source = self.source
+        keys = self._keys(batch)
+        try:
+            data = keys.data
+            if source.user_key_columns:
+                serializer: Any = source.description.value.new_side()
+                data = join_pieces(
+                    [data, _required(serializer.key, _tuple_column(batch, source.user_key_columns, serializer.key))]
+                )
+            place = order_bytes([batch.column(name) for name in source.order_columns]) if source.order_columns else None
+            values = self._called(batch, keys) if source.function is not None else self._values(batch)
+        except StateShiftError as error:
+            row = getattr(error, "row", None)
+            if row is not None:
+                error.where.setdefault("key", shown(self._key_of(keys.column, row)))
+            raise
+        if place is None:
+            place = pa.nulls(len(data), pa.large_binary())
+        columns = [pa.array(keys.groups, pa.int32()), data, place, values]
+        if values.null_count:
+            there = pc.is_valid(values)
+            columns = [column.filter(there) for column in columns]
+        return self._rows(*columns)
+
+    def _rows(self, groups: Any, data: Any, place: Any, values: Any, error: bytes | None = None) -> pa.RecordBatch:
+        count = len(groups)
+        numbers = (self.source.operator, self.source.state_id)
+        operator, state = (pa.array(np.full(count, number, dtype=np.int32)) for number in numbers)
+        columns = [operator, groups, state, data, place, values, [error] * count]
+        return pa.RecordBatch.from_arrays(
+            [
+                pc.cast(column, field.type) if isinstance(column, pa.Array) else pa.array(column, field.type)
+                for column, field in zip(columns, ENCODED_ROWS, strict=True)
+            ],
+            schema=ENCODED_ROWS,
+        )
+
+    # Keys
+
+    def _keys(self, batch: pa.RecordBatch) -> _Keys:
+        serializer = self.source.key
+        column = _tuple_column(batch, self.source.key_columns, serializer)
+        for name in self.source.key_columns:
+            if batch.column(name).null_count:
+                raise ValueNotConvertible(
+                    f"there is a null in the key column {name!r}, and a key is never null",
+                    advice=f'leave such rows out: .dropna(subset=["{name}"])',
+                )
+        encoded = encode_column(serializer, column)
+        data = encoded.join()
+        codes = hash_column(serializer, column, data)
+        groups = key_groups_of(codes, self.max_parallelism)
+        declined = np.flatnonzero(encoded.declined)
+        if len(declined):
+            hasher = key_hasher(serializer)
+            found = []
+            for value in python_values(serializer, column.take(pa.array(declined))):
+                with located(key=shown(value), path="key"):
+                    found.append(encode(serializer, value))
+                    groups[declined[len(found) - 1]] = key_group(hasher(value), self.max_parallelism)
+            data = _patched(data, encoded.declined, found)
+        prefix = number_bytes(groups, ">u1" if prefix_size(self.max_parallelism) == 1 else ">u2")
+        namespace = np.zeros((len(groups), len(_VOID_NAMESPACE)), dtype=np.uint8)
+        return _Keys(groups, join_pieces([prefix, data, namespace]), column)
+
+    def _key_of(self, column: pa.Array, row: int) -> Any:
+        return python_values(self.source.key, column.slice(row, 1))[0]
+
+    # Values from columns
+
+    def _values(self, batch: pa.RecordBatch) -> pa.Array:
+        source = self.source
+        if source.value_fields:
+            columns = [batch.column(column) for _, column in source.value_fields]
+            column = pa.StructArray.from_arrays(columns, names=[name for name, _ in source.value_fields])
+        else:
+            column = batch.column(source.value_column)
+        serializer = source.item
+        if source.description.kind is not StateKind.MAP:
+            return _required(serializer, column, source.value_column)
+        is_map: Any = source.description.value.new_side()
+        if not is_map.nullable_values:
+            _refuse_null(column, source.value_column)
+        return _required(OptionalSerializer(serializer), column)
+
+    # Values from functions
+
+    def _called(self, batch: pa.RecordBatch, keys: _Keys) -> pa.Array:
+        """Give what the function makes of each row, encoded; null where it made None."""
+        source = self.source
+        assert source.function is not None  # noqa: S101 - the caller has looked
+        found: list[bytes | None] = []
+        for row in self._python_rows(batch):
+            try:
+                value = _call(source.function, row)
+                found.append(None if value is None else self._item(value))
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(self._key_of(keys.column, len(found))))
+                raise
+        return pa.array(found, pa.large_binary())
+
+    def _item(self, value: Any) -> bytes:
+        description = self.source.description
+        if description.kind is StateKind.MAP:
+            return map_value(description.value.new_side(), value)
+        return _written(lambda: encode(self.source.item, value), value)
+
+    def _python_rows(self, batch: pa.RecordBatch) -> Iterator[Any]:
+        make = self.make_row(batch.schema.names)
+        columns = [_row_values(column, self.make_row) for column in batch.columns]
+        return (make(*values) for values in zip(*columns, strict=True))
+
+    # Aggregates
+
+    def _groups(
+        self, batches: Iterable[pa.RecordBatch], aggregate: Callable[[Iterable[Any]], Any]
+    ) -> Iterator[pa.RecordBatch]:
+        groups: list[int] = []
+        keys: list[bytes] = []
+        values: list[bytes] = []
+        for (group, data, key), rows in groupby(self._keyed_rows(batches), key=itemgetter(0)):
+            with located(key=shown(key)):
+                value = _call(aggregate, (row for _, row in rows))
+                for user_key, item in self._entries(value):
+                    groups.append(group)
+                    keys.append(data + user_key)
+                    values.append(item)
+            if len(keys) >= _BLOCK_ROWS:
+                yield self._rows(groups, keys, [None] * len(keys), values)
+                groups, keys, values = [], [], []
+        if keys:
+            yield self._rows(groups, keys, [None] * len(keys), values)
+
+    def _keyed_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, Any]]:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            keys = self._keys(batch)
+            shown_keys = python_values(self.source.key, keys.column)
+            marks = map(_Mark, zip(keys.groups.tolist(), keys.data.to_pylist(), shown_keys, strict=True))
+            yield from zip(marks, self._python_rows(batch), strict=True)
+
+    def _entries(self, value: Any) -> list[tuple[bytes, bytes]]:
+        kind = self.source.description.kind
+        if value is not None and kind is StateKind.LIST and not isinstance(value, list | tuple):
+            raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a list state is a list")
+        if value is not None and kind is StateKind.MAP and not isinstance(value, Mapping):
+            raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a map state is a dict")
+        return _written(lambda: entry_values(self.source.description, value), value)
+
+
+class _Mark(tuple[int, bytes, Any]):
+    """Key group, entry key and key of a row; equal by the entry key."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Mark) and self[1] == other[1]
+
+    def __hash__(self) -> int:
+        return hash(self[1])
+
+
+def _tuple_column(batch: pa.RecordBatch, names: tuple[str, ...], serializer: TypeSerializer[Any]) -> pa.Array:
+    """Give the column of a key: the one that is named, or a struct of several that make a tuple."""
+    columns = [batch.column(name) for name in names]
+    is_whole = len(columns) == 1 and (
+        not isinstance(serializer, TupleSerializer) or pa.types.is_struct(columns[0].type)
+    )
+    if is_whole:
+        return columns[0]
+    return pa.StructArray.from_arrays(columns, names=[str(index) for index in range(len(columns))])
+
+
+def _required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") -> pa.Array:
+    """Encode a column: by blocks, and row by row where that declines; an error has the row as `error.row`."""
+    if not isinstance(serializer, OptionalSerializer):
+        _refuse_null(column, name)
+    encoded = encode_column(serializer, column)
+    data = encoded.join()
+    declined = np.flatnonzero(encoded.declined)
+    if len(declined):
+        data = _patched(data, encoded.declined, encode_values(serializer, column, declined.tolist()))
+    _prove(serializer, column, data)
+    return data
+
+
+def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
+    """Hold the first value of a block to the serializer: it writes the same bytes, and reads them (rule RUN-7)."""
+    written = encode_values(serializer, column, [0])[0]
+    if written != data[0].as_py() or encode(serializer, decode(serializer, written)) != written:
+        raise MigrationFailed(
+            f"a block was written as {shown(data[0].as_py().hex())}, and its serializer reads and writes "
+            f"{shown(written.hex())}",
+            rule="RUN-7",
+            advice="make the serializer deterministic; if it is none of yours, report a bug: nothing is published",
+        )
+
+
+def _refuse_null(column: pa.Array, name: str) -> None:
+    if not column.null_count:
+        return
+    what = f" in the column {name!r}" if name else ""
+    error = ValueNotConvertible(
+        f"there is a null{what}, and the type is not optional",
+        advice="leave such rows out with dropna, or declare the type optional (T | None)",
+    )
+    error.row = int(np.flatnonzero(nulls_of(column))[0])  # type: ignore[attr-defined]  # read by the caller
+    raise error
+
+
+def _patched(data: pa.Array, mask: np.ndarray[Any, np.dtype[np.bool_]], found: list[bytes]) -> pa.Array:
+    return pc.replace_with_mask(data, pa.array(mask), pa.array(found, pa.large_binary()))
+
+
+def _call(function: Callable[[Any], Any], argument: Any) -> Any:
+    try:
+        return function(argument)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise ValueNotConvertible(
+            f"{name} failed with {type(error).__name__}: {error}", advice="mend the function, or leave such rows out"
+        ) from error
+
+
+def _written(write: Callable[[], T], value: Any) -> T:
+    """Call a serializer; what is no error of ours (a value of quite another type) becomes one."""
+    try:
+        return write()
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise ValueNotConvertible(f"{shown(value)} cannot be written: {type(error).__name__}: {error}") from error
+
+
+def _row_values(column: pa.Array, make_row: RowMaker) -> list[Any]:
+    convert = _row_reader(column.type, make_row)
+    values: list[Any] = column.to_pylist()
+    return values if convert is None else [None if value is None else convert(value) for value in values]
+
+
+def _row_reader(kind: pa.DataType, make_row: RowMaker) -> Callable[[Any], Any] | None:
+    """What a value from Arrow becomes in a row: structs become rows, maps dicts; None: it stays."""
+    if pa.types.is_struct(kind):
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        make = make_row([field.name for field in fields])
+        readers = [_row_reader(field.type, make_row) for field in fields]
+        return lambda value: make(*(_read(r, value[f.name]) for r, f in zip(readers, fields, strict=True)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        reader = _row_reader(kind.value_type, make_row)
+        return None if reader is None else lambda value: [_read(reader, item) for item in value]
+    if pa.types.is_map(kind):
+        key, item = _row_reader(kind.key_type, make_row), _row_reader(kind.item_type, make_row)
+        return lambda value: {_read(key, name): _read(item, found) for name, found in value}
+    return None
+
+
+def _read(reader: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if reader is None or value is None else reader(value)

@@ -1,0 +1,347 @@
+"""What a bootstrap is told of each state, held against the job and the columns before any work starts."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from ...compat.description import StateDescription, StateKind
+from ...compat.report import Target
+from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, located
+from ...serializers.records import DescribedRecordSerializer
+from ...serializers.tuples import TupleSerializer
+from ...serializers.windows import VoidNamespaceSerializer
+from .column_order import can_order
+from .column_values import column_of_field, fields_by_default, mismatches, spark_name
+from .new_streams import refuse_unstable_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ...serializers.serializer import TypeSerializer
+    from ..job import Job, Operator
+
+Value = str | dict[str, str]
+"""A column; or, for a record, columns by field."""
+
+
+def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+@attrs.frozen
+class StateColumns:
+    """How the rows of a table become one state.
+
+    Attributes:
+        operator: uid or id of the operator.
+        state: Name of a keyed state of it.
+        key_by: Column of the key; several make a tuple key.
+        value: Where a row's value comes from: None: the fields of a record from the columns of their names; a dict:
+            these fields from these columns, the others by name; a column's name; a function of the row, whose None
+            leaves the row out. Of list state it is an element, of map state a value of the map.
+        user_key: Map state: column of the key within the map; several make a tuple.
+        order_by: List state: columns that put the rows of a key in order, ascending. With `aggregate`: of any state.
+        aggregate: Function of an iterator over all rows of a key, whose result is the value, list or dict; None is no
+            entry.
+    """
+
+    operator: str
+    state: str
+    key_by: tuple[str, ...] = attrs.field(converter=_names, kw_only=True)
+    value: Value | Callable[[Any], Any] | None = attrs.field(default=None, kw_only=True)
+    user_key: tuple[str, ...] = attrs.field(default=None, converter=_names, kw_only=True)
+    order_by: tuple[str, ...] = attrs.field(default=None, converter=_names, kw_only=True)
+    aggregate: Callable[[Iterable[Any]], Any] | None = attrs.field(default=None, kw_only=True)
+
+
+@attrs.frozen
+class ResolvedSource:
+    """One state to be written, and the columns that it is written from.
+
+    Attributes:
+        operator: Place of the operator in the job.
+        title: What messages call the operator.
+        state_id: Place of the state among the operator's keyed states.
+        description: Of the state.
+        key: Serializer of the key.
+        key_columns: One, or several that make a tuple.
+        user_key_columns: Of map state; as `key_columns`.
+        value_column: The column of the value, or "".
+        value_fields: Of a record from several columns: (name in the struct, column).
+        order_columns: To put the rows of a key in order.
+        function: Of a row, in place of value columns.
+        aggregate: Of all rows of a key, in place of them.
+        defaults: Fields that no column gives.
+    """
+
+    operator: int
+    title: str
+    state_id: int
+    description: StateDescription
+    key: TypeSerializer[Any]
+    key_columns: tuple[str, ...]
+    user_key_columns: tuple[str, ...] = ()
+    value_column: str = ""
+    value_fields: tuple[tuple[str, str], ...] = ()
+    order_columns: tuple[str, ...] = ()
+    function: Callable[[Any], Any] | None = None
+    aggregate: Callable[[Iterable[Any]], Any] | None = None
+    defaults: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> str:
+        """Name of the state."""
+        return self.description.name
+
+    @property
+    def item(self) -> TypeSerializer[Any]:
+        """Serializer of what a row gives: the value, an element of the list, a value of the map."""
+        return item_serializer(self.description)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that are needed; None where a function is to see all."""
+        if self.function is not None or self.aggregate is not None:
+            return None
+        values = (self.value_column,) if self.value_column else tuple(column for _, column in self.value_fields)
+        wanted = (*self.key_columns, *self.user_key_columns, *self.order_columns, *values)
+        return tuple(dict.fromkeys(wanted))
+
+
+def item_serializer(description: StateDescription) -> TypeSerializer[Any]:
+    """Give the serializer of what one row gives."""
+    serializer: Any = description.value.new_side()
+    if description.kind is StateKind.LIST:
+        element: TypeSerializer[Any] = serializer.element
+        return element
+    if description.kind is StateKind.MAP:
+        value: TypeSerializer[Any] = serializer.value
+        return value
+    whole: TypeSerializer[Any] = serializer
+    return whole
+
+
+def check_job(job: Job, restore_target: Target) -> None:
+    """Refuse a job that the target could not restore.
+
+    Raises:
+        DeclarationError: Flink would hash a key in another way.
+        IncompatibleState: An operator has a type that Flink does not know, and the target is Flink.
+    """
+    for operator in job.operators:
+        refuse_unstable_key(operator)
+        description = operator.describe()
+        if restore_target is Target.FLINK and not description.is_flink_restorable:
+            kept = [state for state in description.states if not all(p.snapshot.is_flink for p in state.serializers())]
+            types = ", ".join(f"{state.name} ({state.describe()})" for state in kept) or "its key"
+            raise IncompatibleState(
+                f"Flink cannot restore the operator: it does not know the type of {types}",
+                advice='use types that Flink has: a record with @record(java_class="…"), tuples, numbers, strings',
+                operator=operator.uid or operator.id,
+            )
+
+
+def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tuple[ResolvedSource, ...]:
+    """Find the state of each source in the job, and its columns in the schema.
+
+    Raises:
+        StateNotFound: The job has no such operator or keyed state.
+        DeclarationError: A column is missing or of the wrong type, or the source says too little or too much.
+    """
+    resolved: list[ResolvedSource] = []
+    for source, schema in sources:
+        with located(operator=source.operator, state=source.state):
+            found = _resolve(job, source, schema)
+            if any((one.operator, one.state_id) == (found.operator, found.state_id) for one in resolved):
+                raise DeclarationError("two sources name the same state", advice="union their DataFrames")
+            resolved.append(found)
+    return tuple(resolved)
+
+
+def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSource:
+    place, operator = _operator(job, source.operator)
+    keyed = [state for state in operator.describe().states if state.kind.is_keyed]
+    state_id, description = _keyed_state(operator, keyed, source.state)
+    assert operator.key is not None  # noqa: S101 - an operator with keyed states has a key
+    if description.namespace and not isinstance(description.namespace.new_side(), VoidNamespaceSerializer):
+        raise DeclarationError(
+            f"the state has the namespace {description.namespace.snapshot.describe()}, and only states without one "
+            "can be made from rows",
+            advice="let it start empty, or write it with SavepointWriter",
+        )
+    twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
+    if twice is not None:
+        raise DeclarationError(f"the DataFrame has two columns {twice!r}", advice="rename one of them")
+    if not source.key_by:
+        raise DeclarationError("there is no key column", advice="name it: key_by=…")
+    _check_shape(source, description.kind)
+    _check_type(operator.key, _column_type(source.key_by, schema, operator.key), source.key_by, "key")
+    for name in source.order_by:
+        if not can_order(_field(schema, name).type):
+            raise DeclarationError(
+                f"rows cannot be ordered by the column {name!r}, a {spark_name(_field(schema, name).type)}",
+                advice="order by numbers, text, dates or timestamps; cast it",
+            )
+    serializer: Any = description.value.new_side()
+    if source.user_key:
+        _check_type(serializer.key, _column_type(source.user_key, schema, serializer.key), source.user_key, "user key")
+    base = ResolvedSource(
+        place,
+        operator.uid or operator.id,
+        state_id,
+        description,
+        operator.key,
+        source.key_by,
+        user_key_columns=source.user_key,
+        order_columns=source.order_by,
+        aggregate=source.aggregate,
+    )
+    if source.aggregate is not None:
+        return base
+    if callable(source.value):
+        return attrs.evolve(base, function=source.value)
+    return _with_value(base, source.value, schema)
+
+
+def _with_value(base: ResolvedSource, value: Value | None, schema: pa.Schema) -> ResolvedSource:
+    serializer = base.item
+    if isinstance(value, str):
+        kind = _field(schema, value).type
+        _check_type(serializer, kind, (value,), "value")
+        return attrs.evolve(base, value_column=value, defaults=tuple(fields_by_default(serializer, kind)))
+    if not isinstance(serializer, DescribedRecordSerializer):
+        raise DeclarationError(
+            f"a value of type {serializer.describe()} comes from one column, and none is named",
+            advice=f"name it: value=…; the columns are {_listed(schema.names)}",
+        )
+    fields = tuple(_field_columns(serializer, value or {}, schema))
+    kind = pa.struct([pa.field(name, _field(schema, column).type) for name, column in fields])
+    _check_type(serializer, kind, dict(fields), "value", schema.names)
+    return attrs.evolve(base, value_fields=fields, defaults=tuple(fields_by_default(serializer, kind)))
+
+
+def _field_columns(
+    serializer: DescribedRecordSerializer[Any], given: Mapping[str, str], schema: pa.Schema
+) -> Iterator[tuple[str, str]]:
+    left = dict(given)
+    for field in serializer.fields:
+        name = field.attribute or field.name
+        column = left.pop(name, "") or left.pop(field.name, "") or column_of_field(field, schema.names)
+        if column:
+            yield name, column
+    if left:
+        fields = [field.attribute or field.name for field in serializer.fields]
+        raise DeclarationError(
+            f"{serializer.describe()} has no field {next(iter(left))!r}", advice=f"its fields are {_listed(fields)}"
+        )
+
+
+def _check_shape(source: StateColumns, kind: StateKind) -> None:
+    """Refuse arguments that do not go together."""
+    if source.aggregate is not None:
+        if source.value is not None or source.user_key:
+            raise DeclarationError(
+                "aggregate makes the whole value of a key, so there is nothing for value or user_key to say",
+                advice="pass one of them",
+            )
+        return
+    if kind is StateKind.MAP and not source.user_key:
+        raise DeclarationError("there is no column for the keys of the map", advice="name it: user_key=…")
+    if kind is not StateKind.MAP and source.user_key:
+        raise DeclarationError(f"a {kind} state has no keys within a map", advice="leave user_key out")
+    if kind is StateKind.LIST and not source.order_by:
+        raise DeclarationError(
+            "the rows of a DataFrame have no order, and the elements of a list have one",
+            advice="say which column orders them: order_by=…",
+        )
+    if kind is not StateKind.LIST and source.order_by:
+        raise DeclarationError(f"a {kind} state has one row for each key, and no order", advice="leave order_by out")
+
+
+def _column_type(columns: tuple[str, ...], schema: pa.Schema, serializer: TypeSerializer[Any]) -> pa.DataType:
+    """Give the type of a key: of one column, or the struct of several."""
+    fields = [_field(schema, name) for name in columns]
+    if len(fields) == 1 and not (isinstance(serializer, TupleSerializer) and not pa.types.is_struct(fields[0].type)):
+        return fields[0].type
+    if not isinstance(serializer, TupleSerializer) or len(serializer.fields) != len(fields):
+        raise DeclarationError(
+            f"{len(fields)} columns make a tuple of as many items, and {serializer.describe()} is declared",
+            advice="name as many columns as the key has items",
+        )
+    return pa.struct([pa.field(str(index), field.type) for index, field in enumerate(fields)])
+
+
+def _check_type(
+    serializer: TypeSerializer[Any],
+    kind: pa.DataType,
+    columns: tuple[str, ...] | dict[str, str],
+    role: str,
+    names: Sequence[str] = (),
+) -> None:
+    found = list(mismatches(serializer, kind))
+    if not found:
+        return
+    lines = [_told(what, path, columns, names) for path, what in found]
+    raise DeclarationError(
+        lines[0] if len(lines) == 1 else "\n".join(["columns do not fit:", *(f"  - {line}" for line in lines)]),
+        advice="cast the column, or change the type in the job",
+        path="$" + found[0][0] if role == "value" else role,
+    )
+
+
+def _told(what: str, path: str, columns: tuple[str, ...] | dict[str, str], names: Sequence[str]) -> str:
+    if what.startswith("there is no column"):
+        return f"{what}; the columns are {_listed(names)}" if names else what
+    if isinstance(columns, dict):
+        field = path[1:].partition(".")[0].partition("[")[0].partition("{")[0].partition("(")[0]
+        return f"the column {columns.get(field, field)!r} {what}"
+    if len(columns) > 1 and path.startswith("("):
+        return f"the column {columns[int(path[1 : path.index(')')])]!r} {what}"
+    return f"the column {columns[0]!r} {what}"
+
+
+def _field(schema: pa.Schema, name: str) -> pa.Field:
+    if name not in schema.names:
+        raise DeclarationError(
+            f"the DataFrame has no column {name!r}{_meant(name, schema.names)}",
+            advice=f"the columns are {_listed(schema.names)}",
+        )
+    return schema.field(name)
+
+
+def _operator(job: Job, name: str) -> tuple[int, Operator]:
+    for place, operator in enumerate(job.operators):
+        if name in {operator.uid, operator.id}:
+            return place, operator
+    names = [operator.uid or operator.id for operator in job.operators]
+    raise StateNotFound(
+        f"the job has no operator {name!r}{_meant(name, names)}", advice=f"its operators are {_listed(names)}"
+    )
+
+
+def _keyed_state(operator: Operator, keyed: list[StateDescription], name: str) -> tuple[int, StateDescription]:
+    for state_id, state in enumerate(keyed):
+        if state.name == name:
+            return state_id, state
+    names = [state.name for state in keyed]
+    if any(state.name == name for state in operator.describe().states):
+        raise StateNotFound(
+            f"{name!r} is operator state, which belongs to no key; it starts empty",
+            advice=f"the keyed states are {_listed(names)}",
+        )
+    raise StateNotFound(
+        f"the operator has no state {name!r}{_meant(name, names)}", advice=f"its keyed states are {_listed(names)}"
+    )
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _meant(name: str, names: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, names, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

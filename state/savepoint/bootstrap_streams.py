@@ -1,0 +1,314 @@
+"""Encoded rows, sorted by key group, state and key -> the keyed streams of subtasks.
+
+Blocks are put together in Arrow, a batch at a time; only the rows of the last key of a batch are held back, since the
+next batch may go on with them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...compat.description import StateKind
+from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
+from ..key_groups import key_group_range
+from .blocks import Block
+from .column_bytes import join_pieces, number_bytes, spread
+from .entry_keys import EntryKeyFormat, decode
+from .keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from .new_streams import SEPARATOR, keyed_header
+from .publish import stream_name
+from .sink import StoredBytes, StreamSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..job import Operator
+    from .files import Folder
+
+SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
+_WORDS = {
+    StateKind.VALUE: "a value state has one value for each",
+    StateKind.REDUCING: "a reducing state has one value for each",
+    StateKind.AGGREGATING: "an aggregating state has one accumulator for each",
+    StateKind.MAP: "a map state has one value for each key and user key",
+}
+
+
+@attrs.frozen
+class NewOperator:
+    """A keyed operator of the new savepoint.
+
+    Attributes:
+        operator: As declared.
+        header: Of its keyed streams.
+        parallelism: Number of its subtasks.
+        max_parallelism: Number of its key groups.
+    """
+
+    operator: Operator
+    header: KeyedStreamHeader
+    parallelism: int
+    max_parallelism: int
+
+    @classmethod
+    def of(cls, operator: Operator, parallelism: int, max_parallelism: int) -> NewOperator | None:
+        """Give it; None where the operator keeps no keyed state."""
+        header = keyed_header(operator)
+        return None if header is None else cls(operator, header, parallelism, max_parallelism)
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.operator.uid or self.operator.id
+
+    def kind(self, state_id: int) -> StateKind:
+        """The kind of a state."""
+        return next(s.kind for s in self.operator.describe().states if s.name == self.header.states[state_id].name)
+
+    def sink(self, folder: Folder, subtask: int) -> StreamSink:
+        """Give where the stream of a subtask goes."""
+        return StreamSink(folder, stream_name(self.operator.id, "keyed", subtask))
+
+
+@attrs.frozen
+class RowCount:
+    """What was counted of the rows of one state, to be compared at both ends.
+
+    Attributes:
+        rows: How many.
+        checksum: Sum of the CRC-32 of all keys and values.
+    """
+
+    rows: int = 0
+    checksum: int = 0
+
+    def __add__(self, other: RowCount) -> RowCount:
+        return RowCount(self.rows + other.rows, self.checksum + other.checksum)
+
+
+@attrs.frozen
+class StreamResult:
+    """A stream that was written.
+
+    Attributes:
+        operator: Place of the operator.
+        subtask: Of the stream.
+        stored: The bytes, in memory or under an attempt's name.
+        offsets: Of its key groups.
+        entries: By state id.
+        rows: By state id.
+    """
+
+    operator: int
+    subtask: int
+    stored: StoredBytes
+    offsets: tuple[int, ...] = attrs.field(repr=False)
+    entries: tuple[int, ...]
+    rows: tuple[RowCount, ...] = attrs.field(repr=False)
+
+
+def write_streams(
+    batches: Iterable[pa.RecordBatch], operators: dict[int, NewOperator], folder: Folder
+) -> Iterator[StreamResult]:
+    """Write the streams whose rows are given, and give the result of each.
+
+    Args:
+        batches: Rows of `SORTED_ROWS`, sorted by operator, key group, state and key. All rows of a subtask are there.
+        operators: By place.
+        folder: The target.
+
+    Raises:
+        ValueNotConvertible: There are two rows for a key where one is allowed.
+        StorageFailed: The store failed; the task may be tried again.
+    """
+    pending: _Stream | None = None
+    try:
+        for batch in batches:
+            for (place, subtask), rows in _by_subtask(batch, operators):
+                if pending is not None and (pending.place, pending.subtask) != (place, subtask):
+                    yield pending.finish()
+                    pending = None
+                if pending is None:
+                    pending = _Stream(operators[place], place, subtask, folder)
+                pending.add(rows)
+        if pending is not None:
+            yield pending.finish()
+            pending = None
+    except BaseException as error:
+        if pending is not None:
+            pending.abandon(error)
+        raise
+
+
+def write_empty(operator: NewOperator, place: int, subtask: int, folder: Folder) -> StreamResult:
+    """Write the stream of a subtask without entries: its header."""
+    return _Stream(operator, place, subtask, folder).finish()
+
+
+def _by_subtask(
+    batch: pa.RecordBatch, operators: dict[int, NewOperator]
+) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
+    """Cut a batch where the operator or the subtask changes."""
+    if not batch.num_rows:
+        return
+    places = batch.column("operator").to_numpy()
+    groups = batch.column("key_group").to_numpy().astype(np.int64)
+    for start, end in _runs(places[1:] != places[:-1]):
+        operator = operators[int(places[start])]
+        subtasks = groups[start:end] * operator.parallelism // operator.max_parallelism
+        for first, last in _runs(subtasks[1:] != subtasks[:-1]):
+            yield (int(places[start]), int(subtasks[first])), batch.slice(start + first, last - first)
+
+
+def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[tuple[int, int]]:
+    """Give begin and end of each run of rows; `changes` says of each row but the first whether a run begins there."""
+    edges = (np.flatnonzero(changes) + 1).tolist()
+    yield from zip([0, *edges], [*edges, len(changes) + 1], strict=True)
+
+
+class _Stream:
+    """The stream of one subtask while it is written."""
+
+    def __init__(self, operator: NewOperator, place: int, subtask: int, folder: Folder) -> None:
+        self.place, self.subtask = place, subtask
+        self._operator = operator
+        self._kinds = [operator.kind(state_id) for state_id in range(len(operator.header.states))]
+        self._is_list = np.array([kind is StateKind.LIST for kind in self._kinds])
+        self._sink = operator.sink(folder, subtask)
+        groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
+        self._writer = KeyedStreamWriter(operator.header, groups, self._sink.write)
+        self._held: list[pa.RecordBatch] = []
+        self._rows = [RowCount()] * len(self._kinds)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Write rows, but for those of the last key."""
+        if self._held and _key_of(rows, 0) == _key_of(rows, -1) == _key_of(self._held[0], 0):
+            self._held.append(rows)
+            return
+        rows = _joined([*self._held, rows])
+        starts = np.flatnonzero(_starts(rows))
+        self._write(rows.slice(0, int(starts[-1])))
+        self._held = [rows.slice(int(starts[-1]))]
+
+    def finish(self) -> StreamResult:
+        """Write what is held back, and close the stream."""
+        with located(operator=self._operator.title), self._sink:
+            if self._held:
+                self._write(_joined(self._held))
+            offsets = self._writer.finish()
+            stored = self._sink.finish()
+        return StreamResult(self.place, self.subtask, stored, offsets, tuple(self._writer.entries), tuple(self._rows))
+
+    def abandon(self, error: BaseException) -> None:
+        """Remove what was written."""
+        self._sink.__exit__(type(error), error, None)
+
+    def _write(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        states = rows.column("state").to_numpy()
+        starts = _starts(rows)
+        self._refuse_doubles(rows, states, starts)
+        data, offsets = _framed(rows, starts)
+        groups = rows.column("key_group").to_numpy()
+        for first, end in _runs((groups[1:] != groups[:-1]) | (states[1:] != states[:-1])):
+            entries = np.flatnonzero(starts[first:end])
+            begin = int(offsets[first])
+            self._writer.add(
+                Block(
+                    int(groups[first]),
+                    int(states[first]),
+                    bytes(data[begin : int(offsets[end])]),
+                    len(entries),
+                    int(offsets[first + entries[-1]]) - begin,
+                )
+            )
+        self._count(rows, states)
+
+    def _refuse_doubles(
+        self, rows: pa.RecordBatch, states: np.ndarray[Any, Any], starts: np.ndarray[Any, np.dtype[np.bool_]]
+    ) -> None:
+        doubled = np.flatnonzero(~starts & ~self._is_list[states])
+        if not len(doubled):
+            return
+        row, state_id = int(doubled[0]), int(states[doubled[0]])
+        operator, kind = self._operator, self._kinds[state_id]
+        raise ValueNotConvertible(
+            f"two rows for one key, and {_WORDS[kind]}",
+            advice="make it one row for each key (groupBy, dropDuplicates), or pass aggregate=…",
+            operator=operator.title,
+            state=operator.header.states[state_id].name,
+            key=self._shown(rows.column("key")[row].as_py(), state_id),
+        )
+
+    def _shown(self, data: bytes, state_id: int) -> str:
+        operator = self._operator
+        state = next(s for s in operator.operator.describe().states if s.name == operator.header.states[state_id].name)
+        key = operator.operator.key
+        assert key is not None  # noqa: S101 - it has keyed state
+        assert state.namespace is not None  # noqa: S101 - described by a descriptor
+        is_map = state.kind is StateKind.MAP
+        form = EntryKeyFormat.of(key, state.namespace.new_side(), operator.max_parallelism, has_user_key=is_map)
+        parts = form.split(data)
+        text = shown(decode(key, parts.key))
+        if not is_map:
+            return text
+        serializer: Any = state.value.new_side()
+        return f"{text}, user key {shown(decode(serializer.key, parts.user_key))}"
+
+    def _count(self, rows: pa.RecordBatch, states: np.ndarray[Any, Any]) -> None:
+        sums = [
+            zlib.crc32(key) + zlib.crc32(value)
+            for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True)
+        ]
+        checksums = np.array(sums, dtype=np.int64)
+        for state_id in np.unique(states).tolist():
+            chosen = states == state_id
+            self._rows[state_id] += RowCount(int(chosen.sum()), int(checksums[chosen].sum()))
+
+
+def _key_of(rows: pa.RecordBatch, row: int) -> tuple[int, bytes]:
+    return rows.column("state")[row].as_py(), rows.column("key")[row].as_py()
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def _starts(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Give the rows that begin another key, or another state."""
+    keys, states = rows.column("key"), rows.column("state").to_numpy()
+    starts = np.ones(rows.num_rows, dtype=bool)
+    same = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+    starts[1:] = ~np.asarray(same, dtype=bool) | (states[1:] != states[:-1])
+    return starts
+
+
+def _framed(
+    rows: pa.RecordBatch, starts: np.ndarray[Any, np.dtype[np.bool_]]
+) -> tuple[memoryview, np.ndarray[Any, np.dtype[np.int64]]]:
+    """Give the bytes of the entries, `i32 n, key, i32 m, value` each, and where those of each row begin.
+
+    Rows that do not start a key are further elements of a list: they follow a separator.
+    """
+    keys, values = pc.cast(rows.column("key"), pa.large_binary()), pc.cast(rows.column("value"), pa.large_binary())
+    sizes = pc.binary_length(values).to_numpy().astype(np.int64)
+    sizes[~starts] += len(SEPARATOR)
+    totals = np.add.reduceat(sizes, np.flatnonzero(starts))
+    if totals.max() > np.iinfo(np.int32).max:
+        raise MigrationFailed(f"a value takes {totals.max()} bytes, and the format allows {np.iinfo(np.int32).max}")
+    first_keys = keys if starts.all() else keys.filter(pa.array(starts))
+    head = join_pieces(
+        [number_bytes(pc.binary_length(first_keys).to_numpy(), ">i4"), first_keys, number_bytes(totals, ">i4")]
+    )
+    if not starts.all():
+        head = spread(head, ~starts, SEPARATOR)
+    data = join_pieces([head, values])
+    offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
+    return memoryview(data.buffers()[2]), offsets
