@@ -1,6 +1,6 @@
 """How long `stateshift check` takes, start of Python included: in seconds, and as a ratio to `python -c pass`.
 
-    python benchmarks/check_time.py [RUNS]
+    python benchmarks/check_time.py [--runs 9] [--json]
 
 The savepoint is the small one of the examples, so what is measured is loading code, which every check pays. Medians of
 alternating runs, each in a process of its own, with the files in the page cache.
@@ -8,6 +8,8 @@ alternating runs, each in a process of its own, with the files in the page cache
 
 from __future__ import annotations
 
+import argparse
+import json
 import platform
 import statistics
 import subprocess
@@ -30,13 +32,20 @@ def seconds(arguments: list[str]) -> float:
 
 def main() -> int:
     """Print both times and their ratio; give 1 where a check takes longer than a second."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
     seconds(CHECK)  # fills the page cache
-    pairs = [(seconds(NOTHING), seconds(CHECK)) for _ in range(runs)]
+    pairs = [(seconds(NOTHING), seconds(CHECK)) for _ in range(arguments.runs)]
     nothing, check = (statistics.median(side) for side in zip(*pairs, strict=True))
-    print(f"Python {platform.python_version()} on {platform.machine()}, median of {runs}")
-    print(f"python -c pass     {nothing:6.3f} s")
-    print(f"stateshift check   {check:6.3f} s   {check / nothing:.1f} x")
+    if arguments.json:
+        facts = {"python": platform.python_version(), "machine": platform.machine(), "runs": arguments.runs}
+        print(json.dumps(facts | {"seconds": {"python -c pass": nothing, "stateshift check": check}}, indent=2))
+    else:
+        print(f"Python {platform.python_version()} on {platform.machine()}, median of {arguments.runs}")
+        print(f"python -c pass     {nothing:6.3f} s")
+        print(f"stateshift check   {check:6.3f} s   {check / nothing:.1f} x")
     return 0 if check < LIMIT_S else 1
 
 

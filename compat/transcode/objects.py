@@ -28,11 +28,21 @@ _WAY_OUT = "let a converter say what becomes of such a value, or correct the one
 
 def converted(recoding: Recoding, source: DataInputView) -> Any:
     """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`."""
-    old = _guarded(recoding.reader.deserialize, source, f"the reader ({recoding.source}) failed")
+    try:
+        old = recoding.reader.deserialize(source)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise _unfit(f"the reader ({recoding.source}) failed", error) from error
     if recoding.conversion is None or (old is None and recoding.nullable):
         return old
-    who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
-    return _guarded(recoding.conversion, old, f"{who} failed on {shown(old)}")
+    try:
+        return recoding.conversion(old)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        who = f"converter {recoding.converter}" if recoding.converter else "the conversion"
+        raise _unfit(f"{who} failed on {shown(old)}", error) from error
 
 
 def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
@@ -48,15 +58,6 @@ def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
 def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
     """Read one old value, convert it, and write the new one."""
     write(recoding, converted(recoding, source), target)
-
-
-def _guarded(step: Callable[[Any], Any], value: Any, what: str) -> Any:
-    try:
-        return step(value)
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise _unfit(what, error) from error
 
 
 def _unfit(what: str, error: Exception) -> ValueNotConvertible:
