@@ -22,6 +22,7 @@ from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SubtaskState, write_metadata
 from .publish import now, publish, source_facts, stream_name
 from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
+from .stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -161,6 +162,9 @@ def publish_result(
         _new_operator(stored, plan.operator(stored.operator_id.hex()), tasks_by_name, by_name)
         for stored in savepoint.metadata.operators
     )
+    kept = _kept_serializers(savepoint, plan)
+    if kept:
+        files[SERIALIZERS] = FileDigest.of(write_pickles(target, kept))
     before = savepoint.lineage
     lineage = Lineage(
         stateshift=__version__,
@@ -173,6 +177,20 @@ def publish_result(
         history=before.as_history() if before is not None else (),
     )
     return publish(target, attrs.evolve(savepoint.metadata, operators=operators), lineage)
+
+
+def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:
+    """Give the stored serializers of states whose types stay: the next migration may need them (rule READ-2)."""
+    found = read_stored_serializers(savepoint.folder)
+    kept = {}
+    for operator in plan.operators if found else ():
+        for state in operator.states:
+            place = place_of(operator.operator_id, state.kind.room, state.name)
+            stays = state.action in {StateAction.COPY, StateAction.RELABEL} and state.old == state.new
+            if place in found and stays:
+                name = place_of(operator.new_id or operator.operator_id, state.kind.room, state.new_name or state.name)
+                kept[name] = found[place]
+    return kept
 
 
 def name_of(task: Task) -> str:

@@ -33,10 +33,12 @@ def place_of(operator_id: str, room: str, state: str) -> str:
 
 def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSerializer[Any]]) -> bytes:
     """Write the file, and give its content."""
-    texts = {
-        place: base64.b64encode(cloudpickle.dumps(serializer)).decode("ascii")
-        for place, serializer in serializers.items()
-    }
+    return write_pickles(folder, {place: cloudpickle.dumps(serializer) for place, serializer in serializers.items()})
+
+
+def write_pickles(folder: Folder, pickles: Mapping[str, bytes]) -> bytes:
+    """Write the file with pickles that are taken over unopened, and give its content."""
+    texts = {place: base64.b64encode(data).decode("ascii") for place, data in pickles.items()}
     data = json.dumps({"format": FORMAT, "serializers": texts}, indent=2, sort_keys=True).encode() + b"\n"
     folder.write(SERIALIZERS, data)
     return data
@@ -51,7 +53,7 @@ def read_stored_serializers(folder: Folder) -> dict[str, bytes]:
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']} is not known")
         return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptSavepoint(f"the stored serializers cannot be read: {error}", file=SERIALIZERS) from error
 
 
@@ -72,8 +74,9 @@ class StoredSerializer:
         """
         if not self.trusted:
             raise UntrustedCode(
-                f"a serializer for {self.place} is stored beside the savepoint, and unpickling it would run its code",
-                advice="pass --trust-stored-serializers (trust_stored_serializers=True) if you trust its source",
+                f"a serializer for {self.place} is stored beside the savepoint, and unpickling it would run its code; "
+                "pass --trust-stored-serializers (trust_stored_serializers=True) if you trust where it comes from",
+                advice="trust stored serializers only of savepoints whose origin you know",
             )
         try:
             serializer = pickle.loads(self.data)  # noqa: S301 - the caller said that it trusts it

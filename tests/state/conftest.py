@@ -73,7 +73,7 @@ def rooms_of(operators):
     for operator in operators:
         operator_id = operator.get("operator_id") or operator_id_of_uid(operator["uid"]).hex()
         keyed = {
-            name: {part: state[part] for part in ("kind", "ttl", "entries")}
+            name: {part: state[part] for part in ("kind", "ttl", "entries") if part in state}
             for name, state in operator.get("keyed", {}).items()
         }
         lists = {
@@ -85,6 +85,24 @@ def rooms_of(operators):
         if rooms:
             found[operator_id] = rooms
     return found
+
+
+@pytest.fixture(scope="session")
+def without_kinds():
+    """`without_kinds(rooms)`: what the states hold; real Flink tells no kinds of what it has restored."""
+
+    def strip(rooms):
+        hidden = {"kind", "ttl"}
+        return {
+            operator_id: {
+                room: {name: {part: s[part] for part in s if part not in hidden} for name, s in states.items()}
+                for room, states in by_room.items()
+                if room != "broadcast"
+            }
+            for operator_id, by_room in rooms.items()
+        }
+
+    return strip
 
 
 @pytest.fixture(scope="session")
