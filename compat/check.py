@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
-from ..serializers.errors import NothingInCommon, located
+from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
+from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .labels import label_after, label_declared
@@ -41,33 +42,43 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
 
     Raises:
         CompatibilityCheckError: A serializer failed while it was asked (rule V-6).
-        NothingInCommon: Both sides have operators, and none is the same.
+        NothingInCommon: Both sides have operators, and none is the same; or the new side is a probe without any.
     """
     theirs = {operator.operator_id: operator for operator in new.operators}
-    if old.operators and theirs and not theirs.keys() & {operator.operator_id for operator in old.operators}:
+    if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
         raise _nothing_in_common(old, new)
+    left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
     reports = []
     for was in old.operators:
         becomes = theirs.pop(was.operator_id, None)
-        reports.append(_orphaned(was) if becomes is None else _Matched(was, becomes, target).report())
+        reports.append(_left(was, left) if becomes is None else _Matched(was, becomes, target, left).report())
     reports += [_started(becomes) for becomes in theirs.values()]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
     return CheckReport(old, new, target, tuple(reports))
 
 
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:
-    theirs, ours = (", ".join(op.uid or op.operator_id for op in side.operators) for side in (old, new))
+    theirs, ours = (", ".join(op.uid or op.operator_id for op in side.operators) or "none" for side in (old, new))
+    if new.is_probe:
+        return NothingInCommon(
+            f"the probe {new.origin} has no operator in common with {old.origin}: its operators with state are {ours};"
+            f" stored is {theirs}",
+            advice="take the probe from the new version of the same job, in which operators have the same uids, after"
+            " each state was used once",
+            written="Nothing was written.",
+        )
     return NothingInCommon(
         f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; stored is {theirs}",
         written="Nothing was written.",
     )
 
 
-def _orphaned(was: OperatorDescription) -> OperatorReport:
+def _left(was: OperatorDescription, status: Status) -> OperatorReport:
+    """Report an operator that the new side does not have; its states are kept."""
     restorable = was.is_flink_restorable
     return OperatorReport(
-        was.operator_id, was.uid, was.name, Status.ORPHANED, None,
-        tuple(_kept(state) for state in _by_name(was.states)), restorable, restorable, was=was,
+        was.operator_id, was.uid, was.name, status, None,
+        tuple(_kept(state, status) for state in _by_name(was.states)), restorable, restorable, was=was,
     )  # fmt: skip
 
 
@@ -79,12 +90,12 @@ def _started(becomes: OperatorDescription) -> OperatorReport:
     )
 
 
-def _kept(state: StateDescription) -> StateReport:
+def _kept(state: StateDescription, status: Status) -> StateReport:
     compatible: CompatibilityResult[Any] = CompatibilityResult.compatible()
     if state.is_dropped:
         return StateReport(state.name, state.kind, Status.DROPPED, compatible, Decision.MIGRATE, was=state)
     decision, note = (Decision.MIGRATE, _renamed(state)) if state.stored_name else (Decision.START, "")
-    return StateReport(state.name, state.kind, Status.ORPHANED, compatible, decision, note, was=state)
+    return StateReport(state.name, state.kind, status, compatible, decision, note, was=state)
 
 
 def _renamed(state: StateDescription) -> str:
@@ -130,6 +141,7 @@ class _Matched:
     was: OperatorDescription
     becomes: OperatorDescription
     target: Target
+    left: Status
 
     def report(self) -> OperatorReport:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
@@ -147,15 +159,24 @@ class _Matched:
     def _key(self) -> RoleReport | None:
         if self.was.key is None or self.becomes.key is None:
             return None
-        return self._for_target(judge_role(self.was.key, self.becomes.key, KEY), self.was.key, self.becomes.key, KEY)
+        try:
+            role = judge_role(self.was.key, self.becomes.key, KEY)
+        except OldReaderUnavailable as error:
+            result: CompatibilityResult[Any] = CompatibilityResult.incompatible(
+                _not_judged(self.becomes.key, error, KEY)
+            )
+            return RoleReport(result, Decision.REFUSE, self.was.key.describe(), self.becomes.key.describe())
+        return self._for_target(role, self.was.key, self.becomes.key, KEY)
 
     def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
         if new is None:
             assert old is not None  # noqa: S101 - a pair has at least one side
-            return _kept(old)
+            return self._hidden(old) if self.becomes.unreadable else _kept(old, self.left)
         with located(state=new.name):
             if old is not None and old.is_dropped:
-                return attrs.evolve(_kept(old), note="the job's state of this name starts empty", becomes=new)
+                return attrs.evolve(
+                    _kept(old, self.left), note="the job's state of this name starts empty", becomes=new
+                )
             if old is None:
                 return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
             if old.kind is not new.kind:
@@ -165,7 +186,21 @@ class _Matched:
                     new.name, new.kind, Status.MATCHED, CompatibilityResult.incompatible(), Decision.REFUSE,
                     _KEY_REFUSED, was=old, becomes=new,
                 )  # fmt: skip
-            return self._compared(old, new)
+            try:
+                return self._compared(old, new)
+            except OldReaderUnavailable as error:
+                result: CompatibilityResult[Any] = CompatibilityResult.incompatible(_not_judged(new.value, error, ""))
+                return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
+
+    def _hidden(self, old: StateDescription) -> StateReport:
+        """Refuse a state of which the probe cannot tell whether it has it."""
+        finding = Finding(
+            "$<state>", "SNAP-6", Verdict.INCOMPATIBLE, old.describe(), "(unreadable)",
+            f"the operator's state cannot be told in the probe: {self.becomes.unreadable}",
+            ("register a snapshot class for it", "check against a job in Python, with --job"),
+        )  # fmt: skip
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return StateReport(old.name, old.kind, Status.UNREADABLE, result, Decision.REFUSE, was=old)
 
     def _unreadable(self, new: StateDescription) -> StateReport:
         finding = Finding(
@@ -265,6 +300,15 @@ class _Matched:
             given = self.becomes.key
             labels.append(label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot)
         return all(label.is_flink for label in labels)
+
+
+def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: str) -> Finding:
+    """Refuse what only a snapshot describes, of a type that this release does not read: nobody is there to ask."""
+    return Finding(
+        "$" + role, "READ-4", Verdict.INCOMPATIBLE, "", new.describe(),
+        f"it differs from what is stored, and cannot be judged: {error.what}",
+        (KEEP_OLD_TYPE, "leave the state out of the probe: it is then kept as it is"),
+    )  # fmt: skip
 
 
 def _timers(old: StateDescription, new: StateDescription) -> Judgement:

@@ -191,7 +191,13 @@ class JobDescription:
     Attributes:
         origin: Where the description comes from, as messages tell it: "savepoint /data/sp-1", "job accounts:job".
         operators: In any order.
+        is_probe: Whether it is that of a savepoint which stands for a job: a state that is not in it says nothing.
     """
 
     origin: str
     operators: tuple[OperatorDescription, ...] = ()
+    is_probe: bool = False
+
+    def as_probe(self) -> JobDescription:
+        """Give the description of a savepoint as the new side of a check."""
+        return attrs.evolve(self, is_probe=True)

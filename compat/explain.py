@@ -45,7 +45,8 @@ def to_data(report: CheckReport) -> dict[str, Any]:
 
     Returns:
         `decision` (start, migrate, refuse), `verdict`, `target`, `old` and `new` (origins), `counts` (states by
-        decision), and `operators`. Of each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new),
+        decision), and `operators`. Of each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new,
+        not_in_probe),
         `decision`, `flink_restorable` (`before` and `after`: true, false, or null where it cannot be told),
         `unreadable`, `keeps`, `key` (null, or `decision`, `verdict`, `old`, `new`, `findings`), and `states`. Of each
         state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`, `converter`
@@ -240,7 +241,7 @@ def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: 
 
 def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
     what = f"{state.name}  {state.kind}"
-    if state.status in {Status.ORPHANED, Status.NEW} and not state.result.findings:
+    if state.status in {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE} and not state.result.findings:
         yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
         return
     more = f"; reader: {state.reader}" if state.reader else ""
@@ -254,7 +255,8 @@ def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
 
 def _presence(state: StateReport) -> str:
     """On which sides a state is. Timers are no job's to declare, so they are not told as missing from it."""
-    return "kept" if state.kind is StateKind.TIMERS and state.status is Status.ORPHANED else state.status.words
+    is_left = state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}
+    return "kept" if state.kind is StateKind.TIMERS and is_left else state.status.words
 
 
 def text_lines(report: CheckReport) -> list[str]:

@@ -35,6 +35,7 @@ class Status(enum.StrEnum):
     ORPHANED = "orphaned"
     NEW = "new"
     UNREADABLE = "unreadable"
+    NOT_IN_PROBE = "not_in_probe"
     DROPPED = "dropped"
 
     @property
@@ -48,6 +49,7 @@ _STATUS_WORDS = {
     Status.ORPHANED: "only in the savepoint: kept",
     Status.NEW: "only in the job: starts empty",
     Status.UNREADABLE: "not readable in the savepoint",
+    Status.NOT_IN_PROBE: "not in the probe: kept",
     Status.DROPPED: "dropped, as asked for",
 }
 

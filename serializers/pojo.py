@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 import attrs
 
 from .errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable
+from .numeric import (
+    BooleanSerializerSnapshot,
+    ByteSerializerSnapshot,
+    DoubleSerializerSnapshot,
+    FloatSerializerSnapshot,
+    IntSerializerSnapshot,
+    LongSerializerSnapshot,
+    ShortSerializerSnapshot,
+)
 from .optional_map import OptionalEntry, OptionalMap
-from .record_fields import StoredField
+from .record_fields import Default, RecordField, StoredField
 from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 from .registry import register_snapshot
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
@@ -122,6 +131,11 @@ class PojoSerializerSnapshot(RecordSnapshot):
             allow_null=True,
         )
 
+    def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
+        """Give each field Java's default, for a check in which this snapshot is the new side."""
+        fields = zip(super()._restored_fields(readers), self.stored_fields(), strict=True)
+        return tuple(attrs.evolve(field, default=java_default(stored.snapshot)) for field, stored in fields)
+
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.java_class)
         OptionalMap(
@@ -148,6 +162,26 @@ class PojoSerializerSnapshot(RecordSnapshot):
             )
             for _ in range(2)
         )
+
+
+_ZEROS: dict[type, Any] = {
+    BooleanSerializerSnapshot: False,
+    ByteSerializerSnapshot: 0,
+    ShortSerializerSnapshot: 0,
+    IntSerializerSnapshot: 0,
+    LongSerializerSnapshot: 0,
+    FloatSerializerSnapshot: 0.0,
+    DoubleSerializerSnapshot: 0.0,
+}
+
+
+def java_default(snapshot: TypeSerializerConfigSnapshot[Any]) -> Default:
+    """Give what a field of a Java class holds before anything is assigned to it.
+
+    That is what Flink gives a field which stored records lack. A snapshot does not tell `int` from `Integer`; the
+    number is taken to be primitive. Nor does it tell what the class itself assigns.
+    """
+    return Default(_ZEROS.get(type(snapshot)), title="Java's default")
 
 
 def _field_key(field: PojoField) -> bytes | None:

@@ -21,6 +21,7 @@ class Default:
 
     value: Any = None
     factory: Callable[[], Any] | None = None
+    title: str = attrs.field(default="the default", eq=False)
 
     def make(self) -> Any:
         """Give the value for one record."""
