@@ -293,7 +293,8 @@ def _required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "")
 def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
     """Hold the first value of a block to the serializer: it writes the same bytes, and reads them (rule RUN-7)."""
     written = encode_values(serializer, column, [0])[0]
-    if written != data[0].as_py() or encode(serializer, decode(serializer, written)) != written:
+    read = decode(serializer, written)
+    if written != data[0].as_py() or encode(serializer, read) != written:
         raise MigrationFailed(
             f"a block was written as {shown(data[0].as_py().hex())}, and its serializer reads and writes "
             f"{shown(written.hex())}",

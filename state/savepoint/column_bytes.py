@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...serializers.arrays import BytesSerializer
-from ...serializers.errors import StateShiftError
+from ...serializers.errors import StateShiftError, ValueNotConvertible, shown
 from ...serializers.layout import PLAIN_RECORD
 from ...serializers.numeric import (
     BooleanSerializer,
@@ -34,7 +34,7 @@ from ...serializers.pojo import PojoSerializer
 from ...serializers.records import RecordSerializer
 from ...serializers.text import StringSerializer
 from ...serializers.tuples import TupleSerializer
-from .column_values import column_of_field, python_values
+from .column_values import column_of_field, value_reader
 from .entry_keys import encode
 
 if TYPE_CHECKING:
@@ -88,14 +88,28 @@ def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedC
 
 def encode_values(serializer: TypeSerializer[Any], column: pa.Array, rows: Sequence[int]) -> list[bytes]:
     """Encode some rows with the serializer itself; raises what it raises, with the row as `error.row`."""
+    read = value_reader(serializer)
     found = []
-    for row, value in zip(rows, python_values(serializer, column.take(pa.array(rows, pa.int64()))), strict=True):
+    for row, value in zip(rows, column.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
         try:
-            found.append(encode(serializer, value))
+            found.append(_written(serializer, read, value))
         except StateShiftError as error:
             error.row = row  # type: ignore[attr-defined]  # read by the caller, who knows the row's key
             raise
     return found
+
+
+def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value: Any) -> bytes:
+    """Write one value; what a serializer of the user raises becomes an error of ours."""
+    try:
+        return encode(serializer, read(value))
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise ValueNotConvertible(
+            f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
+            advice="mend the serializer, or give it what it takes with value=<a function of the row>",
+        ) from error
 
 
 def fixed_width(matrix: Matrix) -> pa.Array:
@@ -291,9 +305,10 @@ def spread(values: pa.Array, missing: Flags, filler: bytes) -> pa.Array:
 def _one_by_one(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedColumn:
     declined = np.zeros(len(column), dtype=bool)
     found = []
-    for row, value in enumerate(python_values(serializer, column)):
+    read = value_reader(serializer)
+    for row, value in enumerate(column.to_pylist()):
         try:
-            found.append(encode(serializer, value))
+            found.append(_written(serializer, read, value))
         except StateShiftError:  # met again, and told with its key, when the row is written alone
             declined[row] = True
             found.append(b"")

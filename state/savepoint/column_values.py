@@ -157,9 +157,17 @@ def spark_name(kind: pa.DataType) -> str:
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
     """Give the values of a column as their serializer takes them."""
-    read = _reader(serializer)
-    values: list[Any] = column.to_pylist()
-    return values if read is None else [None if value is None else read(value) for value in values]
+    read = value_reader(serializer)
+    return [read(value) for value in column.to_pylist()]
+
+
+def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
+    """Give what turns a value, as Arrow gives it, into one that the serializer takes.
+
+    It raises `ValueNotConvertible` where that cannot be, as for a set with an element that occurs twice.
+    """
+    reader = _reader(serializer)
+    return lambda value: _read(reader, value)
 
 
 def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
