@@ -92,10 +92,11 @@ class _SingleValueDescriptor(StateDescriptor):
             return
         try:
             self.value_serializer.serialize(self.default_value, DataOutputView())
-        except StateShiftError as error:
+        except Exception as error:
+            reason = error.what if isinstance(error, StateShiftError) else f"{type(error).__name__}: {error}"
             raise DeclarationError(
                 f"the default value of state {self.name!r} does not fit its type {self.value_serializer.describe()}: "
-                f"{error.what}"
+                f"{reason}"
             ) from error
 
     def state_serializer(self) -> TypeSerializer[Any]:

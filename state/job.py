@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib
 import re
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
-from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError
+from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, refuse_duplicates
 from .savepoint.metadata import operator_id_of_uid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from types import ModuleType
 
     from ..serializers.serializer import TypeSerializer
 
@@ -73,6 +75,7 @@ class Operator:
             raise DeclarationError(
                 f"the id {self.operator_id} does not belong to the uid {self.uid!r}", advice="give one"
             )
+        self._refuse_strangers(where)
         if self.states and self.key is None:
             raise DeclarationError(f"{where} has keyed states and no key type", advice="add key=…")
         stamped = next((state for state in self._operator_states() if state.time_to_live), None)
@@ -82,8 +85,26 @@ class Operator:
                 advice="leave time_to_live out",
             )
         refuse_duplicates([state.name for state in self.states], where)
-        refuse_duplicates([state.name for state in (*self.list_states, *self.union_list_states)], where)
-        refuse_duplicates([state.name for state in self.broadcast_states], where)
+        # Flink finds lists and broadcast maps of a subtask by name in one table.
+        refuse_duplicates([state.name for state in self._operator_states()], where)
+
+    def _refuse_strangers(self, where: str) -> None:
+        """Refuse what is no descriptor, or one of another kind of state."""
+        rooms: list[tuple[str, tuple[object, ...], type]] = [
+            ("states", self.states, StateDescriptor),
+            ("list_states", self.list_states, ListStateDescriptor),
+            ("union_list_states", self.union_list_states, ListStateDescriptor),
+            ("broadcast_states", self.broadcast_states, MapStateDescriptor),
+        ]
+        for room, states, wanted in rooms:
+            stranger = next((state for state in states if not isinstance(state, wanted)), None)
+            if stranger is not None:
+                name = getattr(stranger, "name", None)
+                what = f"a {type(stranger).__name__} {name!r}" if name else shown(stranger)
+                raise DeclarationError(
+                    f"{what} is among the {room} of {where}, and is no {wanted.__name__}",
+                    advice=f"declare it with a {wanted.__name__}, or among the states of its kind",
+                )
 
     def _operator_states(self) -> tuple[StateDescriptor, ...]:
         return (*self.list_states, *self.union_list_states, *self.broadcast_states)
@@ -136,6 +157,27 @@ class Job:
         return JobDescription(origin, tuple(operator.describe() for operator in self.operators))
 
 
+def import_user_module(name: str) -> ModuleType:
+    """Import a module of the user.
+
+    Raises:
+        JobNotFound: It is not there, or fails; with the reason, and the line that failed.
+    """
+    try:
+        return importlib.import_module(name)
+    except StateShiftError:
+        raise
+    except (Exception, SystemExit) as error:
+        missing = isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}.")
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if missing else f" ({last.filename}, line {last.lineno})"
+        advice = "run in the folder that holds it, or put that folder on PYTHONPATH"
+        raise JobNotFound(
+            f"the module {name!r} cannot be imported: {type(error).__name__}: {error}{where}",
+            advice=advice if missing else "mend the module",
+        ) from error
+
+
 def load_job(place: str) -> Job:
     """Import the job at `module:attribute`; the attribute is a `Job`, or a function without arguments that gives one.
 
@@ -145,25 +187,26 @@ def load_job(place: str) -> Job:
     module_name, separator, attribute = place.partition(":")
     if not separator or not module_name or not attribute:
         raise JobNotFound(f"{place!r} names no job", advice="write module:attribute, as in accounts:job")
-    try:
-        module = importlib.import_module(module_name)
-    except StateShiftError:
-        raise
-    except Exception as error:
-        missing = isinstance(error, ModuleNotFoundError) and (error.name or "") in module_name
-        raise JobNotFound(
-            f"the module {module_name!r} cannot be imported: {type(error).__name__}: {error}",
-            advice="run in the folder that holds it, or put that folder on PYTHONPATH"
-            if missing
-            else "mend the module",
-        ) from error
+    module = import_user_module(module_name)
     try:
         job = getattr(module, attribute)
     except AttributeError as error:
         jobs = ", ".join(name for name, value in vars(module).items() if isinstance(value, Job)) or "none"
         raise JobNotFound(f"{module_name} has no attribute {attribute!r}; jobs in it: {jobs}") from error
     if callable(job) and not isinstance(job, Job):
-        job = job()
+        job = _made(job, place)
     if not isinstance(job, Job):
         raise JobNotFound(f"{place} is a {type(job).__name__}, not a stateshift.Job", advice="name a Job")
     return job
+
+
+def _made(function: Callable[[], object], place: str) -> object:
+    try:
+        return function()
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise JobNotFound(
+            f"{place} was called for a job, and failed: {type(error).__name__}: {error}",
+            advice="name a Job, or a function without arguments that gives one",
+        ) from error

@@ -125,7 +125,7 @@ class Lineage:
             facts["files"] = {name: FileDigest(**digest) for name, digest in facts["files"].items()}
             facts["history"] = tuple(facts["history"])
             return cls(**facts)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise CorruptSavepoint(
                 f"the lineage cannot be read: {error}",
                 file=LINEAGE,

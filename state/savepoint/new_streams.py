@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, ValueNotConvertible, shown
+from ...serializers.optional import OptionalSerializer
 from ...serializers.pieces import encode_each, unique
 from ...serializers.views import DataOutputView
 from ..key_groups import has_stable_hash
@@ -88,7 +89,7 @@ def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes,
 def map_value(serializer: Any, item: Any) -> bytes:
     """Give the bytes of a value in map state; `serializer` is the map's."""
     if item is None:
-        if not serializer.nullable_values:
+        if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
             raise ValueNotConvertible(
                 "a map value is None, and the values are not declared optional",
                 advice="say nullable_values=True of the state",

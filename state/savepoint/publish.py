@@ -52,9 +52,10 @@ def prepare_target(folder: Folder) -> None:
 
 
 def clear_target(folder: Folder) -> None:
-    """Remove what a run has written, and nothing else."""
+    """Remove what a run has written, and nothing else; `_metadata` first, so that there never is half a savepoint."""
     if folder.exists():
-        for name in filter(_OURS.fullmatch, folder.names()):
+        ours = filter(_OURS.fullmatch, folder.names())
+        for name in sorted(ours, key=lambda name: (name != METADATA, name)):
             folder.delete(name)
 
 

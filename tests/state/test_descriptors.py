@@ -1,0 +1,142 @@
+"""What a program says of its states, and what cannot be meant."""
+
+import enum
+
+import attrs
+import pytest
+
+from stateshift.compat.description import Converter, StateKind
+from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.hints import Int32
+from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.record_classes import record
+from stateshift.serializers.serializer import TypeSerializer
+from stateshift.serializers.windows import TimeWindow, VoidNamespaceSerializer
+from stateshift.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
+
+
+@record(java_class="fx.Account")
+@attrs.frozen
+class Account:
+    id: int
+    name: str | None = None
+
+
+class Level(enum.Enum):
+    LOW = 1
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "kind", "words"),
+    [
+        (ValueStateDescriptor("s", Account), StateKind.VALUE, "fx.Account"),
+        (ReducingStateDescriptor("s", int, reduce_function=max), StateKind.REDUCING, "long"),
+        (AggregatingStateDescriptor("s", tuple[int, float]), StateKind.AGGREGATING, "tuple<long, double>"),
+        (ListStateDescriptor("s", Int32), StateKind.LIST, "list<int>"),
+        (MapStateDescriptor("s", str, Level), StateKind.MAP, "map<string, enum Level>"),
+        (ValueStateDescriptor("s", int | None), StateKind.VALUE, "optional<long>"),
+    ],
+)
+def test_a_descriptor_describes_its_state(descriptor, kind, words):
+    description = descriptor.describe()
+
+    assert ("s", kind, words) == (description.name, description.kind, description.describe())
+    assert VoidNamespaceSerializer().snapshot_configuration() == description.namespace.snapshot
+    assert description.key is None
+
+
+def test_a_serializer_is_taken_as_it_is():
+    class Other(LongSerializer):
+        pass
+
+    assert Other is type(ValueStateDescriptor("s", Other()).value_serializer)
+
+
+def test_a_namespace_is_a_hint_or_a_serializer():
+    description = ValueStateDescriptor("s", int, namespace=TimeWindow).describe()
+
+    assert "TimeWindow" == description.namespace.describe()
+
+
+def test_a_converter_is_known_by_its_name():
+    state = ValueStateDescriptor("s", int, converter=len)
+
+    assert Converter("builtins.len", len) == state.converter
+    assert state.converter == state.describe().value.converter
+    assert state.converter is attrs.evolve(state, name="t").converter
+
+
+@pytest.mark.parametrize("name", ["", None, 5, b"s"])
+def test_a_name_is_a_text(name):
+    with pytest.raises(DeclarationError, match="named by a text"):
+        ValueStateDescriptor(name, int)
+
+
+@pytest.mark.parametrize("hint", [object, list, "int", 5, int | str])
+def test_a_type_without_a_serializer_is_refused(hint):
+    with pytest.raises(DeclarationError):
+        ValueStateDescriptor("s", hint)
+
+
+class Stubborn(LongSerializer):
+    """As a user's: it raises what it likes."""
+
+    def serialize(self, value, target):
+        raise KeyError(value)
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"),
+    [
+        (int, "a"),
+        (Int32, 2**31),
+        (str, 5),
+        (Account, Account("x")),
+        (Account, 5),
+        (bytes, "text"),
+        (list[int], [1, "a"]),
+        (tuple[int, str], (1,)),
+        (Level, "LOW"),
+        (bool, 1),
+        (Stubborn(), 5),
+    ],
+)
+@pytest.mark.parametrize("kind", [ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor])
+def test_a_default_that_does_not_fit_is_refused_when_it_is_declared(kind, hint, default):
+    with pytest.raises(DeclarationError, match="the default value of state 'score' does not fit its type"):
+        kind("score", hint, default)
+
+
+@pytest.mark.parametrize(
+    ("hint", "default"), [(int, 0), (str, ""), (Account, Account(1)), (list[int], []), (int, None), (Level, Level.LOW)]
+)
+def test_a_default_that_fits_is_kept(hint, default):
+    assert default == ValueStateDescriptor("s", hint, default).default_value
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "words"),
+    [
+        (ValueStateDescriptor("s", int, time_to_live=True), "ttl<long>"),
+        (ListStateDescriptor("s", int, time_to_live=True), "list<ttl<long>>"),
+        (MapStateDescriptor("s", str, int, time_to_live=True), "map<string, ttl<long>>"),
+    ],
+)
+def test_time_to_live_stamps_each_value_element_and_map_value(descriptor, words):
+    assert words == descriptor.describe().describe()
+    assert isinstance(descriptor.state_serializer(), TypeSerializer)
+
+
+def test_descriptors_are_values():
+    one, other = (MapStateDescriptor("s", str, int) for _ in range(2))
+
+    assert one == other
+    assert hash(one) == hash(other)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        one.name = "t"

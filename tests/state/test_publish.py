@@ -1,0 +1,132 @@
+"""Targets: what is taken stays, what a dead run left is cleared, and `_metadata` comes last."""
+
+import pytest
+
+from stateshift.serializers.errors import StateShiftError, TargetExists
+from stateshift.state.savepoint.files import Folder, attempt_name
+from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
+from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage
+from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
+from stateshift.state.savepoint.publish import (
+    INLINE_BYTES,
+    check_target,
+    clear_target,
+    now,
+    prepare_target,
+    publish,
+    source_facts,
+    store_stream,
+    stream_name,
+)
+from stateshift.state.savepoint.stored_serializers import SERIALIZERS
+
+OPERATOR = "00112233445566778899aabbccddeeff"
+EMPTY = SavepointMetadata.new(())
+
+
+def names(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "target").mkdir()
+    return tmp_path / "target"
+
+
+def test_names_are_derived_and_tell_operator_part_and_subtask():
+    assert f"{OPERATOR}-keyed-3" == stream_name(OPERATOR, "keyed", 3)
+
+
+@pytest.mark.parametrize("part", ["keyed", "operator", "raw-keyed", "raw-operator"])
+def test_what_a_dead_run_left_is_cleared(folder, part):
+    name = stream_name(OPERATOR, part, 12)
+    for left in (name, attempt_name(name), LINEAGE, attempt_name(LINEAGE), attempt_name("_metadata"), SERIALIZERS):
+        (folder / left).write_bytes(b"left")
+
+    prepare_target(Folder.at(folder))
+    assert [] == names(folder)
+
+
+@pytest.mark.parametrize("foreign", ["notes.txt", "data", f"{OPERATOR}-keyed", f"x{OPERATOR}-keyed-1", "_metadata.bak"])
+def test_files_of_somebody_else_are_never_touched(folder, foreign):
+    (folder / stream_name(OPERATOR, "keyed", 0)).write_bytes(b"left")
+    (folder / foreign).write_bytes(b"mine")
+
+    with pytest.raises(TargetExists, match="is not empty") as caught:
+        prepare_target(Folder.at(folder))
+    assert foreign in caught.value.what
+    assert "Nothing was written." == caught.value.written
+    assert 2 == len(names(folder))
+    clear_target(Folder.at(folder))
+    assert [foreign] == names(folder)
+
+
+def test_a_savepoint_is_never_overwritten(folder):
+    (folder / "_metadata").write_bytes(b"mine")
+
+    with pytest.raises(TargetExists, match="there is a savepoint"):
+        prepare_target(Folder.at(folder))
+    assert b"mine" == (folder / "_metadata").read_bytes()
+
+
+def test_a_target_that_is_not_there_is_made_with_its_parents(tmp_path):
+    place = Folder.at(tmp_path / "a" / "b" / "c")
+    check_target(place)
+    assert not (tmp_path / "a").exists()
+
+    prepare_target(place)
+    assert (tmp_path / "a" / "b" / "c").is_dir()
+
+
+def test_a_target_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_bytes(b"mine")
+
+    with pytest.raises(StateShiftError):
+        prepare_target(Folder.at(tmp_path / "file"))
+    assert b"mine" == (tmp_path / "file").read_bytes()
+
+
+@pytest.mark.parametrize(("size", "inline"), [(0, True), (INLINE_BYTES, True), (INLINE_BYTES + 1, False)])
+def test_streams_up_to_flinks_threshold_are_inline(folder, size, inline):
+    handle, files = store_stream(Folder.at(folder), "name", bytes(size))
+
+    if inline:
+        assert (InlineHandle("name", bytes(size)), {}) == (handle, files)
+    else:
+        assert (RelativeFileHandle("name", size), {"name": FileDigest.of(bytes(size))}) == (handle, files)
+    assert names(folder) == sorted(files)
+
+
+def test_the_lineage_has_the_digest_of_the_metadata_and_lies_there_first(folder, monkeypatch):
+    order = []
+    write = Folder.write
+    monkeypatch.setattr(Folder, "write", lambda self, name, data: order.append(name) or write(self, name, data))
+    found = publish(Folder.at(folder), EMPTY, Lineage(stateshift="1", created=now(), job="j"))
+
+    assert [LINEAGE, "_metadata"] == order
+    assert {"_metadata": FileDigest.of(write_metadata(EMPTY))} == found.files
+    assert found.to_json() == (folder / LINEAGE).read_bytes()
+    assert ["_metadata", LINEAGE] == names(folder)
+
+
+def test_clearing_takes_the_metadata_first(folder, monkeypatch):
+    # else there would be, for a moment, a savepoint whose files are gone
+    for name in (stream_name(OPERATOR, "keyed", 0), "_metadata", LINEAGE):
+        (folder / name).write_bytes(b"x")
+    order = []
+    delete = Folder.delete
+    monkeypatch.setattr(Folder, "delete", lambda self, name: order.append(name) or delete(self, name))
+    clear_target(Folder.at(folder))
+
+    assert "_metadata" == order[0]
+    assert [] == names(folder)
+
+
+def test_a_source_is_known_by_place_and_digest():
+    assert {"place": "/sp", "metadata_sha256": FileDigest.of(b"m").sha256} == source_facts("/sp", b"m")
+
+
+def test_times_are_utc_to_the_second():
+    assert now().endswith("+00:00")
+    assert len("2026-01-01T00:00:00+00:00") == len(now())
