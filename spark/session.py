@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..serializers.errors import StateShiftError
+from ..serializers.errors import MigrationFailed, StateShiftError
 from .java import java_home
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ def session(
 
     Raises:
         JavaNotFound: No Java 17 or later.
-        StateShiftError: pyspark is not installed.
+        StateShiftError: pyspark is not installed, or `master` is none.
+        MigrationFailed: Spark does not start.
     """
     try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
@@ -52,6 +54,7 @@ def session(
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
+    _check_master(master)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in _settings(master, conf or {}).items():
         builder = builder.config(name, value)
@@ -61,20 +64,45 @@ def session(
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         try:
             return builder.getOrCreate()
-        except PySparkException as error:
-            what = f"Spark does not start: {str(error).splitlines()[0]}"
-            raise StateShiftError(what, advice=f"see above; the Java is {variables['JAVA_HOME']}") from error
+        except (PySparkException, Py4JError) as error:
+            raise _no_start(error, master, variables["JAVA_HOME"]) from error
+
+
+def _check_master(master: str) -> None:
+    """Refuse what Spark's launcher refuses with a stack trace."""
+    if master != "yarn" and not master.startswith(("local", "spark", "k8s")):
+        raise StateShiftError(
+            f"{master!r} is no master that Spark knows",
+            advice="give local[*,4], spark://host:port, yarn, or k8s://https://host:port",
+            written="Nothing was written.",
+        )
+
+
+def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
+    """Say why Spark does not start: the message of the first Java exception, or the first line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    told = next((line.partition("Exception: ")[2] for line in lines if "Exception: " in line), lines[0])
+    if "stopped SparkContext" in told:  # PySpark goes on where the master did not answer, and fails over that
+        told = f"the master {master} does not answer"
+    return MigrationFailed(
+        f"Spark does not start: {told}", advice=f"check the master {master}, the settings, and the Java in {java}"
+    )
 
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until Spark has started: PySpark would leave without the JVM that it has just launched."""
+    """Let Ctrl-C wait until Spark has started: PySpark would leave without the JVM that it has just launched.
+
+    A second one does not wait: a master that does not answer takes a minute.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came = []
+    came: list[bool] = []
 
     def hold(*_: object) -> None:
+        if came:
+            raise KeyboardInterrupt
         came.append(True)
 
     before = signal.signal(signal.SIGINT, hold)

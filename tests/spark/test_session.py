@@ -7,8 +7,10 @@ import subprocess
 import sys
 
 import pytest
+from pyspark.sql import SparkSession
 
-from stateshift.spark.session import session
+from stateshift.serializers.errors import StateShiftError
+from stateshift.spark.session import own_session, session
 
 pytestmark = pytest.mark.spark
 
@@ -61,6 +63,45 @@ def test_a_failed_task_is_tried_again(spark):
         return attempt
 
     assert spark.sparkContext.parallelize([0], 1).map(attempts).collect() == [2]
+
+
+def test_a_master_that_is_none_is_refused_before_java_is_looked_for(monkeypatch):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+    with pytest.raises(StateShiftError, match=r"'nonsense' is no master that Spark knows\n.*local\[\*,4\]"):
+        session("nonsense")
+
+
+def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
+    program = (
+        "from stateshift.spark.session import session\n"
+        "from stateshift.serializers.errors import MigrationFailed\n"
+        "try:\n"
+        "    session('local[0]')\n"
+        "except MigrationFailed as error:\n"
+        "    print(error.what)\n"
+    )
+
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout, ran.stderr) == ("Spark does not start: Asked to run locally with 0 threads\n", "")
+
+
+def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, tmp_path):
+    with own_session("local[1]") as given:
+        assert given is spark
+    assert spark.sparkContext.parallelize([1], 1).sum() == 1
+
+    program = (
+        "from stateshift.spark.session import own_session, session\n"
+        "for _ in range(2):\n"
+        "    with own_session('local[1]') as spark:\n"
+        "        print(spark.sparkContext.parallelize([1], 1).sum(), spark.sparkContext._jsc is None)\n"
+        "    print(spark.sparkContext._jsc is None)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout.split(), ran.stderr) == (["1", "False", "True"] * 2, "")
 
 
 @pytest.mark.slow
