@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from stateshift.spark.migrate import migrate
+from stateshift.state.savepoint.reader import Savepoint
 
 SOURCES = ["rocksdb-account-v1", "hashmap-account-v1"]
 PLACES = [("hashmap", 1), ("hashmap", 3), ("rocksdb", 1), ("rocksdb", 3)]
@@ -73,9 +74,19 @@ def test_version_4_keeps_the_values_of_a_field_that_was_renamed(
     assert same_contents(renamed(expected_of(name)), restored) == []
 
 
-def test_a_savepoint_of_flink_1_20_is_migrated_and_restored_in_2_3(
-    flink_restore, same_contents, expected_of, migrated
-):
+def test_a_savepoint_of_flink_1_20_is_migrated_and_restored_in_2_3(flink_restore, same_contents, expected_of, migrated):
     restored = flink_restore(migrated("hashmap-account-v1", 3, "1.20"), scenario="account", evo=3)
+
+    assert same_contents(expected_of("hashmap-account-v1", file="flink-migrated-to-v2.json"), restored) == []
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_probe_in_place_of_python_classes_restores_as_they_do(
+    flink_restore, same_contents, expected_of, savepoint_of, spark, tmp_path, backend
+):
+    probe = Savepoint.open(savepoint_of("hashmap-account-v3")).describe().as_probe()
+    migrate(savepoint_of("hashmap-account-v1"), tmp_path / "savepoint", probe, session=spark)
+
+    restored = flink_restore(tmp_path / "savepoint", scenario="account", evo=3, backend=backend)
 
     assert same_contents(expected_of("hashmap-account-v1", file="flink-migrated-to-v2.json"), restored) == []
