@@ -139,3 +139,42 @@ def test_an_interrupt_publishes_nothing_and_leaves_nobody_running(counts, marker
     wait_for(lambda: not in_session(process.pid), seconds=30)
     assert is_gone(worker)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+FULL = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, 2 << 20))
+sys.path.insert(0, sys.argv[3])
+from wide_job import job
+from stateshift.serializers.errors import StorageFailed
+from stateshift.spark.migrate import migrate
+
+try:
+    migrate(sys.argv[1], sys.argv[2], job, master="local[2,4]")
+except StorageFailed as error:
+    print(error)
+"""
+WIDE = """
+from stateshift import Job, Operator, ValueStateDescriptor
+
+def wide(x):
+    return str(x).zfill(500)
+
+job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=wide)])])
+"""
+
+
+@pytest.mark.slow
+def test_a_store_that_takes_no_more_is_told_as_the_system_says_it(counts, tmp_path, start_python, users_folder):
+    """No process may write a file of more than 2 MiB, and the result has 5: as on a full disk."""
+    (users_folder / "wide_job.py").write_text(WIDE)
+    process = start_python(FULL, counts(10_000), tmp_path / "new", users_folder)
+
+    printed, errors = process.communicate(timeout=120)
+
+    assert errors == ""
+    assert "File too large" in printed
+    assert f"savepoint {tmp_path / 'new'}" in printed
+    assert "operator counter" in printed
+    assert printed.endswith("Nothing was published: the source is untouched, and the target has no _metadata.\n")
+    assert not (tmp_path / "new").exists()
