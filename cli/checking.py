@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .next_steps import start_lines
 from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
 from .output import is_terminal, print_json, print_lines, print_rich
 
@@ -55,18 +56,24 @@ def command(savepoint: str, *, job_place: str, allow_migration: bool, target: st
         print_rich(explain.renderables(report))
     else:
         print_lines(explain.text_lines(report))
-    print_lines(["", _next_step(report, savepoint, job_place)])
+    print_lines(["", *_next_steps(report, savepoint, job_place)])
     return status
 
 
-def _next_step(report: CheckReport, savepoint: str, job_place: str) -> str:
+def _next_steps(report: CheckReport, savepoint: str, job_place: str) -> list[str]:
     """What a person does now."""
+    from ..compat.report import Status
     from ..serializers.compatibility import Decision
 
     place = shlex.quote(savepoint)
     if report.decision is Decision.START:
-        return f"next: flink run -s {place} …"
+        matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
+        return start_lines(
+            savepoint,
+            flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
+            with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
+        )
     if report.decision is Decision.REFUSE:
-        return "next: change the types in one of the ways above and check again; nothing was changed"
+        return ["next: change the types in one of the ways above and check again; nothing was changed"]
     target = f" --target {report.target}" if report.target == "flink" else ""
-    return f"next: stateshift migrate {place} NEW_SAVEPOINT --job {shlex.quote(job_place)}{target}"
+    return [f"next: stateshift migrate {place} NEW_SAVEPOINT --job {shlex.quote(job_place)}{target}"]

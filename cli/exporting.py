@@ -14,7 +14,7 @@ import click
 
 from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from .failures import Status
-from .options import common_options, savepoint_argument
+from .options import common_options, import_option, savepoint_argument
 from .output import many, print_json, print_notice, write_text
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ left out with a notice. Needs neither the job nor its classes.""",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write to this file, whole or not at all, instead of stdout.",
 )
+@import_option
 @common_options
 def command(
     savepoint: str,

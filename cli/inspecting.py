@@ -10,7 +10,7 @@ import click
 from ..compat.description import StateKind
 from ..serializers.errors import StateShiftError
 from .failures import Status, error_data, print_error, status_of
-from .options import common_options, savepoint_argument
+from .options import common_options, import_option, savepoint_argument
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
 from .progress import spinning
 
@@ -39,6 +39,7 @@ A state that this release cannot read is listed with its class and `unsupported`
 Needs neither the job nor its classes.""",
 )
 @savepoint_argument()
+@import_option
 @common_options
 def command(savepoint: str, *, with_json: bool) -> int:
     """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes."""

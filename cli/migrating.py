@@ -10,6 +10,7 @@ import click
 
 from ..serializers.errors import MigrationFailed, SavepointNotFound, StateShiftError, StorageFailed
 from .failures import Status
+from .next_steps import start_lines
 from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
 from .progress import watched
@@ -97,9 +98,8 @@ def command(
             trust_stored_serializers=trust_stored_serializers,
             progress=progress,
         )
-    start = start_command(report)
     if with_json:
-        print_json(report.to_data() | {"start_command": start})
+        print_json(report.to_data() | {"start_command": start_command(report)})
     elif dry_run:
         print_lines(_dry_lines(report))
     else:
@@ -107,7 +107,7 @@ def command(
             print_rich(_renderables(report))
         else:
             print_lines(_text_lines(report))
-        print_lines(["", *_ending(report, start)])
+        print_lines(["", *_ending(report)])
     return Status.DONE
 
 
@@ -144,9 +144,19 @@ def _reason(error: Exception) -> str:
     return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)
 
 
+def _start_lines(report: MigrationReport) -> list[str]:
+    operators = report.plan.operators
+    return start_lines(
+        report.target,
+        flink_restorable=all(operator.is_flink_restorable for operator in operators if operator.in_job),
+        with_orphans=any(not operator.in_job for operator in operators),
+    )
+
+
 def start_command(report: MigrationReport) -> str | None:
-    """How the job starts on the result; None after a dry run."""
-    return None if report.dry_run else f"flink run -s {shlex.quote(report.target)} …"
+    """How a Flink job starts on the result; None after a dry run, and where Flink cannot restore it."""
+    command = _start_lines(report)[0].removeprefix("start the job: ")
+    return command if command.startswith("flink ") and not report.dry_run else None
 
 
 def _headline(report: MigrationReport) -> str:
@@ -201,11 +211,11 @@ def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
     yield Text(f"  {_size_line(report)}", style="dim")
 
 
-def _ending(report: MigrationReport, start: str | None) -> Iterator[str]:
+def _ending(report: MigrationReport) -> Iterator[str]:
     yield f"source untouched: {report.source}"
     yield f"rollback: possible; {report.rollback}"
     yield f"prove it: stateshift verify {shlex.quote(report.target)}"
-    yield f"start the job: {start}"
+    yield from _start_lines(report)
 
 
 def _dry_lines(report: MigrationReport) -> Iterator[str]:

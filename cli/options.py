@@ -70,11 +70,36 @@ def target_option(function: F) -> F:
     )(function)
 
 
+def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> None:
+    from ..state.job import import_user_module
+
+    if modules:
+        _search_here()
+    for name in modules:
+        import_user_module(name)
+
+
+def import_option(function: F) -> F:
+    """`--import module`, for snapshots and serializers that a module of the user registers."""
+    return click.option(
+        "--import",
+        multiple=True,
+        expose_value=False,
+        callback=_import,
+        metavar="MODULE",
+        help="Import a module that registers snapshots of your own; the current folder is searched first.",
+    )(function)
+
+
 def load_job_here(place: str) -> Job:
     """Load a job as `python -m` would find it: the current folder comes first."""
     from ..state.job import load_job
 
+    _search_here()
+    return load_job(place)
+
+
+def _search_here() -> None:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    return load_job(place)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .failures import Status
-from .options import common_options, savepoint_argument
+from .options import common_options, import_option, savepoint_argument
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, table_lines
 from .progress import spinning
 
@@ -36,6 +36,7 @@ key group of every key (rule RUN-3). A key whose type has no stable hash is `unp
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
+@import_option
 @common_options
 def command(savepoint: str, *, with_json: bool) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and the key group of every key."""

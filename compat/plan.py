@@ -126,6 +126,7 @@ class OperatorPlan:
         key: The key snapshot for the header of its keyed streams; None where there is none, or none is known.
         relabels_key: Whether that snapshot differs from the stored one.
         states: All stored states, by name.
+        in_job: Whether the new job has the operator; else it is only kept.
         new_id: Its id from now on, where that is another one; its uid is then `uid`.
     """
 
@@ -135,7 +136,14 @@ class OperatorPlan:
     key: TypeSerializerConfigSnapshot[Any] | None
     relabels_key: bool
     states: tuple[StatePlan, ...]
+    in_job: bool = True
     new_id: str = ""
+
+    @property
+    def is_flink_restorable(self) -> bool:
+        """Whether Flink will know every snapshot of the operator."""
+        labels = [label for state in self.states if state.action is not StateAction.DROP for label in state.new]
+        return all(label.is_flink for label in labels) and (self.key is None or self.key.is_flink)
 
     @property
     def rewrites_keyed(self) -> bool:
@@ -202,7 +210,8 @@ def _operator(report: OperatorReport) -> OperatorPlan:
     action = OperatorAction.REWRITE if changes else OperatorAction.COPY
     stored_id = report.was.stored_id if report.was is not None else ""
     new_id = report.operator_id if stored_id else ""
-    return OperatorPlan(stored_id or report.operator_id, report.uid, action, key, relabels_key, states, new_id)
+    identity, in_job = stored_id or report.operator_id, report.becomes is not None
+    return OperatorPlan(identity, report.uid, action, key, relabels_key, states, in_job, new_id)
 
 
 def _changes(state: StatePlan) -> bool:

@@ -96,7 +96,7 @@ def test_it_says_what_to_do_next(run, savepoint_of):
     start = run("check", savepoint, "--job", "accounts_v1:job")
     migrate = run("check", savepoint, "--job", "accounts_v3:job")
 
-    assert start.stdout.splitlines()[-1] == f"next: flink run -s {savepoint} …"
+    assert start.stdout.splitlines()[-1] == f"start the job: flink run -s {savepoint} …"
     assert (
         migrate.stdout.splitlines()[-1] == f"next: stateshift migrate {savepoint} NEW_SAVEPOINT --job accounts_v3:job"
     )
@@ -118,3 +118,16 @@ def test_it_imports_neither_spark_nor_rich(savepoint_of, root):
 
     assert ran.returncode == 4
     assert ran.stdout.splitlines()[-1] == "loaded []"
+
+
+def test_it_says_that_flink_wants_to_be_told_of_an_operator_that_is_gone(run, savepoint_of, tmp_path, monkeypatch):
+    (tmp_path / "fewer.py").write_text(
+        "from stateshift import Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('version-free', int)])])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    answer = run("check", savepoint_of("rocksdb-account-v1"), "--job", "fewer:job")
+
+    assert answer.status == 0
+    assert "--allowNonRestoredState …" in answer.stdout

@@ -1,0 +1,81 @@
+"""`--import`: savepoints under snapshots of the user's own are read where the module that registers them is named."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+
+MODULE = """
+import attrs
+from stateshift import DataInputView, DataOutputView, TypeSerializer, TypeSerializerConfigSnapshot, register_snapshot
+
+
+class CentsSerializer(TypeSerializer[int]):
+    def serialize(self, value, target):
+        target.write_long(value)
+
+    def deserialize(self, source):
+        return source.read_long()
+
+    def snapshot_configuration(self):
+        return CentsSnapshot()
+
+
+@register_snapshot
+@attrs.define
+class CentsSnapshot(TypeSerializerConfigSnapshot[int]):
+    snapshot_id = "stateshift/import-test.cents"
+
+    def write(self, target):
+        pass
+
+    def read(self, source):
+        pass
+
+    def restore_serializer(self):
+        return CentsSerializer()
+"""
+
+
+@pytest.fixture
+def purse(tmp_path, monkeypatch):
+    """A savepoint of a module of the user, and the folder of that module."""
+    (tmp_path / "import_test_cents.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    cents = importlib.import_module("import_test_cents").CentsSerializer()
+    job = Job([Operator("purses", key=str, states=[ValueStateDescriptor("purse", cents)])])
+    with SavepointWriter(tmp_path / "savepoint", job) as writer:
+        writer.put("purses", "purse", "Ann", 250)
+    return tmp_path
+
+
+def stateshift(folder, *arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "stateshift", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_without_it_the_state_is_named_and_not_read(purse):
+    answer = stateshift(purse, "inspect", "savepoint")
+
+    assert answer.returncode == 0
+    assert "unsupported" in answer.stdout
+    assert "import-test.cents" in answer.stdout
+
+
+def test_with_it_the_values_are_exported(purse):
+    answer = stateshift(purse, "export", "savepoint", "--import", "import_test_cents")
+
+    assert answer.returncode == 0, answer.stderr
+    assert '"value": 250' in answer.stdout
+
+
+def test_a_module_that_is_not_there_is_wrong_usage(purse):
+    answer = stateshift(purse, "inspect", "savepoint", "--import", "nothing_here")
+
+    assert answer.returncode == 2
+    assert "nothing_here" in answer.stderr
+    assert "Traceback" not in answer.stderr
