@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
+from .options import common_options, savepoint_argument, target_option
 from .output import is_terminal, print_json, print_lines, print_rich
 
 if TYPE_CHECKING:
     from ..compat.report import CheckReport
+    from .new_side import NewSide
 
 
 @click.command(
@@ -23,6 +25,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job
   stateshift check /data/savepoints/sp-1 --job accounts:job --allow-migration --json
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
+  stateshift check /data/savepoints/sp-1 --like build/probe
 
 \b
 Exit status:
@@ -31,13 +34,14 @@ Exit status:
   4  migrate: the job can start after `stateshift migrate`""",
 )
 @savepoint_argument()
-@job_option
+@new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @target_option
 @common_options
-def command(savepoint: str, *, job_place: str, allow_migration: bool, target: str, with_json: bool) -> int:
+def command(savepoint: str, *, job_place: str, like: str, allow_migration: bool, target: str, with_json: bool) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
+    The job is told in Python, or by a savepoint that the new Java job wrote.
     Nothing is run, and nothing is written.
     """
     from ..compat import explain
@@ -45,9 +49,10 @@ def command(savepoint: str, *, job_place: str, allow_migration: bool, target: st
     from ..compat.report import Target
     from ..state.savepoint.reader import Savepoint
 
-    job = load_job_here(job_place)
+    new = new_side(job_place, like)
+    description = new.describe()
     stored = Savepoint.open(savepoint)
-    report = check(stored.describe(), job.describe(f"job {job_place}"), target=Target(target))
+    report = check(stored.describe(), description, target=Target(target))
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})
@@ -56,11 +61,11 @@ def command(savepoint: str, *, job_place: str, allow_migration: bool, target: st
         print_rich(explain.renderables(report))
     else:
         print_lines(explain.text_lines(report))
-    print_lines(["", *_next_steps(report, savepoint, job_place)])
+    print_lines(["", *_next_steps(report, savepoint, new)])
     return status
 
 
-def _next_steps(report: CheckReport, savepoint: str, job_place: str) -> list[str]:
+def _next_steps(report: CheckReport, savepoint: str, new: NewSide) -> list[str]:
     """What a person does now."""
     from ..compat.report import Status
     from ..serializers.compatibility import Decision
@@ -76,4 +81,4 @@ def _next_steps(report: CheckReport, savepoint: str, job_place: str) -> list[str
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     target = f" --target {report.target}" if report.target == "flink" else ""
-    return [f"next: stateshift migrate {place} NEW_SAVEPOINT --job {shlex.quote(job_place)}{target}"]
+    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}"]

@@ -10,8 +10,9 @@ import click
 
 from ..serializers.errors import MigrationFailed, SavepointNotFound, StateShiftError, StorageFailed
 from .failures import Status
+from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, job_option, load_job_here, savepoint_argument, target_option
+from .options import common_options, savepoint_argument, target_option
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
 from .progress import watched
 
@@ -34,6 +35,7 @@ _DONE = {"copy": "copied as bytes", "relabel": "copied, new snapshot", "convert"
 Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
@@ -43,7 +45,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
 )
 @savepoint_argument("source")
 @click.argument("target_place", metavar="TARGET")
-@job_option
+@new_side_options
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
 @click.option(
     "--master", metavar="URL", default="local[*,4]", show_default=True, help="Where Spark runs; 4 is tries of a task."
@@ -72,6 +74,7 @@ def command(
     *,
     target_place: str,
     job_place: str,
+    like: str,
     dry_run: bool,
     master: str,
     py_files: tuple[str, ...],
@@ -84,12 +87,12 @@ def command(
     from ..compat.report import Target
     from ..spark.migrate import migrate
 
-    job = load_job_here(job_place)
+    description = new_side(job_place, like).describe()
     with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,
             target_place,
-            job.describe(f"job {job_place}"),
+            description,
             master=master,
             py_files=[name for names in py_files for name in names.split(",") if name],
             dry_run=dry_run,

@@ -48,17 +48,6 @@ def common_options(function: F) -> F:
     )(function)
 
 
-def job_option(function: F) -> F:
-    """`--job module:attribute`."""
-    return click.option(
-        "--job",
-        "job_place",
-        required=True,
-        metavar="MODULE:ATTRIBUTE",
-        help="The job with the new types, as in accounts:job. The current folder is searched first.",
-    )(function)
-
-
 def target_option(function: F) -> F:
     """`--target flink`."""
     return click.option(

@@ -46,12 +46,11 @@ def to_data(report: CheckReport) -> dict[str, Any]:
     Returns:
         `decision` (start, migrate, refuse), `verdict`, `target`, `old` and `new` (origins), `counts` (states by
         decision), and `operators`. Of each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new,
-        not_in_probe),
-        `decision`, `flink_restorable` (`before` and `after`: true, false, or null where it cannot be told),
-        `unreadable`, `keeps`, `key` (null, or `decision`, `verdict`, `old`, `new`, `findings`), and `states`. Of each
-        state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`, `converter`
-        and `note` (null where there is none), and `findings`. Of each finding: `path`, `rule`, `verdict`, `old`, `new`,
-        `reason`, `ways_out`, `flags`.
+        not_in_probe), `decision`, `flink_restorable` (`before` and `after`: true, false, or null where it cannot be
+        told), `unreadable`, `keeps`, `key` (null, or `decision`, `verdict`, `old`, `new`, `findings`), and `states`. Of
+        each state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`,
+        `converter` and `note` (null where there is none), and `findings`. Of each finding: `path`, `rule`, `verdict`,
+        `old`, `new`, `reason`, `ways_out`, `flags`.
     """
     return {
         "decision": str(report.decision),

@@ -1,0 +1,71 @@
+"""Where the new types come from: a job in Python, or a savepoint that the new Java job wrote."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+import click
+
+from .options import load_job_here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..compat.description import JobDescription
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@attrs.frozen
+class NewSide:
+    """What the options say.
+
+    Attributes:
+        job: `module:attribute`, or "".
+        like: The place of a probe, or "".
+    """
+
+    job: str = ""
+    like: str = ""
+
+    def describe(self) -> JobDescription:
+        """Load the job, or open the probe."""
+        if self.job:
+            return load_job_here(self.job).describe(f"job {self.job}")
+        from ..state.savepoint.reader import Savepoint
+
+        return Savepoint.open(self.like).describe().as_probe()
+
+    def __str__(self) -> str:
+        """The option, as it is typed."""
+        return f"--job {shlex.quote(self.job)}" if self.job else f"--like {shlex.quote(self.like)}"
+
+
+def new_side_options(function: F) -> F:
+    """`--job MODULE:ATTRIBUTE` or `--like SAVEPOINT`; one of them must be given."""
+    function = click.option(
+        "--like",
+        default="",
+        metavar="SAVEPOINT",
+        help="In place of --job: a savepoint that the new Java job wrote, with its types (a probe).",
+    )(function)
+    return click.option(
+        "--job",
+        "job_place",
+        default="",
+        metavar="MODULE:ATTRIBUTE",
+        help="The job with the new types, as in accounts:job. The current folder is searched first.",
+    )(function)
+
+
+def new_side(job_place: str, like: str) -> NewSide:
+    """Take one of the two.
+
+    Raises:
+        UsageError: None is given, or both.
+    """
+    if bool(job_place) is bool(like):
+        raise click.UsageError("give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT")
+    return NewSide(job_place, like)
