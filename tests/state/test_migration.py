@@ -534,6 +534,56 @@ class TestDryRun:
         assert [True] == list(try_out(savepoint, plan_for(savepoint, new)).values())
 
 
+@record(java_class="fx.Scenarios$Address")
+@attrs.frozen
+class Address:
+    number: int
+    street: str | None
+
+
+@record(java_class="fx.Scenarios$FancyAddress")
+@attrs.frozen
+class FancyAddress(Address):
+    planet: str | None
+
+
+class TestSubclasses:
+    """A field of the base widened, in savepoints with values of a subclass."""
+
+    @pytest.mark.parametrize("name", ["hashmap-subclass-registered", "rocksdb-subclass-unregistered"])
+    def test_values_of_subclasses_are_converted_and_fields_stay_with_their_class(
+        self, savepoint_of, migrate, contents, flink_read, tmp_path, name
+    ):
+        source = savepoint_of(name)
+        states = [ValueStateDescriptor("home", Address), ListStateDescriptor("homes", Address)]
+        found = migrate(source, tmp_path / "new", Job([Operator("keyed-op", key=int, states=states)]))
+
+        # an int and a long of one value are the same text
+        assert flink_read(source) == contents(found)
+        snapshots = [
+            Savepoint.open(folder).operator("keyed-op").state("home").description.value.snapshot
+            for folder in (source, tmp_path / "new")
+        ]
+        before, after = (
+            {
+                (record_name, field.name): (field.declared_by, field.describe())
+                for record_name, snapshot in [
+                    ("", whole),
+                    *whole.registered_subclasses(),
+                    *whole.unregistered_subclasses(),
+                ]
+                for field in snapshot.stored_fields()
+            }
+            for whole in snapshots
+        )
+        assert {place: declared for place, (declared, _) in before.items()} == {
+            place: declared for place, (declared, _) in after.items()
+        }
+        assert {"int", "string"} == {words for _, words in before.values()}
+        assert {"long", "string"} == {words for _, words in after.values()}
+        assert [] == failures(found)
+
+
 class TestOperatorState:
     def test_lists_and_broadcast_maps_are_converted_in_their_subtasks(self, migrate, tmp_path):
         def job(hint):
