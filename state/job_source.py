@@ -52,8 +52,9 @@ Change the types to what the new job needs, and check again.
 _NOTES = """
 Flink does not store which fields of a Java class may be null, nor whether a number is
 an `int` or an `Integer`. Here objects may be null (`| None`), and numbers and booleans
-only where a null was met in the first {entries:,} entries of a state. Add `| None` where
-you know of more; a null that a migration meets elsewhere ends it with an error.
+only where a null was met among the first entries of a state ({entries:,} at most). Add
+`| None` where you know of more: a null that a migration meets elsewhere ends it with an
+error.
 """
 
 

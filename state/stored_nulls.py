@@ -5,31 +5,40 @@ Flink's snapshots do not tell, so the first entries of each state are looked at.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..compat.description import StateKind
 from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
-from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible
+from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
 from ..serializers.optional import NullableSerializerSnapshot
 from ..serializers.records import RecordSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import TtlSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
 from ..serializers.tuples import TupleSerializerSnapshot
+from .savepoint.entries import EntryDecoder
+from .savepoint.keyed_stream import KeyedStreamReader
+from .savepoint.meta_info import NAMESPACE_SERIALIZER
+from .savepoint.sources import open_stream
+from .savepoint.states import info_snapshot, keyed_handles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
-    from .savepoint.reader import Savepoint
+    from .savepoint.blocks import Block
+    from .savepoint.reader import Savepoint, SavepointOperator
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
 LOOKED_AT = 1000
 """Entries of each keyed state."""
+
+MOST_BYTES = 1 << 26
+"""Of the streams of an operator."""
 
 
 @attrs.frozen
@@ -55,7 +64,7 @@ class StoredNulls:
     def look(self, value: Any, snapshot: Snapshot) -> None:
         """Walk through a value, as the generic reader of its snapshot gives it."""
         snapshot = without_ttl_awareness(snapshot)
-        if isinstance(snapshot, TtlSerializerSnapshot):
+        if isinstance(snapshot, TtlSerializerSnapshot) and value is not None:
             value, snapshot = value.value, without_ttl_awareness(snapshot.nested[1])
         if isinstance(snapshot, NullableSerializerSnapshot):
             snapshot = without_ttl_awareness(snapshot.nested[0])
@@ -99,19 +108,65 @@ def _class_of(name: str, snapshot: RecordSnapshot) -> RecordSnapshot | None:
     return next((found for _, subclass in subclasses if (found := _class_of(name, subclass))), None)
 
 
-def look_for_nulls(savepoint: Savepoint, entries: int = LOOKED_AT) -> StoredNulls:
+def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes: int = MOST_BYTES) -> StoredNulls:
     """Read the first entries of each keyed state that this release reads.
+
+    Args:
+        savepoint: Where to look.
+        entries: How many of each state; of map state those of one user key count as one.
+        size_bytes: How far to go into the streams of an operator, however few entries of a state were met by then.
 
     Raises:
         CorruptSavepoint: An entry cannot be read.
     """
     nulls = StoredNulls()
     for operator in savepoint.operators:
-        for state in operator.states:
-            if state.unsupported or not state.kind.is_keyed:
-                continue
-            # Some values are found unreadable only when they are met; then what was seen before them must do.
-            with suppress(OldReaderUnavailable, ValueNotConvertible):
-                for entry in islice(state.read_entries(), entries):
-                    nulls.look(entry.value, state.description.value.snapshot)
+        left = {state.name: entries for state in operator.states if state.kind.is_keyed and not state.unsupported}
+        with located(savepoint=savepoint.place, operator=operator.title):
+            _look_through(operator, nulls, left, size_bytes)
     return nulls
+
+
+def _look_through(operator: SavepointOperator, nulls: StoredNulls, left: dict[str, int], size_bytes: int) -> None:
+    """Look at entries until none is `left` to be looked at."""
+    kinds = {state.name: state.kind for state in operator.states if state.kind.is_keyed}
+    for handle in keyed_handles(operator.stored):
+        if not left:
+            return
+        with open_stream(handle.stream, operator.folder) as source:
+            reader = KeyedStreamReader.open(source, handle)
+            infos = reader.header.states
+            decoders = {
+                info.name: EntryDecoder.of(
+                    kinds[info.name],
+                    reader.header.key_snapshot,
+                    info_snapshot(info, NAMESPACE_SERIALIZER),
+                    info.value,
+                    operator.max_parallelism,
+                )
+                for info in infos
+                if info.name in left
+            }
+            for block in reader.blocks():
+                size_bytes -= len(block.data)
+                if not left or size_bytes < 0:
+                    return
+                info = infos[block.state_id]
+                if info.name in left and info.name in decoders:
+                    _look_at(block, decoders[info.name], info.value, nulls, left, info.name)
+
+
+def _look_at(
+    block: Block, decoder: EntryDecoder, snapshot: Snapshot, nulls: StoredNulls, left: dict[str, int], name: str
+) -> None:
+    for key, data in islice(block.items(), left[name]):
+        try:
+            value = decoder.read_value(decoder.place(key)[2], data)
+        except (OldReaderUnavailable, ValueNotConvertible):
+            # Some values are found unreadable only when they are met; then what was seen before them must do.
+            del left[name]
+            return
+        nulls.look(dict([value]) if decoder.kind is StateKind.MAP else value, snapshot)
+        left[name] -= 1
+    if not left[name]:
+        del left[name]

@@ -72,7 +72,7 @@ class SavepointState:
 
     def _measure_keyed(self) -> Measure:
         entries = size = 0
-        for handle in _keyed_handles(self._stored):
+        for handle in keyed_handles(self._stored):
             if not handle.is_canonical:
                 continue
             with open_stream(handle.stream, self._folder) as source:
@@ -99,7 +99,7 @@ class SavepointState:
         """
         self._require_readable(keyed=True)
         with self._located():
-            for handle in _keyed_handles(self._stored):
+            for handle in keyed_handles(self._stored):
                 with open_stream(handle.stream, self._folder) as source, located(file=source.name):
                     reader = KeyedStreamReader.open(source, handle)
                     infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
@@ -152,7 +152,8 @@ class SavepointState:
         return located(savepoint=self._folder.place, operator=title, state=self.name)
 
 
-def _keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:
+def keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:
+    """Give the streams of keyed state, by subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
     yield from (subtask.managed_keyed for subtask in subtasks if subtask.managed_keyed is not None)
 
@@ -177,7 +178,7 @@ def keyed_states(
     key: TypeSerializerConfigSnapshot[Any] | None = None
     infos: dict[str, StateMetaInfo] = {}
     native = False
-    for handle in _keyed_handles(stored):
+    for handle in keyed_handles(stored):
         with open_stream(handle.stream, folder) as source:
             header = read_stream_header(source, handle)
         native |= not handle.is_canonical
