@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Default:
-    """A value for fields that stored records lack: a constant, or made anew for each record."""
+    """A value for fields that stored records lack: a constant, or made anew for each record.
+
+    Attributes:
+        value: The constant.
+        factory: Makes a value for each record, in place of the constant.
+        title: Whose default it is, for sentences.
+    """
 
     value: Any = None
     factory: Callable[[], Any] | None = None
@@ -28,10 +34,10 @@ class Default:
         return self.value if self.factory is None else self.factory()
 
     def describe(self) -> str:
-        """Name it in a sentence: `0`, `what list() gives`."""
+        """Name it in a sentence: `0`, `list()`."""
         if self.factory is None:
             return shown(self.value)
-        return f"what {getattr(self.factory, '__qualname__', repr(self.factory))}() gives"
+        return f"{getattr(self.factory, '__qualname__', repr(self.factory))}()"
 
 
 @attrs.frozen

@@ -150,7 +150,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             ways = (f"give it a default: {field.name} = {'None' if field.optional else '…'}", CONVERTER)
             findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
         else:
-            reason = f"the field is new; stored records get {field.default.title}, {field.default.describe()}"
+            reason = f"the field is new; stored records get {field.default.title} {field.default.describe()}"
             ways = ("migrate the state: the default is filled in",)
             findings.append(Finding(path, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways))
     return findings

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+PROGRESS = re.compile(r"(starting Spark|migrating|copying|publishing|writing)\b.*(done|…)")
 NOT_RUN_PREFIXES = (
     "git clone ",  # the reader's way to get what is already here
     "cd stateshift",  # a page starts in the clone
@@ -141,7 +142,8 @@ class Reader:
         )
         self.status = done.returncode
         self.folder = Path(self.notes.read_text(encoding="utf-8").strip())
-        return done.stdout.splitlines()
+        # What a command says while it works depends on how long that takes.
+        return [line for line in done.stdout.splitlines() if not PROGRESS.fullmatch(line)]
 
     def run(self, snippet: Snippet) -> None:
         with contextlib.chdir(self.folder):
