@@ -22,7 +22,16 @@ from ..serializers.errors import (
 from ..serializers.registry import registry
 from ..state.savepoint.rewrite import CopyTask, Task, TaskResult, perform
 from .shipping import shipped
-from .watching import MISSING_MODULE, POLL_S, Progress, attempts_of, interrupts_kept, stop_group, tasks_of
+from .watching import (
+    MISSING_MODULE,
+    POLL_S,
+    Progress,
+    attempts_of,
+    interrupts_kept,
+    raise_if_java_ended,
+    stop_group,
+    tasks_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -186,8 +195,9 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
                 tell(Progress("migrating", tasks_of(context, group)[0], len(bundles)))
                 thread.join(POLL_S)
             check_interrupt()
-        except BaseException:
+        except BaseException as error:
             stop_group(context, group, thread)
+            raise_if_java_ended(context, error, savepoint=work.source.place)
             raise
         if work.failures.value:
             stop_group(context, group, thread)
@@ -195,6 +205,7 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
         answer = outcome[0]
         if isinstance(answer, BaseException):
             stop_group(context, group, thread)
+            raise_if_java_ended(context, answer, savepoint=work.source.place)
             raise _engine_failure(answer, work, bundles) from answer
     tell(Progress("migrating", len(bundles), len(bundles)))
     return answer

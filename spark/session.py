@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..serializers.errors import MigrationFailed, StateShiftError
 from .java import java_home
+from .watching import java_has_ended
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,7 +125,18 @@ def own_session(master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
         yield given
     finally:
         if not was_running:
-            given.stop()
+            _stop(given)
+
+
+def _stop(session: SparkSession) -> None:
+    """Stop a session. Where Java has ended there is nothing to stop, and another error tells so."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
+        try:
+            session.stop()
+        except Exception:
+            if not java_has_ended(session.sparkContext):
+                raise
 
 
 def _is_running() -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 import threading
 import time
 import uuid
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLL_S = 0.2
+_JAVA_END_S = 0.5
 _LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
@@ -77,11 +79,13 @@ def run_watched(context: SparkContext, action: Callable[[], T], phase: str, tell
                 tell(Progress(phase, finished, finished + max(running, 1)))
                 thread.join(POLL_S)
             check_interrupt()
-        except BaseException:
+        except BaseException as error:
             stop_group(context, group, thread)
+            raise_if_java_ended(context, error)
             raise
     if failure:
         stop_group(context, group, thread)
+        raise_if_java_ended(context, failure[0])
         raise _told(failure[0]) from failure[0]
     tell(Progress(phase, 1, 1))
     return outcome[0]
@@ -117,11 +121,36 @@ def interrupts_kept() -> Iterator[Callable[[], None]]:
 
 def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:
     """Stop all tasks, and wait until none can write any more."""
+    if java_has_ended(context):
+        return
     context.cancelJobGroup(group)
     deadline = time.monotonic() + _LONGEST_END_S
     while time.monotonic() < deadline and (thread.is_alive() or tasks_of(context, group)[1]):
         thread.join(POLL_S)
         time.sleep(POLL_S / 10)
+
+
+def java_has_ended(context: SparkContext) -> bool:
+    """Whether the JVM that PySpark has started is gone; with it go all tasks and workers."""
+    process = getattr(context._gateway, "proc", None)  # noqa: SLF001 - there is no other way to ask
+    with suppress(subprocess.TimeoutExpired):  # the broken connection is seen a little earlier than the end
+        return process is not None and process.wait(_JAVA_END_S) is not None
+    return False
+
+
+def raise_if_java_ended(context: SparkContext, error: BaseException, **where: Any) -> None:
+    """Say so where it is why a run failed; an interrupt stays what it is.
+
+    Raises:
+        MigrationFailed: The JVM is gone.
+    """
+    if isinstance(error, Exception) and not isinstance(error, StateShiftError) and java_has_ended(context):
+        raise MigrationFailed(
+            "Spark's Java process has ended: it was killed, or ran out of memory",
+            advice="look at the memory of this machine; "
+            "run the same command again: what is left behind is cleared first",
+            **where,
+        ) from error
 
 
 def tasks_of(context: SparkContext, group: str) -> tuple[int, int]:

@@ -178,3 +178,28 @@ def test_a_store_that_takes_no_more_is_told_as_the_system_says_it(counts, tmp_pa
     assert "operator counter" in printed
     assert printed.endswith("Nothing was published: the source is untouched, and the target has no _metadata.\n")
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.slow
+def test_a_java_process_that_dies_is_told_as_such(counts, markers, tmp_path, start_python, facts_of):
+    """As by a machine that runs out of memory. What py4j logs of it on stderr is not ours."""
+    source, target = counts(ENTRIES), tmp_path / "new"
+    before = facts_of(source)
+    told = RUN.replace("except KeyboardInterrupt:\n    print(", "except Exception as error:\n    print(error or ")
+    process = start_python(told, source, target)
+    worker = waiting_worker(process, markers)
+    (java,) = [pid for pid in in_session(process.pid) if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
+
+    os.kill(java, signal.SIGKILL)
+    printed, _ = process.communicate(timeout=60)
+
+    assert printed.splitlines()[:2] == [
+        "Spark's Java process has ended: it was killed, or ran out of memory",
+        f"  where: savepoint {source}",
+    ]
+    assert printed.endswith("Nothing was published: the source is untouched, and the target has no _metadata.\n")
+    assert process.returncode == 130
+    assert not target.exists()
+    assert facts_of(source) == before
+    wait_for(lambda: not in_session(process.pid), seconds=30)
+    assert is_gone(worker)

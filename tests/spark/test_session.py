@@ -87,6 +87,7 @@ def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
     assert (ran.stdout, ran.stderr) == ("Spark does not start: Asked to run locally with 0 threads\n", "")
 
 
+@pytest.mark.slow
 def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, tmp_path):
     with own_session("local[1]") as given:
         assert given is spark
