@@ -122,10 +122,10 @@ def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSe
     if origin is list:
         return ListSerializer(serializer_for(arguments[0]))
     if origin in {set, frozenset}:
-        element, nullable = _strip_none(arguments[0])
+        element, nullable = strip_none(arguments[0])
         return SetSerializer(serializer_for(element), nullable_elements=nullable, frozen=origin is frozenset)
     if origin is dict:
-        value, nullable = _strip_none(arguments[1])
+        value, nullable = strip_none(arguments[1])
         return MapSerializer(serializer_for(arguments[0]), serializer_for(value), nullable_values=nullable)
     if origin is tuple:
         if Ellipsis in arguments:
@@ -145,7 +145,7 @@ def _without_none(hint: Any) -> Any:
     return members[0]
 
 
-def _strip_none(hint: Any) -> tuple[Any, bool]:
+def strip_none(hint: Any) -> tuple[Any, bool]:
     """Take `| None` off a hint, where the layout around it has a null flag of its own."""
     if get_origin(hint) in {Union, types.UnionType}:
         return _without_none(hint), True

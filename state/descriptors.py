@@ -13,7 +13,7 @@ import attrs
 from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind
 from ..serializers.containers import ListSerializer
 from ..serializers.errors import DeclarationError, StateShiftError, shown
-from ..serializers.hints import serializer_for
+from ..serializers.hints import serializer_for, strip_none
 from ..serializers.maps import MapSerializer
 from ..serializers.ttl import TtlSerializer
 from ..serializers.views import DataOutputView
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
         raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
+
+
+def _checked_type(_: Any, __: Any, hint: Any) -> None:
+    serializer_for(hint)
 
 
 def _optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
@@ -162,18 +166,24 @@ class MapStateDescriptor(StateDescriptor):
 
     Attributes:
         key_serializer: Type hint or serializer of the user's keys.
-        value_serializer: Type hint or serializer of the values.
-        nullable_values: Whether a value may be None.
+        value_type: Type hint or serializer of the values. `T | None` uses the null flag that each entry has (OPT-4).
+        nullable_values: Whether a value may be None, where `value_type` is a serializer.
     """
 
     kind: ClassVar[StateKind] = StateKind.MAP
     key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
-    value_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    value_type: Any = attrs.field(validator=_checked_type)
     nullable_values: bool = attrs.field(default=False, kw_only=True)
 
+    @property
+    def value_serializer(self) -> TypeSerializer[Any]:
+        """The serializer of a value by itself, as in broadcast state, whose entries have no null flag."""
+        return serializer_for(self.value_type)
+
     def state_serializer(self) -> TypeSerializer[Any]:
-        value = self._stamped(self.value_serializer)
-        return MapSerializer(self.key_serializer, value, nullable_values=self.nullable_values)
+        inner, is_optional = strip_none(self.value_type)
+        value = self._stamped(serializer_for(inner))
+        return MapSerializer(self.key_serializer, value, nullable_values=is_optional or self.nullable_values)
 
 
 def refuse_duplicates(names: Iterable[str], where: str) -> None:

@@ -140,3 +140,11 @@ def test_descriptors_are_values():
     assert hash(one) == hash(other)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         one.name = "t"
+
+
+def test_an_optional_value_of_a_map_uses_the_flag_that_every_entry_has_opt_4():
+    plain, optional = MapStateDescriptor("m", str, int), MapStateDescriptor("m", str, int | None)
+
+    assert optional.state_serializer().nullable_values
+    assert plain.state_serializer().snapshot_configuration() == optional.state_serializer().snapshot_configuration()
+    assert "optional<long>" == optional.value_serializer.describe()
