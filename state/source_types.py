@@ -185,7 +185,7 @@ class TypeSource:
         name = self._names.class_name(snapshot.name, fallback="Symbols")
         is_java = isinstance(snapshot, JavaEnumSerializerSnapshot)
         options = _options(is_java=is_java, name=snapshot.name)
-        if all(is_name(symbol) and symbol not in _NOT_IN_A_BODY for symbol in snapshot.symbols):
+        if all(is_name(symbol) and symbol[0] != "_" and symbol not in _NOT_IN_A_BODY for symbol in snapshot.symbols):
             self.blocks.append([
                 *statement(Group("@enum_options(", (options,))),
                 f"class {name}(enum.Enum):",

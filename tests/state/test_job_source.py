@@ -141,7 +141,7 @@ def states_of_all_kinds():
         ValueStateDescriptor("former version", pojo("com.acme.Names", n=int)),
         ValueStateDescriptor("reserved", pojo("com.acme.Job", n=float, empty=pojo("com.acme.empty"))),
         ValueStateDescriptor("bare list in a class", pojo("com.acme.Bags", bag=list[int], maybe=int | None, d=Decimal)),
-        ValueStateDescriptor("symbols", JavaEnumSerializer(("None", "name", "enum", "A$B", "x"), "com.acme.E$Symbols")),
+        ValueStateDescriptor("symbols", JavaEnumSerializer(("None", "name", "A$B", "__x"), "com.acme.E$Symbols")),
         ValueStateDescriptor("padded", OptionalSerializer(serializer_for(int), padding=8)),
         ValueStateDescriptor("twice", OptionalSerializer(serializer_for(int | None))),
         ValueStateDescriptor("no member", JavaEnumSerializer(("A", "mro"), "com.acme.NoMember")),

@@ -1,0 +1,95 @@
+"""Type hints and classes written for any stored type: what is written takes over what is stored, as it is."""
+
+from __future__ import annotations
+
+import sys
+import types
+from decimal import Decimal
+
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from stateshift import BigInt, Float32, Int8, Int16, Int32, serializer_for
+from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.enums import EnumSerializer, JavaEnumSerializer
+from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.pojo import PojoSerializer
+from stateshift.serializers.record_fields import RecordField
+from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.state.source_text import Names
+from stateshift.state.source_types import BUILTINS, NoSourceError, TypeSource
+from stateshift.state.stored_nulls import StoredNulls
+
+HEAD = """\
+import enum
+from decimal import Decimal
+from typing import Annotated
+import attrs
+from stateshift import BigInt, Field, Float32, Int8, Int16, Int32, enum_options, record, serializer_for
+"""
+NAMES = ["a", "b", "class", "list", "id", "_id", "self", "X y", "type", "int", "Field"]
+SYMBOLS = ["A", "B", "None", "name", "x1", "_a", "__b", "enum", "A$B"]
+
+plain = st.sampled_from([bool, int, Int8, Int16, Int32, BigInt, float, Float32, str, bytes, Decimal]).map(
+    serializer_for
+)
+class_names = st.sampled_from(["p.Rec", "q.Rec", "p.job", "p.Job", "p.Zed$In", "p.1st", "attrs"])
+
+
+def enums():
+    symbols = st.lists(st.sampled_from(SYMBOLS), min_size=1, max_size=4, unique=True).map(tuple)
+    kinds = st.sampled_from([EnumSerializer, JavaEnumSerializer])
+    return st.builds(lambda kind, symbols, name: kind(symbols, name), kinds, symbols, class_names)
+
+
+def records(inner):
+    def build(make, name, fields, optional):
+        return make(name, tuple(RecordField(f, fields[f], optional=f in optional) for f in sorted(fields)))
+
+    fields = st.dictionaries(st.sampled_from(NAMES), inner, max_size=4)
+    return st.builds(
+        build, st.sampled_from([PojoSerializer, RecordSerializer]), class_names, fields, st.sets(st.sampled_from(NAMES))
+    )
+
+
+def composite(inner):
+    return st.one_of(
+        inner.map(ListSerializer),
+        inner.map(OptionalSerializer),
+        plain.map(SetSerializer),
+        st.builds(MapSerializer, plain, inner),
+        st.lists(inner, max_size=3).map(tuple).map(TupleSerializer),
+        records(inner),
+    )
+
+
+serializers = st.recursive(plain | enums(), composite, max_leaves=8)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], deadline=None)
+@given(serializers)
+def test_what_is_written_takes_over_what_is_stored(serializer):
+    snapshot = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
+    source = TypeSource(Names([*HEAD.replace(",", " ").split(), *BUILTINS, "self"]), [snapshot], StoredNulls())
+    try:
+        (hint,) = source.try_hint(snapshot)
+    except NoSourceError as error:
+        assume("contains itself" not in str(error) and "optional<optional<" not in str(error))
+        raise
+    text = "\n".join([HEAD, *(line for block in source.blocks for line in block), f"hint = {hint}\n"])
+
+    result = serializer_for(evaluated(text)).ensure_compatibility(snapshot)
+
+    assert result.verdict < Verdict.REQUIRES_MIGRATION, text
+
+
+def evaluated(text):
+    module = types.ModuleType("written_by_init")
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, module.__name__, "exec", dont_inherit=True), vars(module))  # noqa: S102 - written above
+        return module.hint
+    finally:
+        del sys.modules[module.__name__]
