@@ -134,8 +134,13 @@ def _values_of():
 
 @pytest.fixture
 def start_python(tmp_path):
-    """`start_python(source)`: another process with its own driver, in its own process group; killed at the end."""
+    """`start_python(source)`: another process with its own driver, in its own process group; killed at the end.
+
+    Its temporary files, and those of its JVM, are in the folder `scratch`.
+    """
     started = []
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
 
     def start(source, *arguments):
         script = tmp_path / f"script-{len(started)}.py"
@@ -143,7 +148,7 @@ def start_python(tmp_path):
         process = subprocess.Popen(
             [sys.executable, script, *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True,
-            env=os.environ | {"TMPDIR": str(make_folder(tmp_path / "scratch"))},
+            env=os.environ | {"TMPDIR": str(scratch), "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={scratch}"},
         )  # fmt: skip
         started.append(process)
         return process
@@ -152,8 +157,3 @@ def start_python(tmp_path):
     for process in started:
         process.kill()
         process.communicate(timeout=60)
-
-
-def make_folder(place):
-    place.mkdir(exist_ok=True)
-    return place
