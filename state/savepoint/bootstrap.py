@@ -42,7 +42,8 @@ class StateBootstrap:
         state: Its name.
         kind: Its kind.
         has_source: Whether it was made from rows; otherwise it starts empty.
-        rows: Rows that were taken: with a function, those for which it gave something.
+        rows: Rows that were taken; with a function of a row, those for which it gave something. None where a function
+            of all rows of a key made the values: it may look at as many as it likes.
         entries: Entries in the savepoint: of value, list, reducing and aggregating state one for each key.
         defaults: Fields that no column gave, and that have their default in every entry.
     """
@@ -51,7 +52,7 @@ class StateBootstrap:
     state: str
     kind: str
     has_source: bool = False
-    rows: int = 0
+    rows: int | None = None
     entries: int = 0
     defaults: tuple[str, ...] = ()
 
@@ -59,7 +60,11 @@ class StateBootstrap:
         """Say it in words."""
         if not self.has_source:
             return _NO_SOURCE
-        text = f"{_many(self.rows, 'row')}, {_many(self.entries, 'entry')}"
+        text = (
+            _many(self.entries, "entry")
+            if self.rows is None
+            else f"{_many(self.rows, 'row')}, {_many(self.entries, 'entry')}"
+        )
         return f"{text}; default where there is no column: {', '.join(self.defaults)}" if self.defaults else text
 
 
@@ -270,8 +275,9 @@ def report_states(job: Job, sources: Sequence[ResolvedSource], lineage: Lineage)
     for operator, count in ((o, c) for o in job.operators for c in lineage.states if c.operator_id == o.id):
         title = operator.uid or operator.id
         source = found.get((title, count.state, count.kind))
-        defaults = source.defaults if source is not None else ()
-        states.append(
-            StateBootstrap(title, count.state, count.kind, source is not None, count.read, count.written, defaults)
-        )
+        if source is None:
+            states.append(StateBootstrap(title, count.state, count.kind))
+            continue
+        rows = count.read if source.aggregate is None else None
+        states.append(StateBootstrap(title, count.state, count.kind, True, rows, count.written, source.defaults))  # noqa: FBT003 - it has one
     return tuple(states)

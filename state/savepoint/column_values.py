@@ -31,6 +31,7 @@ from ...serializers.record_values import Record
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.symbols import Symbol
 from ...serializers.text import StringSerializer
+from ...serializers.ttl import TtlSerializer
 from ...serializers.tuples import TupleSerializer
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "
     Returns:
         Pairs of a path below the column, and what is wrong there.
     """
-    if isinstance(serializer, OptionalSerializer):
+    if isinstance(serializer, TtlSerializer):
+        yield path, "has no time of last access; a function can give TtlValue(last_access_ms, value)"
+    elif isinstance(serializer, OptionalSerializer):
         yield from mismatches(serializer.value, kind, path)
     elif isinstance(serializer, DescribedRecordSerializer):
         yield from _record_mismatches(serializer, kind, path)

@@ -175,6 +175,7 @@ def publish_result(
         states=add_counts([count for result in results for count in result.counts]),
         files=files,
         history=before.as_history() if before is not None else (),
+        position=before.position if before is not None else None,
     )
     return publish(target, attrs.evolve(savepoint.metadata, operators=operators), lineage)
 

@@ -92,7 +92,10 @@ def name_of(page: Path) -> str:
 
 
 def migrates(page: Path) -> bool:
+    """Whether the page starts Spark: by a command, or in a session."""
     return any(
+        "stateshift.spark" in snippet.body for snippet in snippets_of(page) if snippet.language == "pycon"
+    ) or any(
         re.match(r"stateshift migrate(?!.*--dry-run)", command, re.DOTALL)
         for snippet in snippets_of(page)
         if snippet.language == "console"

@@ -25,8 +25,10 @@ from stateshift.serializers.errors import (
 from stateshift.serializers.hints import Float32, Int32
 from stateshift.serializers.record_classes import record
 from stateshift.serializers.record_values import Record
+from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.windows import TimeWindowSerializer
 from stateshift.spark.bootstrap import StateSource, bootstrap
+from stateshift.spark.migrate import migrate
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -180,8 +182,8 @@ def test_states_of_all_kinds_are_what_the_writer_makes_of_them(
     told = {(state.state, state.has_source): (state.rows, state.entries) for state in report.states}
     assert told["customer", True] == (305, 305)
     assert told["orders", True] == (sum(len(orders(n)) for n in range(305)), sum(bool(orders(n)) for n in range(305)))
-    assert told["not sourced", False] == (0, 0)
-    assert told["offsets", False] == (0, 0)
+    assert told["not sourced", False] == (None, 0)
+    assert told["offsets", False] == (None, 0)
     assert ("email", "score") == next(s.defaults for s in report.states if s.state == "customer")
 
 
@@ -192,7 +194,9 @@ def test_the_same_rows_in_other_partitions_give_the_same_bytes(sources, tmp_path
     bootstrap(tmp_path / "other", JOB, scattered, position={"offset": 7})
 
     assert content_of(tmp_path / "one") == content_of(tmp_path / "other")
-    assert {"offset": 7} == Savepoint.open(tmp_path / "one").lineage.position
+    migrate(tmp_path / "one", tmp_path / "migrated", JOB)
+    places = [tmp_path / "one", tmp_path / "migrated"]
+    assert [{"offset": 7}] * 2 == [Savepoint.open(place).lineage.position for place in places]
 
 
 FUNCTIONS = Job(
@@ -225,7 +229,7 @@ def test_functions_of_a_row_and_of_all_rows_of_a_key_make_values(spark, tmp_path
             found[row.tag] = found.get(row.tag, 0) + 1
         return found
 
-    bootstrap(
+    report = bootstrap(
         tmp_path / "new",
         FUNCTIONS,
         [
@@ -241,6 +245,8 @@ def test_functions_of_a_row_and_of_all_rows_of_a_key_make_values(spark, tmp_path
                         aggregate=lambda rows: next((r.at for r in rows if r.at % 2), None)),
         ],
     )  # fmt: skip
+
+    assert [33, 70, 96, None, None, None, None] == [state.rows for state in report.states]
 
     def some(value):
         return {key: plain(found) for key in range(40) if (found := value(key, key % 6)) not in (None, [], {})}
@@ -290,6 +296,7 @@ KEYED = Job(
                 ListStateDescriptor("list", int),
                 MapStateDescriptor("map", str, int),
                 ValueStateDescriptor("window", int, namespace=TimeWindowSerializer()),
+                ValueStateDescriptor("ttl", int, time_to_live=True),
             ],
             list_states=[ListStateDescriptor("offsets", int)],
         )
@@ -327,6 +334,7 @@ EARLY = {
     "two ways at once": (source("number", value="number", aggregate=len), DeclarationError, "nothing for value"),
     "too many key columns": (source("number", key_by=["key", "at"], value="number"), DeclarationError, "2 columns"),
     "a namespace": (source("window", value="at"), DeclarationError, "the state has the namespace TimeWindow"),
+    "a time to live": (source("ttl", value="at"), DeclarationError, "a function can give TtlValue"),
     "a state twice": (lambda t: 2 * source("number", value="number")(t), DeclarationError, "name the same state"),
     "no source": (lambda _: [], DeclarationError, "there is no source"),
 }  # fmt: skip
@@ -429,6 +437,21 @@ def test_two_rows_for_a_user_key_are_refused_with_both_keys(spark, tmp_path):
         bootstrap(tmp_path / "new", KEYED, late)
 
     assert "'a', user key 'y'" == caught.value.where["key"]
+
+
+def test_columns_of_any_name_are_found_and_values_with_a_time_to_live_come_from_a_function(spark, tmp_path, values_of):
+    table = spark.createDataFrame([("a", 1), ("b", 2)], ["the `key.of`", "a.b"]).selectExpr(
+        "`the ``key.of```", "`a.b`", "cast(`a.b` as int) `c d`"
+    )
+    given = [
+        StateSource("o", "number", table, key_by="the `key.of`", value="c d"),
+        StateSource("o", "ttl", table, key_by="the `key.of`", value=lambda row: TtlValue(1000, row["a.b"])),
+    ]
+
+    bootstrap(tmp_path / "new", KEYED, given)
+
+    assert {"a": 1, "b": 2} == values_of(tmp_path / "new", "o", "number")
+    assert {"a": TtlValue(1000, 1), "b": TtlValue(1000, 2)} == values_of(tmp_path / "new", "o", "ttl")
 
 
 def test_a_query_that_fails_ends_the_run(spark, tmp_path):
