@@ -25,6 +25,7 @@ _COMMANDS = {
     "check": "checking",
     "migrate": "migrating",
     "verify": "verifying",
+    "clean": "cleaning",
 }
 
 _HELP = """Change the types of streaming state without losing the state.

@@ -9,10 +9,11 @@ import click
 
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, savepoint_argument, target_option
+from .options import common_options, edit_options, savepoint_argument, target_option
 from .output import is_terminal, print_json, print_lines, print_rich
 
 if TYPE_CHECKING:
+    from ..compat.edits import Edits
     from ..compat.report import CheckReport
     from .new_side import NewSide
 
@@ -36,9 +37,12 @@ Exit status:
 @savepoint_argument()
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
+@edit_options
 @target_option
 @common_options
-def command(savepoint: str, *, job_place: str, like: str, allow_migration: bool, target: str, with_json: bool) -> int:
+def command(
+    savepoint: str, *, job_place: str, like: str, allow_migration: bool, edits: Edits, target: str, with_json: bool
+) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
     The job is told in Python, or by a savepoint that the new Java job wrote.
@@ -52,7 +56,7 @@ def command(savepoint: str, *, job_place: str, like: str, allow_migration: bool,
     new = new_side(job_place, like)
     description = new.describe()
     stored = Savepoint.open(savepoint)
-    report = check(stored.describe(), description, target=Target(target))
+    report = check(edits.apply(stored.describe()), description, target=Target(target))
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})

@@ -12,7 +12,7 @@ from ..serializers.errors import MigrationFailed, SavepointNotFound, StateShiftE
 from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, savepoint_argument, target_option
+from .options import common_options, edit_options, savepoint_argument, target_option
 from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
 from .progress import watched
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from ..compat.edits import Edits
     from ..state.savepoint.migration_report import MigrationReport
 
 _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
             Column("written", is_number=True), Column("dropped", is_number=True))  # fmt: skip
-_DONE = {"copy": "copied as bytes", "relabel": "copied, new snapshot", "convert": "converted"}
+_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
 
 
 @click.command(
@@ -62,6 +63,14 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     metavar="N",
     help="Files for each rewritten keyed operator. [default: as before, or more where they are large]",
 )
+@click.option(
+    "--target-exists",
+    type=click.Choice(["fail", "resume", "replace"]),
+    default="fail",
+    show_default=True,
+    help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or remove the savepoint there.",
+)
+@edit_options
 @target_option
 @click.option(
     "--trust-stored-serializers",
@@ -79,6 +88,8 @@ def command(
     master: str,
     py_files: tuple[str, ...],
     parallelism: int | None,
+    target_exists: str,
+    edits: Edits,
     target: str,
     trust_stored_serializers: bool,
     with_json: bool,
@@ -86,6 +97,7 @@ def command(
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
     from ..compat.report import Target
     from ..spark.migrate import migrate
+    from ..state.savepoint.publish import IfTargetExists
 
     description = new_side(job_place, like).describe()
     with watched() as progress, _failures_told(target_place):
@@ -97,7 +109,9 @@ def command(
             py_files=[name for names in py_files for name in names.split(",") if name],
             dry_run=dry_run,
             restore_target=Target(target),
+            edits=edits,
             parallelism=parallelism,
+            target_exists=IfTargetExists(target_exists),
             trust_stored_serializers=trust_stored_serializers,
             progress=progress,
         )
@@ -186,6 +200,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
 def _size_line(report: MigrationReport) -> str:
     streams = [f"{many(report.tasks, 'stream')} rewritten"] if report.tasks else []
     streams += [f"{many(report.copies, 'file')} copied"] if report.copies else []
+    streams += [f"{many(report.resumed, 'stream')} finished before"] if report.resumed else []
     what = f"{', '.join(streams)}; " if streams else ""
     read, written = size_text(report.bytes_read), size_text(report.bytes_written)
     return f"{what}{read} read, {written} written in {report.seconds:.1f} s"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -78,6 +79,24 @@ def import_option(function: F) -> F:
         metavar="MODULE",
         help="Import a module that registers snapshots of your own; the current folder is searched first.",
     )(function)
+
+
+def edit_options(function: F) -> F:
+    """`--drop`, `--rename-state` and `--rename-uid`; the command gets them as one argument `edits`."""
+
+    @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE where not unique.")
+    @click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name.")
+    @click.option("--rename-uid", "rename_uids", multiple=True, metavar="OLD=NEW", help="Give an operator a new uid.")
+    @functools.wraps(function)
+    def with_edits(
+        *args: Any, drop: tuple[str, ...], rename_states: tuple[str, ...], rename_uids: tuple[str, ...], **rest: Any
+    ) -> Any:
+        from ..state.edits import parse_edits
+
+        edits = parse_edits(drop=drop, rename_states=rename_states, rename_uids=rename_uids)
+        return function(*args, edits=edits, **rest)
+
+    return cast("F", with_edits)
 
 
 def load_job_here(place: str) -> Job:

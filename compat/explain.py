@@ -240,8 +240,11 @@ def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: 
 
 def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
     what = f"{state.name}  {state.kind}"
-    if state.status in {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE} and not state.result.findings:
+    one_sided = {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE, Status.DROPPED}
+    if state.status in one_sided and not state.result.findings:
         yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
+        if state.note:
+            yield _Line(4, ((state.note, ""),))
         return
     more = f"; reader: {state.reader}" if state.reader else ""
     if state.converter:

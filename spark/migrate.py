@@ -20,10 +20,11 @@ from ..compat.plan import plan as plan_migration
 from ..compat.report import Target
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.savepoint.files import Folder
+from ..state.savepoint.journal import Journal, run_id
 from ..state.savepoint.metadata import METADATA
-from ..state.savepoint.migration import publish_result, split, try_out
+from ..state.savepoint.migration import name_of, publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
-from ..state.savepoint.publish import check_target, clear_target, prepare_target
+from ..state.savepoint.publish import IfTargetExists, check_target, clear_target, prepare_target
 from ..state.savepoint.reader import Savepoint
 from .scheduling import carry_out
 from .session import own_session
@@ -54,6 +55,7 @@ def migrate(
     restore_target: Target = Target.ANY,
     edits: Edits | None = None,
     parallelism: int | None = None,
+    target_exists: IfTargetExists = IfTargetExists.FAIL,
     trust_stored_serializers: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> MigrationReport:
@@ -70,6 +72,7 @@ def migrate(
         restore_target: `Target.FLINK` refuses what Flink could not restore.
         edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
         parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
+        target_exists: What to do where the target is not empty; see `IfTargetExists`.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         progress: Is called now and then with what is done.
 
@@ -92,18 +95,20 @@ def migrate(
     if edits:
         old = edits.apply(old)
     plan = plan_migration(check(old, description, target=restore_target))
-    check_target(folder)
+    check_target(folder, target_exists)
     tasks = split(savepoint, plan, parallelism=parallelism)
     report = MigrationReport.planned(savepoint, plan, folder.place, tasks)
     if dry_run:
         tried = try_out(savepoint, plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     tell = progress or (lambda _: None)
-    with _all_or_nothing(savepoint.folder, folder), ExitStack() as until_published:
-        results = carry_out(
-            tasks,
+    journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
+    with _all_or_nothing(savepoint.folder, folder, target_exists), ExitStack() as until_published:
+        finished = journal.finished()
+        results = list(finished.values()) + carry_out(
+            [task for task in tasks if name_of(task) not in finished],
             savepoint.folder,
-            folder,
+            journal,
             session=lambda: session or until_published.enter_context(own_session(master)),
             py_files=py_files,
             progress=tell,
@@ -111,12 +116,23 @@ def migrate(
         tell(Progress("publishing", 0, 1))
         _clear_attempts(folder, results)
         lineage = publish_result(savepoint, plan, tasks, results, folder)
+        journal.clear()
+    report = attrs.evolve(report, resumed=len(finished))
     return report.finished(lineage, results, time.monotonic() - started)
 
 
 @contextmanager
-def _all_or_nothing(source: Folder, target: Folder) -> Iterator[None]:
-    """Make the target; if the `with` block fails, remove what was made, and say that nothing was published."""
+def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExists) -> Iterator[None]:
+    """Make the target; if the `with` block fails, say that nothing was published, and remove what was made.
+
+    A run that may be resumed keeps what is finished.
+    """
+    if target == source:
+        raise TargetExists(
+            "the target is the source, which is never written to",
+            advice="choose another folder",
+            written="Nothing was written.",
+        )
     if target.is_local and source.is_local and Path(source.place) in Path(target.place).parents:
         raise TargetExists(
             f"{target.place} lies inside the source, which is never written to",
@@ -124,12 +140,16 @@ def _all_or_nothing(source: Folder, target: Folder) -> Iterator[None]:
             written="Nothing was written.",
         )
     was_there = target.exists()
-    prepare_target(target)
+    prepare_target(target, target_exists)
     try:
         yield
     except BaseException as error:
         if target.exists(METADATA):
             raise  # an interrupt that came too late
+        if target_exists is IfTargetExists.RESUME:
+            if isinstance(error, StateShiftError):
+                error.written = f"{NOTHING_PUBLISHED} What is finished is kept, to be resumed."
+            raise
         with suppress(StateShiftError):
             clear_target(target)
             if not was_there and not target.names():

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..state.savepoint.files import Folder
+    from ..state.savepoint.journal import Journal
 
 _BUNDLES_PER_CORE = 2
 
@@ -48,13 +49,13 @@ _BUNDLES_PER_CORE = 2
 def carry_out(
     tasks: Sequence[Task],
     source: Folder,
-    target: Folder,
+    journal: Journal,
     *,
     session: Callable[[], SparkSession],
     py_files: Iterable[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> list[TaskResult]:
-    """Carry out all tasks, and give their results.
+    """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
 
     Where files are only to be copied, no Spark is started.
 
@@ -64,14 +65,14 @@ def carry_out(
     """
     tell = progress or (lambda _: None)
     if all(isinstance(task, CopyTask) for task in tasks):
-        return _copied_here(tasks, source, target, tell)
+        return _copied_here(tasks, source, journal, tell)
     tell(Progress("starting Spark", 0, 1))
     spark = session()
     context = spark.sparkContext
     work = _Work(
         tuple(tasks),
         source,
-        target,
+        journal,
         registry.additions(),
         attempts_of(context),
         context.accumulator([], _Failures()),  # type: ignore[arg-type]
@@ -84,12 +85,13 @@ def carry_out(
 
 
 def _copied_here(
-    tasks: Sequence[Task], source: Folder, target: Folder, tell: Callable[[Progress], None]
+    tasks: Sequence[Task], source: Folder, journal: Journal, tell: Callable[[Progress], None]
 ) -> list[TaskResult]:
     results = []
     for done, task in enumerate(tasks):
         tell(Progress("copying", done, len(tasks)))
-        results.append(perform(task, source, target))
+        results.append(perform(task, source, journal.folder))
+        journal.record(results[-1])
     tell(Progress("copying", len(tasks), len(tasks)))
     return results
 
@@ -123,7 +125,7 @@ class _Work:
 
     tasks: tuple[Task, ...]
     source: Folder
-    target: Folder
+    journal: Journal
     snapshots: dict[str, Any]
     attempts: int
     failures: Any
@@ -155,7 +157,9 @@ class _Work:
         context = TaskContext.get()
         may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
         try:
-            return perform(self.tasks[index], self.source, self.target)
+            result = perform(self.tasks[index], self.source, self.journal.folder)
+            self.journal.record(result)
+            return result
         except StateShiftError as error:
             if isinstance(error, StorageFailed) and may_try_again:
                 raise

@@ -33,6 +33,7 @@ class MigrationReport:
         states: Counts of the states in rewritten operators; empty in a dry run.
         tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
         seconds: How long it took.
+        resumed: How many streams were finished before, by a run that died.
     """
 
     source: str
@@ -46,6 +47,7 @@ class MigrationReport:
     states: tuple[StateCount, ...] = ()
     tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
     seconds: float = 0.0
+    resumed: int = 0
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -92,6 +94,7 @@ class MigrationReport:
             "copied_only": self.copied_only,
             "streams_rewritten": self.tasks,
             "files_copied": self.copies,
+            "streams_resumed": self.resumed,
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
             "seconds": round(self.seconds, 3),

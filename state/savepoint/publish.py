@@ -6,6 +6,7 @@ A folder without `_metadata` is no savepoint to anyone, so everything before tha
 from __future__ import annotations
 
 import datetime as dt
+import enum
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import attrs
 from ...serializers.errors import TargetExists
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE, FileDigest, Lineage
-from .metadata import METADATA, SavepointMetadata, write_metadata
+from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
     from .files import Folder
@@ -40,14 +41,29 @@ def stream_name(operator_id: str, part: str, subtask: int) -> str:
     return f"{operator_id}-{part}-{subtask}"
 
 
-def prepare_target(folder: Folder) -> None:
-    """Make the folder, and clear what a run that died has left in it.
+class IfTargetExists(enum.StrEnum):
+    """What a run does where its target is not empty.
+
+    FAIL: refuse a savepoint or foreign files; what a dead run has left is cleared, and done again. RESUME: keep what a
+    dead run of the same source, plan and division has finished. REPLACE: remove the savepoint that is there, first.
+    """
+
+    FAIL = "fail"
+    RESUME = "resume"
+    REPLACE = "replace"
+
+
+def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> None:
+    """Make the folder, and clear what is in the way.
 
     Raises:
-        TargetExists: There is a savepoint, or there are files of somebody else.
+        TargetExists: As `check_target`.
     """
-    check_target(folder)
-    clear_target(folder)
+    check_target(folder, if_exists)
+    if if_exists is IfTargetExists.REPLACE:
+        _remove_savepoint(folder)
+    if if_exists is not IfTargetExists.RESUME:
+        clear_target(folder)
     folder.create()
 
 
@@ -59,21 +75,59 @@ def clear_target(folder: Folder) -> None:
             folder.delete(name)
 
 
-def check_target(folder: Folder) -> None:
+def clean(folder: Folder) -> tuple[str, ...]:
+    """Remove what a run that died has left in its target; give the names.
+
+    Raises:
+        TargetExists: There is a savepoint, or there are files of somebody else; nothing is removed.
+    """
+    check_target(folder)
+    left = folder.names() if folder.exists() else ()
+    clear_target(folder)
+    return left
+
+
+def _remove_savepoint(folder: Folder) -> None:
+    """Remove a savepoint, `_metadata` first: its own files and no others."""
+    if folder.exists(METADATA):
+        names = _files_of(folder)
+        folder.delete(METADATA)
+        for name in names:
+            folder.delete(name)
+
+
+def _files_of(folder: Folder) -> set[str]:
+    """The files beside `_metadata` that it names."""
+    handles = (
+        handle
+        for operator in read_metadata(folder.read(METADATA)).operators
+        for subtask in operator.subtasks
+        for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
+        if handle is not None
+    )
+    return {handle.stream.path for handle in handles if isinstance(handle.stream, RelativeFileHandle)}
+
+
+def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> None:
     """Refuse a target that is taken; nothing is changed.
 
     Raises:
-        TargetExists: There is a savepoint, or there are files of somebody else.
+        TargetExists: There is a savepoint (unless it is to be replaced), or there are files of somebody else.
+        CorruptSavepoint: The savepoint to be replaced cannot be read, so its files are not known.
     """
     if not folder.exists():
         return
     names = folder.names()
     nothing = "Nothing was written."
-    if METADATA in names:
+    is_replaced = if_exists is IfTargetExists.REPLACE and METADATA in names
+    if METADATA in names and not is_replaced:
         raise TargetExists(
-            f"there is a savepoint in {folder.place} already", advice="choose a new folder", written=nothing
+            f"there is a savepoint in {folder.place} already",
+            advice="choose a new folder, or replace it (--target-exists replace)",
+            written=nothing,
         )
-    foreign = [name for name in names if not _OURS.fullmatch(name)]
+    known = _files_of(folder) if is_replaced else set()
+    foreign = [name for name in names if not _OURS.fullmatch(name) and name not in known]
     if foreign:
         raise TargetExists(
             f"{folder.place} is not empty: {foreign[0]!r} is in it", advice="choose a new folder", written=nothing

@@ -2,14 +2,16 @@
 
 import pytest
 
-from stateshift.serializers.errors import StateShiftError, TargetExists
+from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, TargetExists
 from stateshift.state.savepoint.files import Folder, attempt_name
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
 from stateshift.state.savepoint.publish import (
     INLINE_BYTES,
+    IfTargetExists,
     check_target,
+    clean,
     clear_target,
     now,
     prepare_target,
@@ -130,3 +132,71 @@ def test_a_source_is_known_by_place_and_digest():
 def test_times_are_utc_to_the_second():
     assert now().endswith("+00:00")
     assert len("2026-01-01T00:00:00+00:00") == len(now())
+
+
+@pytest.fixture
+def target(folder):
+    return Folder.at(folder)
+
+
+@pytest.fixture
+def taken(target, savepoint_of):
+    """A target with a savepoint of Flink in it, files and all."""
+    source = Folder.at(savepoint_of("rocksdb-long-p2-m200-files"))
+    for name in source.names():
+        target.write(name, source.read(name))
+    return target
+
+
+def test_a_savepoint_that_is_to_be_replaced_goes_with_all_its_files(taken):
+    prepare_target(taken, IfTargetExists.REPLACE)
+
+    assert () == taken.names()
+
+
+def test_replacing_leaves_the_files_of_somebody_else_and_refuses(taken):
+    taken.write("notes.txt", b"mine")
+    before = taken.names()
+
+    with pytest.raises(TargetExists, match=r"notes\.txt"):
+        prepare_target(taken, IfTargetExists.REPLACE)
+
+    assert before == taken.names()
+
+
+def test_a_savepoint_to_be_replaced_that_cannot_be_read_is_left(taken):
+    taken.write("_metadata", b"damaged")
+    before = taken.names()
+
+    with pytest.raises(CorruptSavepoint):
+        prepare_target(taken, IfTargetExists.REPLACE)
+
+    assert before == taken.names()
+
+
+def test_a_run_that_is_resumed_finds_what_the_dead_one_left(target):
+    name = stream_name("ab" * 16, "keyed", 0) + ".attempt-1"
+    target.write(name, b"half")
+
+    prepare_target(target, IfTargetExists.RESUME)
+
+    assert (name,) == target.names()
+
+
+def test_clean_removes_what_a_dead_run_left_and_tells_it(target):
+    names = [stream_name("ab" * 16, "keyed", 0) + ".attempt-1", stream_name("ab" * 16, "keyed", 1) + ".done"]
+    for name in names:
+        target.write(name, b"left")
+
+    assert sorted(names) == sorted(clean(target))
+    assert () == target.names()
+    assert () == clean(target)
+
+
+def test_clean_never_touches_a_savepoint(taken):
+    before = taken.names()
+
+    with pytest.raises(TargetExists):
+        clean(taken)
+
+    assert before == taken.names()

@@ -1,0 +1,82 @@
+"""`resume` finishes what a killed driver began, and does not do the finished streams again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.verify import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+JOB = """
+import pathlib, time
+from stateshift import Job, Operator, ValueStateDescriptor
+
+FOLDER = pathlib.Path({folder!r})
+
+def convert(x):
+    with (FOLDER / "converted").open("a") as log:
+        log.write("x")
+    while x == {last} and not (FOLDER / "go").exists():
+        time.sleep(0.05)
+    return str(x)
+
+job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
+"""
+RUN = """
+import sys
+from resumed_job import job
+from stateshift.spark.migrate import migrate
+from stateshift.state.savepoint.publish import IfTargetExists
+
+report = migrate(sys.argv[1], sys.argv[2], job, master="local[1,4]", target_exists=IfTargetExists.RESUME)
+print("resumed", report.resumed, "written", sum(count.written for count in report.states))
+"""
+KEYS, SUBTASKS = 400, 8
+
+
+@pytest.fixture
+def source(tmp_path):
+    job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", int)])])
+    with SavepointWriter(tmp_path / "old", job, parallelism=SUBTASKS) as writer:
+        for key in range(KEYS):
+            writer.put("counter", "count", key, key)
+    return tmp_path / "old"
+
+
+def test_a_resumed_run_does_only_what_was_not_finished(source, tmp_path, start_python):
+    stuck = next(Savepoint.open(source).operator("counter").state("count").read_entries()).value
+    (tmp_path / "resumed_job.py").write_text(JOB.format(folder=str(tmp_path), last=stuck))
+    target = tmp_path / "new"
+    dying = start_python(RUN, source, target)
+    deadline = time.monotonic() + 120
+    while len(done := list(target.glob("*.done")) if target.exists() else []) < SUBTASKS // 2:
+        assert dying.poll() is None, dying.communicate()
+        assert time.monotonic() < deadline, sorted(target.iterdir())
+        time.sleep(0.05)
+    os.kill(dying.pid, signal.SIGKILL)
+    dying.wait(timeout=60)
+    finished = len(done)
+    (tmp_path / "go").touch()
+    (tmp_path / "converted").unlink()
+
+    again = start_python(RUN, source, target)
+    printed, errors = again.communicate(timeout=180)
+
+    assert errors == ""
+    words = printed.split()
+    assert int(words[1]) >= finished
+    assert (words[2], words[3]) == ("written", str(KEYS))
+    assert len((tmp_path / "converted").read_text()) < KEYS
+    result = Savepoint.open(target)
+    assert {e.key: e.value for e in result.operator("counter").state("count").read_entries()} == {
+        key: str(key) for key in range(KEYS)
+    }
+    assert verify(result).ok
+    assert not list(target.glob("*.done"))
