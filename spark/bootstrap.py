@@ -228,7 +228,9 @@ class _Run:
         for table, encoder in zip(data, encoders, strict=True):
             # A few fat tasks: each costs a Python worker some 40 ms, however little there is to do.
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
-            parts.append(_mapped(chosen, worker.running(encoder.encode), _ENCODED))
+            numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
+            encode = worker.running(_Named(encoder, tuple(chosen.columns)))
+            parts.append(_mapped(numbered, encode, _ENCODED))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)
@@ -333,6 +335,17 @@ class _Worker:
             return work(batches)
 
         return run
+
+
+@attrs.frozen
+class _Named:
+    """Encodes batches whose columns get their names back."""
+
+    encoder: RowEncoder
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.encoder.encode(batch.rename_columns(list(self.names)) for batch in batches)
 
 
 @attrs.frozen
