@@ -13,7 +13,7 @@ from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, edit_options, savepoint_argument, target_option
-from .output import Column, is_terminal, many, print_json, print_lines, print_rich, size_text, table_lines
+from .output import Column, is_terminal, many, print_json, print_lines, print_notice, print_rich, size_text, table_lines
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def command(
             parallelism=parallelism,
             target_exists=IfTargetExists(target_exists),
             trust_stored_serializers=trust_stored_serializers,
+            announce=_announce,
             progress=progress,
         )
     if with_json:
@@ -126,6 +127,18 @@ def command(
             print_lines(_text_lines(report))
         print_lines(["", *_ending(report)])
     return Status.DONE
+
+
+def _announce(report: MigrationReport) -> None:
+    """Say before a run what it will take."""
+    expected = report.estimate
+    if expected is not None and not report.copied_only:
+        room = f"; free there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
+        print_notice(
+            f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
+            f"{size_text(expected.bytes_to_read)} to read, about {size_text(expected.bytes_to_write)} to write{room}; "
+            f"about {expected.seconds:.0f} s on {many(expected.cores, 'core')}"
+        )
 
 
 @contextmanager

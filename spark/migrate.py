@@ -7,6 +7,8 @@ untouched and no `_metadata` in the target; running again finishes it. Source: D
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from ..compat.description import JobDescription
 from ..compat.plan import plan as plan_migration
 from ..compat.report import Target
 from ..serializers.errors import StateShiftError, TargetExists
+from ..state.savepoint.estimate import estimate
 from ..state.savepoint.files import Folder
 from ..state.savepoint.journal import Journal, run_id
 from ..state.savepoint.metadata import METADATA
@@ -31,7 +34,6 @@ from .session import own_session
 from .watching import Progress
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
@@ -57,6 +59,7 @@ def migrate(
     parallelism: int | None = None,
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     trust_stored_serializers: bool = False,
+    announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> MigrationReport:
     """Write a new savepoint in `target`, with the state of `source` under the types of `job`.
@@ -74,6 +77,7 @@ def migrate(
         parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
         target_exists: What to do where the target is not empty; see `IfTargetExists`.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
+        announce: Is called once before anything is written, with what will be done and about how long it takes.
         progress: Is called now and then with what is done.
 
     Returns:
@@ -97,10 +101,14 @@ def migrate(
     plan = plan_migration(check(old, description, target=restore_target))
     check_target(folder, target_exists)
     tasks = split(savepoint, plan, parallelism=parallelism)
-    report = MigrationReport.planned(savepoint, plan, folder.place, tasks)
+    expected = estimate(tasks, savepoint.folder, folder, _cores(session, master))
+    report = attrs.evolve(MigrationReport.planned(savepoint, plan, folder.place, tasks), estimate=expected)
+    expected.require_room(folder)
     if dry_run:
         tried = try_out(savepoint, plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
+    if announce is not None:
+        announce(report)
     tell = progress or (lambda _: None)
     journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
     with _all_or_nothing(savepoint.folder, folder, target_exists), ExitStack() as until_published:
@@ -119,6 +127,14 @@ def migrate(
         journal.clear()
     report = attrs.evolve(report, resumed=len(finished))
     return report.finished(lineage, results, time.monotonic() - started)
+
+
+def _cores(session: SparkSession | None, master: str) -> int:
+    """How many tasks run at a time; of a cluster that is not asked yet, as many as this machine has cores."""
+    if session is not None:
+        return int(session.sparkContext.defaultParallelism)
+    given = re.match(r"local\[(\d+)", master)
+    return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
 
 
 @contextmanager

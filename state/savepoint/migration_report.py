@@ -12,6 +12,7 @@ from .rewrite import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .estimate import Estimate
     from .lineage import Lineage, StateCount
     from .reader import Savepoint
     from .rewrite import Task, TaskResult
@@ -33,6 +34,7 @@ class MigrationReport:
         states: Counts of the states in rewritten operators; empty in a dry run.
         tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
         seconds: How long it took.
+        estimate: What the run was expected to take.
         resumed: How many streams were finished before, by a run that died.
     """
 
@@ -47,6 +49,7 @@ class MigrationReport:
     states: tuple[StateCount, ...] = ()
     tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
     seconds: float = 0.0
+    estimate: Estimate | None = None
     resumed: int = 0
 
     @classmethod
@@ -95,6 +98,7 @@ class MigrationReport:
             "streams_rewritten": self.tasks,
             "files_copied": self.copies,
             "streams_resumed": self.resumed,
+            "estimate": None if self.estimate is None else attrs.asdict(self.estimate),
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
             "seconds": round(self.seconds, 3),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-PROGRESS = re.compile(r"(starting Spark|migrating|copying|publishing|writing)\b.*(done|…)")
+PROGRESS = re.compile(r"(starting Spark|migrating|copying|publishing|writing)\b.*(done|…)|to do: .*")
 NOT_RUN_PREFIXES = (
     "git clone ",  # the reader's way to get what is already here
     "cd stateshift",  # a page starts in the clone

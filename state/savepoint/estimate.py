@@ -1,0 +1,123 @@
+"""Before a run: how much there is to do, how long that may take, whether the target has room.
+
+Streams of rewritten operators are measured on a sample: the first entries of each state that is converted.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.plan import StateAction
+from ...serializers.errors import StateShiftError, StorageFailed
+from .block_rewriter import BlockRewriter, Tally
+from .blocks import Block
+from .keyed_stream import KeyedStreamReader
+from .rewrite import CopyTask, KeyedTask
+from .sources import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .files import Folder
+    from .rewrite import Task
+
+SAMPLE_ENTRIES = 500
+_COPY_BYTES_PER_S = 100 << 20
+_START_S = 8.0
+_MARGIN = 1.1
+
+
+@attrs.frozen
+class Estimate:
+    """What a run will take; from a sample, so no more than a hint.
+
+    Attributes:
+        bytes_to_read: Bytes of all streams.
+        bytes_to_write: About how many will be written.
+        free_bytes: Free space of the target; None where its store does not tell.
+        seconds: About how long it takes on `cores` cores, with Spark's start where it is needed.
+        cores: For which the time holds.
+    """
+
+    bytes_to_read: int
+    bytes_to_write: int
+    free_bytes: int | None
+    seconds: float
+    cores: int
+
+    def require_room(self, target: Folder) -> None:
+        """Refuse a run that cannot fit.
+
+        Raises:
+            StorageFailed: The target has too little free space.
+        """
+        if self.free_bytes is not None and self.bytes_to_write * _MARGIN > self.free_bytes:
+            raise StorageFailed(
+                f"the target has {self.free_bytes:,} bytes free, and the new savepoint needs about "
+                f"{self.bytes_to_write:,}",
+                advice="make room, or choose a target on another store",
+                written="Nothing was written.",
+                savepoint=target.place,
+            )
+
+
+def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int) -> Estimate:
+    """Measure a sample of what is to be converted; where that fails, the run itself will tell why.
+
+    Args:
+        tasks: All of a run.
+        source: Where the streams are.
+        target: Where the result goes; it need not be there yet.
+        cores: How many tasks run at a time.
+    """
+    samples: dict[str, _Sample] = {}
+    written = seconds = 0.0
+    for task in tasks:
+        sample = _PLAIN
+        if isinstance(task, KeyedTask):
+            operator_id = task.plan.operator_id
+            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sampled(task, source))
+        written += task.size_bytes * sample.growth
+        seconds += task.size_bytes * sample.seconds_per_byte
+    starts = 0.0 if all(isinstance(task, CopyTask) for task in tasks) else _START_S
+    read = sum(task.size_bytes for task in tasks)
+    return Estimate(read, int(written), target.free_space_bytes(), starts + seconds / max(cores, 1), cores)
+
+
+@attrs.frozen
+class _Sample:
+    """Bytes written for each byte read, and the seconds that takes on one core."""
+
+    growth: float
+    seconds_per_byte: float
+
+
+_PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
+
+
+def _sampled(task: KeyedTask, source: Folder) -> _Sample:
+    """Convert the first entries of a stream. Converters of the user are not called before the run."""
+    read, written, passed = 0, 0, 0.0
+    with suppress(StateShiftError), open_stream(task.handles[0].stream, source) as stream:
+        reader = KeyedStreamReader.open(stream, task.handles[0])
+        for block in islice(reader.blocks(task.key_groups), 4 * len(reader.header.states)):
+            info = reader.header.states[block.state_id]
+            state = task.plan.state(info.name, keyed=True)
+            sample = Block.of(block.key_group, block.state_id, islice(block.items(), SAMPLE_ENTRIES))
+            read += len(sample.data)
+            if state is not None and state.action is StateAction.DROP:
+                continue
+            result, began = sample, time.perf_counter()
+            if state is not None and not (state.value and state.value.converter):
+                rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism)
+                result = sample if rewriter is None else rewriter.rewrite(sample, block.state_id, Tally())
+            passed += time.perf_counter() - began
+            written += len(result.data)
+    if not read:
+        return _PLAIN
+    return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))

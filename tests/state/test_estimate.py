@@ -1,0 +1,57 @@
+"""What a run will take, told before it begins."""
+
+import attrs
+import pytest
+
+from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
+from stateshift.compat.plan import plan
+from stateshift.serializers.errors import StorageFailed
+from stateshift.state.savepoint.estimate import estimate
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.migration import split
+from stateshift.state.savepoint.rewrite import perform
+
+
+def refuse(_):
+    raise AssertionError
+
+
+def tasks_of(savepoint, descriptor):
+    job = Job([Operator("keyed-op", key=int, states=[descriptor])])
+    return split(savepoint, plan(check(savepoint.describe(), job.describe())))
+
+
+@pytest.fixture
+def savepoint(savepoint_of):
+    return Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
+
+
+def test_what_will_be_written_is_near_what_is_written(savepoint, tmp_path):
+    tasks = tasks_of(savepoint, ValueStateDescriptor("count", BigInt))
+    target = Folder.at(tmp_path / "target")
+    expected = estimate(tasks, savepoint.folder, target, 2)
+    target.create()
+
+    written = sum(perform(task, savepoint.folder, target).stored.size for task in tasks)
+
+    assert sum(task.size_bytes for task in tasks) == expected.bytes_to_read
+    assert 0.7 < expected.bytes_to_write / written < 1.4
+    assert expected.seconds > 0
+
+
+def test_a_users_converter_is_not_called_before_the_run(savepoint, tmp_path):
+    tasks = tasks_of(savepoint, ValueStateDescriptor("count", str, converter=refuse))
+
+    assert estimate(tasks, savepoint.folder, Folder.at(tmp_path), 1).bytes_to_read > 0
+
+
+def test_a_target_without_room_is_refused_with_both_numbers(savepoint, tmp_path):
+    tasks = tasks_of(savepoint, ValueStateDescriptor("count", BigInt))
+    target = Folder.at(tmp_path)
+    expected = attrs.evolve(estimate(tasks, savepoint.folder, target, 2), bytes_to_write=1000, free_bytes=1099)
+
+    with pytest.raises(StorageFailed, match=r"has 1,099 bytes free, and the new savepoint needs about 1,000"):
+        expected.require_room(target)
+
+    attrs.evolve(expected, free_bytes=1100).require_room(target)
+    attrs.evolve(expected, free_bytes=None).require_room(target)
