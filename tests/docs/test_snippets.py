@@ -43,7 +43,12 @@ NOT_RUN_PREFIXES = (
     ". .venv/bin/activate",  # the interpreter of the test is that environment
     "pip install ",  # tests/test_packaging.py installs
 )
-NOT_RUN = {"$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink"}
+NOT_RUN = {
+    "$ flink run -s after/ …": "no Flink cluster here; make interop restores such savepoints in real Flink",
+    "$ stateshift migrate s3://bucket/sp-1 s3://bucket/sp-1-v2 --job accounts:job --master spark://host:7077": (
+        "needs a Spark cluster and a bucket"
+    ),
+}
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
 MAY_REFUSE = re.compile(r"stateshift (check|verify)\b")
