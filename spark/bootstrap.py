@@ -205,7 +205,7 @@ class _Run:
         context = spark.sparkContext
         encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
         worker = _Worker(registry.additions(), attempts_of(context), values_are_redacted())
-        with shipped(spark, (self.job, encoders), py_files):
+        with shipped(spark, (self.job, encoders, registry.additions()), py_files):
             rows = self._encoded(data, encoders, worker, 2 * context.defaultParallelism).persist(StorageLevel.DISK_ONLY)
             try:
                 found = run_watched(context, lambda: _summary(rows).collect(), "encoding", self.tell)

@@ -1,12 +1,9 @@
 """`--import`: savepoints under snapshots of the user's own are read where the module that registers them is named."""
 
-import importlib
 import subprocess
 import sys
 
 import pytest
-
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 
 MODULE = """
 import attrs
@@ -40,15 +37,21 @@ class CentsSnapshot(TypeSerializerConfigSnapshot[int]):
 """
 
 
+WRITE = """
+from import_test_cents import CentsSerializer
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+
+job = Job([Operator("purses", key=str, states=[ValueStateDescriptor("purse", CentsSerializer())])])
+with SavepointWriter("savepoint", job) as writer:
+    writer.put("purses", "purse", "Ann", 250)
+"""
+
+
 @pytest.fixture
-def purse(tmp_path, monkeypatch):
-    """A savepoint of a module of the user, and the folder of that module."""
+def purse(tmp_path):
+    """A savepoint of a module of the user, and the folder of that module; it is never imported in this process."""
     (tmp_path / "import_test_cents.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    cents = importlib.import_module("import_test_cents").CentsSerializer()
-    job = Job([Operator("purses", key=str, states=[ValueStateDescriptor("purse", cents)])])
-    with SavepointWriter(tmp_path / "savepoint", job) as writer:
-        writer.put("purses", "purse", "Ann", 250)
+    subprocess.run([sys.executable, "-c", WRITE], cwd=tmp_path, check=True)
     return tmp_path
 
 

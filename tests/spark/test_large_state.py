@@ -47,7 +47,7 @@ def test_two_hundred_thousand_entries_pass_by_the_driver(spark, load, tmp_path):
     counts = {count.state: (count.action, count.read, count.written, count.dropped) for count in report.states}
     assert counts == {"line": ("convert", ENTRIES, ENTRIES, 0), "length": ("copy", 1, 1, 0)}
     assert report.bytes_written > ENTRIES * len(line)
-    assert peak_bytes < 4 << 20
+    assert peak_bytes < 12 << 20  # a sample of one run of 4 MiB, before the run; the state has 48 MB
     (operator,) = Savepoint.open(tmp_path / "new").operators
     assert operator.state("line").measure().entries == ENTRIES
     assert [len(subtask.managed_keyed.key_groups) for subtask in operator.stored.subtasks] == [32] * 4
