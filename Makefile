@@ -9,8 +9,9 @@ INSTALLED := .venv/.stateshift-installed
 
 ##@ See it
 
-demo: $(INSTALLED) ## savepoint of real Flink: inspect, check, migrate on Spark, verify
+demo: $(INSTALLED) ## a savepoint of real Flink migrated on Spark; then 336,776 flights from history to a new job
 	@$(PY) examples/demo.py
+	@$(PY) examples/flights_demo.py
 
 ##@ Check it
 
