@@ -7,6 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines of CI are slow and shared: how long a draw takes says nothing about the code.
+settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("stateshift")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[1]
