@@ -28,12 +28,18 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
+from ..state.bootstrap.column_order import can_order
+from ..state.bootstrap.publication import (
+    BootstrapReport,
+    check_position,
+    new_operators,
+    publish_bootstrap,
+    report_states,
+)
+from ..state.bootstrap.rows import RowEncoder
+from ..state.bootstrap.sources import ResolvedSource, StateColumns, check_job, resolve
+from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
 from ..state.key_groups import key_group_range
-from ..state.savepoint.bootstrap import BootstrapReport, check_position, new_operators, publish_bootstrap, report_states
-from ..state.savepoint.bootstrap_rows import RowEncoder
-from ..state.savepoint.bootstrap_sources import ResolvedSource, StateColumns, check_job, resolve
-from ..state.savepoint.bootstrap_streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
-from ..state.savepoint.column_order import can_order
 from ..state.savepoint.files import Folder
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.publish import check_target, clear_target, prepare_target

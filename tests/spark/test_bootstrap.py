@@ -29,6 +29,7 @@ from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.windows import TimeWindowSerializer
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
+from stateshift.state.bootstrap.publication import new_operators
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -37,7 +38,6 @@ from stateshift.state.descriptors import (
     ValueStateDescriptor,
 )
 from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.bootstrap import new_operators
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter

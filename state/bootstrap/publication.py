@@ -13,22 +13,22 @@ import attrs
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ..key_groups import key_group_range
-from .bootstrap_streams import NewOperator, StreamResult, write_empty
-from .handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
-from .lineage import FileDigest, Lineage, StateCount
-from .metadata import OperatorState, SavepointMetadata, SubtaskState
-from .migration import SUBTASK_BYTES
-from .new_streams import store_operator_state
-from .publish import now, publish
+from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
+from ..savepoint.lineage import FileDigest, Lineage, StateCount
+from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
+from ..savepoint.migration import SUBTASK_BYTES
+from ..savepoint.new_streams import store_operator_state
+from ..savepoint.publish import now, publish
+from .streams import NewOperator, StreamResult, write_empty
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..job import Job, Operator
-    from .bootstrap_sources import ResolvedSource
-    from .bootstrap_streams import RowCount
-    from .files import Folder
-    from .handles import StreamHandle
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import StreamHandle
+    from .sources import ResolvedSource
+    from .streams import RowCount
 
 _NO_SOURCE = "starts empty: no source"
 

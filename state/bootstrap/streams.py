@@ -17,19 +17,19 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ..key_groups import key_group_range
-from .blocks import Block
+from ..savepoint.blocks import Block
+from ..savepoint.entry_keys import EntryKeyFormat, decode
+from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from ..savepoint.new_streams import SEPARATOR, keyed_header
+from ..savepoint.publish import stream_name
+from ..savepoint.sink import StoredBytes, StreamSink
 from .column_bytes import join_pieces, number_bytes, spread
-from .entry_keys import EntryKeyFormat, decode
-from .keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-from .new_streams import SEPARATOR, keyed_header
-from .publish import stream_name
-from .sink import StoredBytes, StreamSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..job import Operator
-    from .files import Folder
+    from ..savepoint.files import Folder
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
 _WORDS = {

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
 from stateshift.serializers.hints import BigInt, Float32, Int8, Int16, Int32, serializer_for
 from stateshift.serializers.record_classes import Field, record
-from stateshift.state.savepoint.column_bytes import encode_column, encode_values
-from stateshift.state.savepoint.column_order import order_bytes
-from stateshift.state.savepoint.column_values import fields_by_default, mismatches, python_values
+from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
+from stateshift.state.bootstrap.column_order import order_bytes
+from stateshift.state.bootstrap.column_values import fields_by_default, mismatches, python_values
 from stateshift.state.savepoint.entry_keys import decode, encode
 
 

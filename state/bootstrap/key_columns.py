@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .key_groups import has_stable_hash
+from ..key_groups import has_stable_hash
 
 if TYPE_CHECKING:
-    from ..serializers.serializer import TypeSerializer
-    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
 
 Codes = np.ndarray[Any, np.dtype[np.uint32]]
 """Hashes, as unsigned numbers of 32 bits."""

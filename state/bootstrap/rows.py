@@ -21,19 +21,19 @@ from ...compat.description import StateKind
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.optional import OptionalSerializer
 from ...serializers.tuples import TupleSerializer
-from ..key_columns import hash_column, key_groups_of
 from ..key_groups import key_group, key_hasher, prefix_size
+from ..savepoint.entry_keys import decode, encode
+from ..savepoint.new_streams import entry_values, map_value
 from .column_bytes import encode_column, encode_values, join_pieces, nulls_of, number_bytes
 from .column_order import order_bytes
 from .column_values import python_values
-from .entry_keys import decode, encode
-from .new_streams import entry_values, map_value
+from .key_columns import hash_column, key_groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ...serializers.serializer import TypeSerializer
-    from .bootstrap_sources import ResolvedSource
+    from .sources import ResolvedSource
 
 ENCODED_ROWS = pa.schema(
     {

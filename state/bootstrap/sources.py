@@ -14,9 +14,9 @@ from ...serializers.errors import DeclarationError, IncompatibleState, StateNotF
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.tuples import TupleSerializer
 from ...serializers.windows import VoidNamespaceSerializer
+from ..savepoint.new_streams import refuse_unstable_key
 from .column_order import can_order
 from .column_values import column_of_field, fields_by_default, mismatches, spark_name
-from .new_streams import refuse_unstable_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -34,8 +34,8 @@ from ...serializers.pojo import PojoSerializer
 from ...serializers.records import RecordSerializer
 from ...serializers.text import StringSerializer
 from ...serializers.tuples import TupleSerializer
+from ..savepoint.entry_keys import encode
 from .column_values import column_of_field, value_reader
-from .entry_keys import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
