@@ -7,7 +7,7 @@ The names below are the face of the package; the rooms are `stateshift.serialize
 __version__ = "0.1.0"
 
 from .compat.check import check
-from .compat.report import Target
+from .compat.targets import Target
 from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from .serializers.enums import enum_options
 from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible

@@ -50,7 +50,7 @@ def command(
     """
     from ..compat import explain
     from ..compat.check import check
-    from ..compat.report import Target
+    from ..compat.targets import Target
     from ..state.savepoint.reader import Savepoint
 
     new = new_side(job_place, like)

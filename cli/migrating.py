@@ -95,7 +95,7 @@ def command(
     with_json: bool,
 ) -> int:
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
-    from ..compat.report import Target
+    from ..compat.targets import Target
     from ..spark.migrate import migrate
     from ..state.savepoint.publish import IfTargetExists
 

@@ -50,13 +50,14 @@ def common_options(function: F) -> F:
 
 
 def target_option(function: F) -> F:
-    """`--target flink`."""
+    """`--target flink`, or of a release."""
     return click.option(
         "--target",
-        type=click.Choice(["any", "flink"]),
+        type=click.Choice(["any", "flink", "flink-1.20", "flink-2.3"]),
         default="any",
         show_default=True,
-        help="flink: refuse what Flink itself could no longer restore.",
+        help="flink: refuse what Flink itself could no longer restore. With a release: also what that one cannot read; "
+        "a new savepoint is written as it writes them.",
     )(function)
 
 

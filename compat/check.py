@@ -16,8 +16,9 @@ from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .labels import label_after, label_declared
 from .parts import Judgement, ask, judge_values
-from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, Target, worst_decision
+from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, address_only, judge_role
+from .targets import Target, refused_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,8 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
     Args:
         old: What is stored.
         new: The job, or another savepoint, that is to take it over. It is asked; neither side changes (rules V-1, V-2).
-        target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use.
+        target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use; a
+            target with a release also refuses what that release cannot read.
 
     Returns:
         A report on every operator and state of both sides.
@@ -51,7 +53,10 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
     reports = []
     for was in old.operators:
         becomes = theirs.pop(was.operator_id, None)
-        reports.append(_left(was, left) if becomes is None else _Matched(was, becomes, target, left).report())
+        if becomes is None:
+            reports.append(_left(was, left, target, old.stored_by))
+        else:
+            reports.append(_Matched(was, becomes, target, left, old.stored_by).report())
     reports += [_started(becomes) for becomes in theirs.values()]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
     return CheckReport(old, new, target, tuple(reports))
@@ -73,13 +78,11 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
     )
 
 
-def _left(was: OperatorDescription, status: Status) -> OperatorReport:
+def _left(was: OperatorDescription, status: Status, target: Target, stored_by: str) -> OperatorReport:
     """Report an operator that the new side does not have; its states are kept."""
     restorable = was.is_flink_restorable
-    return OperatorReport(
-        was.operator_id, was.uid, was.name, status, None,
-        tuple(_kept(state, status) for state in _by_name(was.states)), restorable, restorable, was=was,
-    )  # fmt: skip
+    states = tuple(_kept(state, status, target, stored_by) for state in _by_name(was.states))
+    return OperatorReport(was.operator_id, was.uid, was.name, status, None, states, restorable, restorable, was=was)
 
 
 def _started(becomes: OperatorDescription) -> OperatorReport:
@@ -90,10 +93,16 @@ def _started(becomes: OperatorDescription) -> OperatorReport:
     )
 
 
-def _kept(state: StateDescription, status: Status) -> StateReport:
+def _kept(state: StateDescription, status: Status, target: Target, stored_by: str) -> StateReport:
     compatible: CompatibilityResult[Any] = CompatibilityResult.compatible()
     if state.is_dropped:
         return StateReport(state.name, state.kind, Status.DROPPED, compatible, Decision.MIGRATE, was=state)
+    words = state.describe()
+    snapshots = [part.snapshot for part in state.serializers() if part.snapshot.is_flink]
+    refused = refused_by(target, stored_by, snapshots, words, words)
+    if refused is not None:
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(refused)
+        return StateReport(state.name, state.kind, status, result, Decision.REFUSE, was=state)
     decision, note = (Decision.MIGRATE, _renamed(state)) if state.stored_name else (Decision.START, "")
     return StateReport(state.name, state.kind, status, compatible, decision, note, was=state)
 
@@ -142,6 +151,7 @@ class _Matched:
     becomes: OperatorDescription
     target: Target
     left: Status
+    stored_by: str
 
     def report(self) -> OperatorReport:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
@@ -171,11 +181,13 @@ class _Matched:
     def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
         if new is None:
             assert old is not None  # noqa: S101 - a pair has at least one side
-            return self._hidden(old) if self.becomes.unreadable else _kept(old, self.left)
+            return self._hidden(old) if self.becomes.unreadable else _kept(old, self.left, self.target, self.stored_by)
         with located(state=new.name):
             if old is not None and old.is_dropped:
                 return attrs.evolve(
-                    _kept(old, self.left), note="the job's state of this name starts empty", becomes=new
+                    _kept(old, self.left, self.target, self.stored_by),
+                    note="the job's state of this name starts empty",
+                    becomes=new,
                 )
             if old is None:
                 return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
@@ -273,23 +285,16 @@ class _Matched:
 
     def _needs_header(self, result: CompatibilityResult[Any], stored: TypeSerializerConfigSnapshot[Any]) -> bool:
         """Whether only a rewritten header lets Flink use the bytes: it does not know our reconfigurations."""
-        if self.target is not Target.FLINK or not result.is_compatible_after_reconfiguration():
+        if not self.target.is_flink or not result.is_compatible_after_reconfiguration():
             return False
         copy = result.reconfigured_serializer.snapshot_configuration()
         return snapshot_to_bytes(copy) != snapshot_to_bytes(stored)
 
     def _lost_for_flink(self, snapshots: list[TypeSerializerConfigSnapshot[Any]], old: str, new: str) -> Finding | None:
         """Tell the first snapshot that would make Flink refuse an operator that it can restore now."""
-        if self.target is not Target.FLINK or not self.was.is_flink_restorable:
+        if not self.was.is_flink_restorable:
             return None
-        foreign = next((snapshot for snapshot in snapshots if not snapshot.is_flink), None)
-        if foreign is None:
-            return None
-        return Finding(
-            "$", "TARGET-FLINK", Verdict.INCOMPATIBLE, old, new,
-            f"Flink would refuse the whole operator over the snapshot of {foreign.describe()}, which it does not know",
-            ("use a type that Flink has; give a record its java_class", "check without --target flink"),
-        )  # fmt: skip
+        return refused_by(self.target, self.stored_by, snapshots, old, new)
 
     def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
         if self.was.unreadable:

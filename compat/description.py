@@ -192,11 +192,13 @@ class JobDescription:
         origin: Where the description comes from, as messages tell it: "savepoint /data/sp-1", "job accounts:job".
         operators: In any order.
         is_probe: Whether it is that of a savepoint which stands for a job: a state that is not in it says nothing.
+        stored_by: Major release of the Flink whose savepoint it is of, "1" or "2"; "" for a job.
     """
 
     origin: str
     operators: tuple[OperatorDescription, ...] = ()
     is_probe: bool = False
+    stored_by: str = ""
 
     def as_probe(self) -> JobDescription:
         """Give the description of a savepoint as the new side of a check."""

@@ -17,6 +17,7 @@ from ..serializers.snapshot import snapshot_to_bytes
 from .explain import finding_data, finding_line
 from .labels import Labels, label_after
 from .report import Status
+from .targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,11 +171,13 @@ class MigrationPlan:
         source: Where the old state comes from, in words.
         job: What the new types come from, in words.
         operators: All stored operators, by uid and id.
+        target: Who is to restore the result.
     """
 
     source: str
     job: str
     operators: tuple[OperatorPlan, ...]
+    target: Target = Target.ANY
 
     @property
     def is_empty(self) -> bool:
@@ -195,7 +198,7 @@ def plan(report: CheckReport) -> MigrationPlan:
     if report.decision is Decision.REFUSE:
         raise _refusal(report)
     stored = [operator for operator in report.operators if operator.status is not Status.NEW]
-    return MigrationPlan(report.old.origin, report.new.origin, tuple(map(_operator, stored)))
+    return MigrationPlan(report.old.origin, report.new.origin, tuple(map(_operator, stored)), report.target)
 
 
 def _operator(report: OperatorReport) -> OperatorPlan:
@@ -268,6 +271,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
     return {
         "source": migration.source,
         "job": migration.job,
+        "target": str(migration.target),
         "empty": migration.is_empty,
         "operators": [
             {

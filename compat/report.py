@@ -16,16 +16,10 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import CompatibilityResult, Finding
     from .description import JobDescription, OperatorDescription, StateDescription, StateKind
     from .parts import Part
+    from .targets import Target
 
 _EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4
 _ORDER = (Decision.START, Decision.MIGRATE, Decision.REFUSE)
-
-
-class Target(enum.StrEnum):
-    """Who is to restore the state."""
-
-    ANY = "any"
-    FLINK = "flink"
 
 
 class Status(enum.StrEnum):

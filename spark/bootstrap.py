@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ..compat.report import Target
+from ..compat.targets import Target
 from ..serializers.errors import (
     DeclarationError,
     StateShiftError,
@@ -37,11 +37,12 @@ from ..state.bootstrap.publication import (
     report_states,
 )
 from ..state.bootstrap.rows import RowEncoder
-from ..state.bootstrap.sources import ResolvedSource, StateColumns, check_job, resolve
+from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
 from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
 from ..state.key_groups import key_group_range
 from ..state.savepoint.files import Folder
 from ..state.savepoint.metadata import METADATA
+from ..state.savepoint.new_streams import check_job
 from ..state.savepoint.publish import check_target, clear_target, prepare_target
 from .session import own_session
 from .shipping import shipped
@@ -101,7 +102,7 @@ def bootstrap(
         parallelism: Subtasks of each operator; by default one for every 64 MiB of its state.
         position: How far the history goes, for the hand-over to live data: an offset, a watermark, a query; anything
             that JSON can hold. It is kept in `_stateshift.json`.
-        restore_target: `Target.FLINK` refuses what Flink could not restore.
+        restore_target: `Target.FLINK` refuses what Flink could not restore; `FLINK_1_20` writes as that release does.
         progress: Is called now and then with what is done.
 
     Returns:
@@ -135,6 +136,7 @@ def bootstrap(
             encoded,
             parallelism=parallelism,
             max_parallelism=max_parallelism,
+            restore_target=restore_target,
             position=position,
         )
     return BootstrapReport(

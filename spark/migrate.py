@@ -19,7 +19,7 @@ import attrs
 from ..compat.check import check
 from ..compat.description import JobDescription
 from ..compat.plan import plan as plan_migration
-from ..compat.report import Target
+from ..compat.targets import Target
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.savepoint.estimate import estimate
 from ..state.savepoint.files import Folder
@@ -72,7 +72,8 @@ def migrate(
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
-        restore_target: `Target.FLINK` refuses what Flink could not restore.
+        restore_target: `Target.FLINK` refuses what Flink could not restore; one with a release (`FLINK_1_20`) also what
+            that one cannot read, and gives `_metadata` the version that it writes. By default that of the source.
         edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
         parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
         target_exists: What to do where the target is not empty; see `IfTargetExists`.

@@ -24,6 +24,7 @@ from .streams import NewOperator, StreamResult, write_empty
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...compat.targets import Target
     from ..job import Job, Operator
     from ..savepoint.files import Folder
     from ..savepoint.handles import StreamHandle
@@ -163,6 +164,7 @@ def publish_bootstrap(
     *,
     parallelism: int | None,
     max_parallelism: int,
+    restore_target: Target,
     position: Any,
 ) -> Lineage:
     """Give the files their names, write the streams without entries, the lineage, and `_metadata` last.
@@ -175,6 +177,7 @@ def publish_bootstrap(
         encoded: Rows that were encoded, by operator and state.
         parallelism: Of operators without keyed state.
         max_parallelism: Number of key groups.
+        restore_target: Decides the version of `_metadata`.
         position: Goes into the lineage.
 
     Raises:
@@ -207,7 +210,7 @@ def publish_bootstrap(
     lineage = Lineage(
         stateshift=__version__, created=now(), job="bootstrap", states=tuple(counts), files=files, position=position
     )
-    return publish(folder, SavepointMetadata.new(tuple(states)), lineage)
+    return publish(folder, SavepointMetadata.new(tuple(states)).written_for(restore_target), lineage)
 
 
 def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount]) -> None:

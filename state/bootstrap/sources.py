@@ -9,12 +9,10 @@ import attrs
 import pyarrow as pa
 
 from ...compat.description import StateDescription, StateKind
-from ...compat.report import Target
-from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, located
+from ...serializers.errors import DeclarationError, StateNotFound, located
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.tuples import TupleSerializer
 from ...serializers.windows import VoidNamespaceSerializer
-from ..savepoint.new_streams import refuse_unstable_key
 from .column_order import can_order
 from .column_values import column_of_field, fields_by_default, mismatches, spark_name
 
@@ -123,26 +121,6 @@ def item_serializer(description: StateDescription) -> TypeSerializer[Any]:
         return value
     whole: TypeSerializer[Any] = serializer
     return whole
-
-
-def check_job(job: Job, restore_target: Target) -> None:
-    """Refuse a job that the target could not restore.
-
-    Raises:
-        DeclarationError: Flink would hash a key in another way.
-        IncompatibleState: An operator has a type that Flink does not know, and the target is Flink.
-    """
-    for operator in job.operators:
-        refuse_unstable_key(operator)
-        description = operator.describe()
-        if restore_target is Target.FLINK and not description.is_flink_restorable:
-            kept = [state for state in description.states if not all(p.snapshot.is_flink for p in state.serializers())]
-            types = ", ".join(f"{state.name} ({state.describe()})" for state in kept) or "its key"
-            raise IncompatibleState(
-                f"Flink cannot restore the operator: it does not know the type of {types}",
-                advice='use types that Flink has: a record with @record(java_class="…"), tuples, numbers, strings',
-                operator=operator.uid or operator.id,
-            )
 
 
 def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tuple[ResolvedSource, ...]:

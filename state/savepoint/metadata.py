@@ -20,6 +20,8 @@ Source: format notes, section 3.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 import mmh3
 
@@ -39,11 +41,15 @@ from .handles import (
 )
 from .properties import CANONICAL_PROPERTIES, check_properties
 
+if TYPE_CHECKING:
+    from ...compat.targets import Target
+
 METADATA = "_metadata"
 MAGIC, MASTER_MAGIC = 0x4960672D, 0xC96B1696 - (1 << 32)
 OLDEST_VERSION, NEWEST_VERSION = 3, 6
 MAX_PARALLELISM = 1 << 15
 _WITH_PROPERTIES, _WITH_NAMES = 4, 5
+_FIRST_OF_FLINK_2, _VERSIONS = 5, {"1": 4, "2": 6}  # format notes 3.7
 _FINISHED = -1
 _LEAST_OPERATOR_BYTES = 29
 _LEAST_SUBTASK_BYTES = 4
@@ -126,6 +132,15 @@ class SavepointMetadata:
     operators: tuple[OperatorState, ...]
     master_states: tuple[bytes, ...] = ()
     properties: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def stored_by(self) -> str:
+        """Major release of the Flink whose version this is, "1" or "2"."""
+        return "1" if self.version < _FIRST_OF_FLINK_2 else "2"
+
+    def written_for(self, target: Target) -> SavepointMetadata:
+        """Give the same at the version that the target writes; as it is where no release is named."""
+        return attrs.evolve(self, version=_VERSIONS.get(target.major, self.version))
 
     @classmethod
     def new(cls, operators: tuple[OperatorState, ...], checkpoint_id: int = 1) -> SavepointMetadata:

@@ -177,7 +177,8 @@ def publish_result(
         history=before.as_history() if before is not None else (),
         position=before.position if before is not None else None,
     )
-    return publish(target, attrs.evolve(savepoint.metadata, operators=operators), lineage)
+    metadata = attrs.evolve(savepoint.metadata, operators=operators).written_for(plan.target)
+    return publish(target, metadata, lineage)
 
 
 def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:

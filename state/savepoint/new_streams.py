@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateDescription, StateKind
-from ...serializers.errors import DeclarationError, ValueNotConvertible, shown
+from ...serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible, shown
 from ...serializers.optional import OptionalSerializer
 from ...serializers.pieces import encode_each, unique
 from ...serializers.views import DataOutputView
@@ -24,7 +24,8 @@ from .publish import store_stream, stream_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..job import Operator
+    from ...compat.targets import Target
+    from ..job import Job, Operator
     from .files import Folder
     from .lineage import FileDigest
 
@@ -48,6 +49,26 @@ def refuse_unstable_key(operator: Operator) -> None:
         advice="key by integers, strings, booleans, floats, or tuples of these",
         operator=operator.uid or operator.id,
     )
+
+
+def check_job(job: Job, restore_target: Target) -> None:
+    """Refuse a job that the target could not restore.
+
+    Raises:
+        DeclarationError: Flink would hash a key in another way.
+        IncompatibleState: An operator has a type that Flink does not know, and the target is Flink.
+    """
+    for operator in job.operators:
+        refuse_unstable_key(operator)
+        description = operator.describe()
+        if restore_target.is_flink and not description.is_flink_restorable:
+            kept = [state for state in description.states if not all(p.snapshot.is_flink for p in state.serializers())]
+            types = ", ".join(f"{state.name} ({state.describe()})" for state in kept) or "its key"
+            raise IncompatibleState(
+                f"Flink cannot restore the operator: it does not know the type of {types}",
+                advice='use types that Flink has: a record with @record(java_class="…"), tuples, numbers, strings',
+                operator=operator.uid or operator.id,
+            )
 
 
 def keyed_header(operator: Operator) -> KeyedStreamHeader | None:

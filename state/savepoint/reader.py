@@ -241,4 +241,4 @@ class Savepoint:
             for operator in self.operators
             if operator.stored.has_state
         )
-        return JobDescription(f"savepoint {self.place}", operators)
+        return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by)

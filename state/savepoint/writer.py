@@ -16,6 +16,7 @@ import attrs
 
 from ... import __version__
 from ...compat.description import StateDescription, StateKind
+from ...compat.targets import Target
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.pieces import encode_each
 from ...serializers.windows import VoidNamespace
@@ -27,7 +28,7 @@ from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
-from .new_streams import entry_values, keyed_header, refuse_unstable_key, store_operator_state
+from .new_streams import check_job, entry_values, keyed_header, store_operator_state
 from .publish import clear_target, now, prepare_target, publish, store_stream, stream_name
 from .reader import Savepoint
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
@@ -98,6 +99,7 @@ class SavepointWriter:
         max_parallelism: Number of key groups; the Flink job must have the same.
         parallelism: Number of subtasks; a job with another number restores it too.
         store_serializers: Whether to keep the serializers of keyed states beside the savepoint (rule READ-2).
+        restore_target: `Target.FLINK_1_20` writes as that Flink does; a Flink refuses types that it does not know.
 
     Raises:
         TargetExists: The folder is taken.
@@ -112,11 +114,14 @@ class SavepointWriter:
         max_parallelism: int = 128,
         parallelism: int = 1,
         store_serializers: bool = False,
+        restore_target: Target = Target.ANY,
     ) -> None:
         self._folder = Folder.at(place)
         self._store_serializers = store_serializers
         self._max_parallelism, self._parallelism = max_parallelism, parallelism
         key_group_range(0, parallelism, max_parallelism)
+        check_job(job, restore_target)
+        self._restore_target = restore_target
         self._drafts: dict[str, _OperatorDraft] = {}
         for operator in job.operators:
             description = operator.describe()
@@ -126,7 +131,6 @@ class SavepointWriter:
                 {state.name: state for state in description.states if not state.kind.is_keyed},
             )
             self._drafts[operator.id] = draft
-            refuse_unstable_key(operator)
         prepare_target(self._folder)
 
     def put(self, operator: str, state: str, key: Any, value: Any, *, namespace: Any = VoidNamespace()) -> None:  # noqa: B008 - immutable
@@ -234,7 +238,7 @@ class SavepointWriter:
         lineage = Lineage(
             stateshift=__version__, created=now(), job="SavepointWriter", states=tuple(counts), files=files
         )
-        publish(self._folder, SavepointMetadata.new(tuple(operators)), lineage)
+        publish(self._folder, SavepointMetadata.new(tuple(operators)).written_for(self._restore_target), lineage)
         return Savepoint.open(self._folder.place)
 
     def _serializers(self) -> dict[str, TypeSerializer[Any]]:

@@ -13,7 +13,8 @@ from stateshift.compat.description import (
     SerializerDescription,
     StateKind,
 )
-from stateshift.compat.report import Status, Target
+from stateshift.compat.report import Status
+from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import CompatibilityCheckError, NothingInCommon

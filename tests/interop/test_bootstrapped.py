@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stateshift.compat.report import Target
+from stateshift.compat.targets import Target
 from stateshift.serializers.hints import Int32
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

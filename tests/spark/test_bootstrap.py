@@ -13,7 +13,7 @@ import attrs
 import pytest
 from pyspark.sql import functions as f
 
-from stateshift.compat.report import Target
+from stateshift.compat.targets import Target
 from stateshift.serializers.errors import (
     DeclarationError,
     IncompatibleState,

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from stateshift.compat.report import Target
+from stateshift.compat.targets import Target
 from stateshift.serializers.errors import IncompatibleState, TargetExists, located
 from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.reader import Savepoint

@@ -11,7 +11,7 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.plan import plan
-from stateshift.compat.report import Target
+from stateshift.compat.targets import Target
 from stateshift.state.job import load_job
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle

@@ -10,7 +10,7 @@ import pytest
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.plan import OperatorAction, StateAction, plan
-from stateshift.compat.report import Target
+from stateshift.compat.targets import Target
 from stateshift.serializers.errors import (
     DeclarationError,
     IncompatibleState,

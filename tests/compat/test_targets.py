@@ -1,0 +1,86 @@
+"""Which types a named Flink could not read, and what another major release has stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from stateshift.compat.check import check
+from stateshift.compat.description import (
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateDescription,
+    StateKind,
+)
+from stateshift.compat.targets import Target
+from stateshift.serializers.compatibility import Decision
+from stateshift.serializers.containers import ListSerializerSnapshot
+from stateshift.serializers.kryo import KryoSerializerSnapshot
+from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+
+LONG = LongSerializer().snapshot_configuration()
+KRYO = ListSerializerSnapshot((KryoSerializerSnapshot("fx.Odd"),))
+TTL_AWARE = TtlAwareSerializerSnapshot(has_ttl=False, inner=LONG)
+UNTOUCHED = OperatorDescription("f" * 32, "other", key=SerializerDescription(LONG))
+
+
+def stored(snapshot, *, by, uid="odd"):
+    state = StateDescription("odd", StateKind.VALUE, SerializerDescription(snapshot))
+    operator = OperatorDescription("0" * 32, uid, key=SerializerDescription(LONG), states=(state,))
+    return JobDescription("savepoint", (operator, UNTOUCHED), stored_by=by)
+
+
+NEW_SIDES = {
+    "in the job": lambda old: old,
+    "not in the job": lambda old: JobDescription("job", old.operators[1:]),
+}
+
+
+@pytest.mark.parametrize("side", NEW_SIDES)
+@pytest.mark.parametrize(
+    ("snapshot", "by", "target", "reason"),
+    [
+        (KRYO, "2", Target.FLINK_1_20, "Flink 1.20 cannot read list<kryo<fx.Odd>>: Flink 1 holds Kryo 2"),
+        (KRYO, "1", Target.FLINK_2_3, "Flink 2.3 cannot read list<kryo<fx.Odd>>: Flink 1 holds Kryo 2"),
+        (TTL_AWARE, "2", Target.FLINK_1_20, "Flink 1.20 cannot read long: its snapshot"),
+    ],
+)
+def test_what_the_named_flink_cannot_read_is_refused(snapshot, by, target, reason, side):
+    old = stored(snapshot, by=by)
+
+    report = check(old, NEW_SIDES[side](old), target=target)
+
+    ((operator, state, finding),) = report.findings()
+    assert (Decision.REFUSE, "odd", "odd", "TARGET-FLINK") == (
+        report.decision,
+        operator.title,
+        state.name,
+        finding.rule,
+    )
+    assert finding.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "by", "target"),
+    [
+        (KRYO, "2", Target.FLINK_2_3),
+        (KRYO, "1", Target.FLINK_1_20),
+        (KRYO, "2", Target.FLINK),
+        (KRYO, "1", Target.ANY),
+        (TTL_AWARE, "2", Target.FLINK_2_3),
+        (LONG, "2", Target.FLINK_1_20),
+    ],
+)
+def test_what_the_target_can_read_starts(snapshot, by, target):
+    old = stored(snapshot, by=by)
+
+    assert Decision.START is check(old, old, target=target).decision
+
+
+def test_a_savepoint_tells_the_major_release_that_wrote_it(savepoint_of):
+    from stateshift import Savepoint
+
+    places = [savepoint_of("hashmap-account-v1", version=version) for version in ("1.20", "2.3")]
+
+    assert ["1", "2"] == [Savepoint.open(place).describe().stored_by for place in places]
