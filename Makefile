@@ -26,7 +26,7 @@ lint: $(INSTALLED) ## ruff (rules and format), and the import contract
 types: $(INSTALLED) .cache/stateshift ## mypy, strict
 	@MYPYPATH=.cache $(PY) -m mypy -p stateshift
 
-interop: $(INSTALLED) ## real Flink restores what we wrote (329 MB once); STATESHIFT_INTEROP=required forbids skipping
+interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
 
 ##@ Keep house

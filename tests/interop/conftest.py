@@ -1,7 +1,8 @@
 """Real Flink as a fixture: `flink_restore` starts a job of it from a savepoint and gives what that job sees.
 
 The jars come from the PyPI package apache-flink-libraries, the programs are `flink-restore/`. Both are kept in the
-user's cache. Where they cannot be had the tests are skipped, or fail under STATESHIFT_INTEROP=required.
+user's cache. Where they cannot be had the tests are skipped, or fail under STATESHIFT_INTEROP=required. At the end a
+table says what was restored where.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -25,7 +27,7 @@ import pytest
 
 from stateshift.spark.java import cache_folder
 
-FLINK = "2.3.0"
+RELEASES = {"2.3": "2.3.0", "1.20": "1.20.5"}
 PROGRAMS = Path(__file__).parent / "flink-restore"
 
 
@@ -52,11 +54,13 @@ class Flink:
     """What a run needs.
 
     Attributes:
+        release: "2.3" or "1.20".
         jars: Folder with `flink-dist-*.jar`.
         work: Folder with the compiled programs.
         jdk: Folder with `java` and `javac`.
     """
 
+    release: str
     jars: Path
     work: Path
     jdk: Path
@@ -75,15 +79,20 @@ class Flink:
 
 @pytest.fixture(scope="session")
 def flink():
-    """Flink, ready to run; downloaded and compiled on first use."""
-    try:
-        jdk = _jdk()
-        jars = _jars()
-        return Flink(jars, _compiled(jars, jdk), jdk)
-    except Unavailable as error:
-        if os.environ.get("STATESHIFT_INTEROP") == "required":
-            pytest.fail(f"real Flink is required here and cannot be run: {error}", pytrace=False)
-        pytest.skip(str(error))
+    """`flink("2.3")`: that Flink, ready to run; downloaded and compiled on first use."""
+
+    @cache
+    def ready(release):
+        try:
+            jdk = _jdk()
+            jars = _jars(release)
+            return Flink(release, jars, _compiled(release, jars, jdk), jdk)
+        except Unavailable as error:
+            if os.environ.get("STATESHIFT_INTEROP") == "required":
+                pytest.fail(f"real Flink is required here and cannot be run: {error}", pytrace=False)
+            pytest.skip(str(error))
+
+    return ready
 
 
 @pytest.fixture(scope="session")
@@ -95,11 +104,11 @@ def flink_restore(flink):
     one removed; 3: also `visits` as long; 4: as 1, with `name` renamed to `title`.
     """
 
-    def restore(savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None):
+    def restore(savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3"):
         options = ["--backend", backend]
         options += ["--scenario", scenario] if scenario else []
         options += ["--parallelism", str(parallelism)] if parallelism else []
-        return flink.restore(savepoint, *options, evo=evo)
+        return flink(release).restore(savepoint, *options, evo=evo)
 
     return restore
 
@@ -160,24 +169,24 @@ def _javac_version(javac):
     return found[1] if answer.returncode == 0 and found else None
 
 
-def _jars():
+def _jars(release):
     """Give the folder of Flink's jars, downloaded once."""
-    target = cache_folder() / f"flink-{FLINK}"
+    target = cache_folder() / f"flink-{RELEASES[release]}"
     with _made_once(target) as fresh:
         if fresh:
-            _download(fresh)
+            _download(RELEASES[release], fresh)
     return target
 
 
-def _download(target):
+def _download(version, target):
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="download-") as scratch:
-        package = f"apache-flink-libraries=={FLINK}"
+        package = f"apache-flink-libraries=={version}"
         command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", scratch, package]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         files = list(Path(scratch).iterdir())
         if ran.returncode != 0 or len(files) != 1:
             last = (ran.stderr.strip().splitlines() or ["nothing was downloaded"])[-1]
-            raise Unavailable(f"pip cannot download {package} (329 MB): {last}")
+            raise Unavailable(f"pip cannot download {package} (a few hundred MB): {last}")
         _unpack_jars(files[0], target)
     if not list(target.glob("flink-dist-*.jar")):
         raise Unavailable(f"{files[0].name} holds no flink-dist jar")
@@ -205,16 +214,17 @@ def _is_jar(name):
     return path.suffix == ".jar" and path.parent.name in ("lib", "deps")
 
 
-def _compiled(jars, jdk):
+def _compiled(release, jars, jdk):
     """Give the folder of the compiled programs, kept by what went into them."""
-    digest = hashlib.sha256(f"{FLINK} {_javac_version(jdk / 'javac')}".encode())
+    digest = hashlib.sha256(f"{RELEASES[release]} {_javac_version(jdk / 'javac')}".encode())
     for file in sorted(PROGRAMS.rglob("*")):
         if file.is_file() and file.suffix in (".java", ".in", ".sh"):
             digest.update(file.relative_to(PROGRAMS).as_posix().encode() + b"\0" + file.read_bytes())
     target = cache_folder() / f"flink-restore-{digest.hexdigest()[:16]}"
     with _made_once(target) as fresh:
         if fresh:
-            script = '. "$HERE/env.sh"; setup 2.3 "$JARS" legacy.'
+            legacy = "legacy." if release == "2.3" else "''"
+            script = f'. "$HERE/env.sh"; setup {release} "$JARS" {legacy}'
             variables = {"HERE": str(PROGRAMS), "WORK": str(fresh), "JARS": str(jars)}
             ran = _run(["bash", "-euo", "pipefail", "-c", script], jdk, variables, timeout_s=300)
             assert ran.returncode == 0, ran.stdout + ran.stderr
