@@ -66,8 +66,12 @@ class Journal:
         found = {}
         for name in (name for name in names if name.endswith(SUFFIX)):
             result = self._read(name)
-            if result is not None and (not result.stored.attempt or self._is_whole(result.stored, names)):
+            if result is None:
+                continue
+            if not result.stored.attempt or self._is_whole(result.stored, names):
                 found[result.stored.name] = result
+            elif self._was_renamed(result.stored, names):
+                found[result.stored.name] = attrs.evolve(result, stored=attrs.evolve(result.stored, attempt=""))
         return found
 
     def _read(self, name: str) -> TaskResult | None:
@@ -79,6 +83,15 @@ class Journal:
 
     def _is_whole(self, stored: StoredBytes, names: set[str]) -> bool:
         return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
+
+    def _was_renamed(self, stored: StoredBytes, names: set[str]) -> bool:
+        """Whether the run died while it was publishing; the digest tells, for other runs give the same names."""
+        return (
+            stored.digest is not None
+            and stored.name in names
+            and self.folder.size(stored.name) == stored.size
+            and FileDigest.of_file(self.folder, stored.name) == stored.digest
+        )
 
     def clear(self) -> None:
         """Remove the journal; the files stay."""

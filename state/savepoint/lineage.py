@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 LINEAGE = "_stateshift.json"
 FORMAT = 1
+_READ_BYTES = 4 << 20
 
 
 @attrs.frozen
@@ -37,6 +38,15 @@ class FileDigest:
     def of(cls, data: bytes) -> FileDigest:
         """Take the digest of bytes at hand."""
         return cls(len(data), hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def of_file(cls, folder: Folder, name: str) -> FileDigest:
+        """Read a file once, in pieces."""
+        digest = hashlib.sha256()
+        with folder.open_range(name) as file:
+            for start in range(0, file.size, _READ_BYTES):
+                digest.update(file.read_at(start, min(_READ_BYTES, file.size - start)))
+            return cls(file.size, digest.hexdigest())
 
 
 @attrs.frozen

@@ -7,7 +7,6 @@ meaning is not.
 from __future__ import annotations
 
 import enum
-import hashlib
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,7 +15,7 @@ from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, StateShiftError, located
 from ...serializers.views import DataInputView
 from ..key_groups import key_group_range
-from .lineage import LINEAGE
+from .lineage import LINEAGE, FileDigest
 from .metadata import METADATA
 from .operator_stream import read_operator_stream
 from .sources import open_stream
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from .files import Folder
     from .reader import Savepoint, SavepointOperator
 
-_READ_BYTES = 4 << 20
 _Entries = dict[tuple[str, str, str], int]
 """Entries found, by operator id, room and state."""
 
@@ -109,7 +107,7 @@ def _digests(savepoint: Savepoint) -> Iterator[Check]:
         return
     wrong = 0
     for name, expected in savepoint.lineage.files.items():
-        problem = _digest_problem(savepoint.folder, name, expected.size, expected.sha256)
+        problem = _digest_problem(savepoint.folder, name, expected)
         if problem:
             wrong += 1
             yield Check("digests", Outcome.FAILED, problem, name)
@@ -119,17 +117,15 @@ def _digests(savepoint: Savepoint) -> Iterator[Check]:
         yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
 
 
-def _digest_problem(folder: Folder, name: str, size: int, sha256: str) -> str:
+def _digest_problem(folder: Folder, name: str, expected: FileDigest) -> str:
     try:
-        with folder.open_range(name) as file:
-            if file.size != size:
-                return f"the file has {file.size} bytes and should have {size}"
-            digest = hashlib.sha256()
-            for start in range(0, size, _READ_BYTES):
-                digest.update(file.read_at(start, min(_READ_BYTES, size - start)))
+        size = folder.size(name)
+        if size != expected.size:
+            return f"the file has {size} bytes and should have {expected.size}"
+        found = FileDigest.of_file(folder, name)
     except StateShiftError as error:
         return error.what
-    return "" if digest.hexdigest() == sha256 else "the SHA-256 digest of the file is another one"
+    return "" if found == expected else "the SHA-256 digest of the file is another one"
 
 
 def _operator(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> list[Check]:

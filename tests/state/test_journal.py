@@ -1,5 +1,6 @@
 """The journal of a run: what is finished is not done again, and only what belongs to the same run counts."""
 
+import attrs
 import pytest
 
 from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
@@ -63,6 +64,36 @@ def test_a_result_whose_file_is_gone_or_cut_off_does_not_count(run):
     journal.record(result)
 
     target.write(result.stored.attempt, b"cut off")
+
+    assert {} == journal.finished()
+
+
+def test_what_a_run_that_died_while_it_was_publishing_has_renamed_counts(run):
+    source, migration, tasks, target, journal = run
+    results = [perform(task, source.folder, target) for task in tasks]
+    for result in results:
+        journal.record(result)
+    renamed = [result.stored for result in results if result.stored.attempt]
+    for stored in renamed:
+        target.rename(stored.attempt, stored.name)
+
+    finished = journal.finished()
+    publish_result(source, migration, tasks, list(finished.values()), target)
+
+    assert renamed
+    assert {result.stored.name for result in results} == set(finished)
+    assert {attrs.evolve(stored, attempt="") for stored in renamed} <= {done.stored for done in finished.values()}
+    assert verify(Savepoint.open(target.place)).ok
+
+
+def test_a_file_of_another_run_under_the_name_does_not_count(run):
+    source, _, tasks, target, journal = run
+    result = perform(tasks[0], source.folder, target)
+    journal.record(result)
+    data = target.read(result.stored.attempt)
+    target.delete(result.stored.attempt)
+
+    target.write(result.stored.name, bytes(len(data)))
 
     assert {} == journal.finished()
 
