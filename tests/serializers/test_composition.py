@@ -14,8 +14,7 @@ from stateshift.serializers.numeric import BooleanSerializer, IntSerializer, Lon
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer, incompatible
-from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot, snapshot_to_bytes
 
 
 @attrs.define
@@ -155,27 +154,10 @@ BY_VERDICT = {"C": V1(), "R": NeedsReconfig(), "M": V2(), "MF": NeedsFallback(),
 VERDICTS = dict(zip(BY_VERDICT, Verdict, strict=True))
 
 
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: Any, data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
 def ask(*letters: str) -> CompatibilityResult[Any]:
     """A tuple of parts that answer so, about a tuple of V1."""
     new = TupleSerializer(tuple(BY_VERDICT[letter] for letter in letters))
-    return new.ensure_compatibility(stored(TupleSerializer((V1(),) * len(letters))))
+    return new.ensure_compatibility(TupleSerializer((V1(),) * len(letters)).snapshot_configuration())
 
 
 def ask_with_outer(outer: CompatibilityResult[Any], letter: str) -> CompatibilityResult[Any]:
@@ -227,7 +209,7 @@ def test_outer_migration_beats_child_reconfig():
         _ = result.reconfigured_serializer
 
 
-def test_arity_mismatch_is_incompatible():
+def test_arity_mismatch_is_incompatible(stored):
     result = TupleSerializer((V1(), V1(), V1())).ensure_compatibility(stored(TupleSerializer((V1(),))))
 
     assert Verdict.INCOMPATIBLE is result.verdict
@@ -235,14 +217,14 @@ def test_arity_mismatch_is_incompatible():
     assert "1 stored and 3 declared" in result.findings[0].reason
 
 
-def test_restore_composite_restores_children():
+def test_restore_composite_restores_children(stored):
     fields = (V1(), V2(), LongSerializer(), OptionalSerializer(IntSerializer()))
     restored = stored(TupleSerializer(fields)).restore_serializer()
 
     assert fields == restored.fields
 
 
-def test_a_composite_whose_part_cannot_restore_says_which():
+def test_a_composite_whose_part_cannot_restore_says_which(stored):
     with pytest.raises(OldReaderUnavailable) as caught:
         stored(TupleSerializer((V1(), Unrestorable()))).restore_serializer()
 
@@ -256,14 +238,14 @@ def test_intermediate_as_is_yields_children():
     assert [V1(), V1()] == [child.effective_serializer for child in result.children]
 
 
-def test_intermediate_reconfig_yields_children():
+def test_intermediate_reconfig_yields_children(write, read):
     copy = ask("C", "R", "C").reconfigured_serializer
 
     assert (V1(), NeedsReconfig(reconfigured=True), V1()) == copy.fields
     assert (1, 2, 3) == read(copy, write(TupleSerializer((V1(),) * 3), (1, 2, 3)))
 
 
-def test_a_check_changes_neither_side():
+def test_a_check_changes_neither_side(stored):
     new = TupleSerializer((V1(), NeedsReconfig()))
     old = stored(TupleSerializer((V1(), V1())))
     before = snapshot_to_bytes(old)
@@ -286,7 +268,7 @@ def test_a_check_changes_neither_side():
         (OptionalSerializer, None, None),
     ],
 )
-def test_a_fallback_of_a_part_reads_within_the_whole(wrap, value, expected):
+def test_a_fallback_of_a_part_reads_within_the_whole(stored, write, read, wrap, value, expected):
     old, new = wrap(Unrestorable()), wrap(NeedsFallback())
     result = new.ensure_compatibility(stored(old))
 
@@ -296,13 +278,13 @@ def test_a_fallback_of_a_part_reads_within_the_whole(wrap, value, expected):
     assert expected == read(new, write(new, result.conversion(read(result.fallback, write(old, value)))))
 
 
-def test_a_compatible_check_restores_nothing():
+def test_a_compatible_check_restores_nothing(stored):
     old = TupleSerializer((Unrestorable(), ListSerializer(Unrestorable())))
 
     assert old.ensure_compatibility(stored(old)).is_compatible_as_is()
 
 
-def test_every_problem_is_reported():
+def test_every_problem_is_reported(stored):
     old = TupleSerializer((V1(), ListSerializer(TupleSerializer((V1(), MapSerializer(V1(), V1()))))))
     new = TupleSerializer((Refuses(), ListSerializer(TupleSerializer((Refuses(), MapSerializer(V1(), Refuses()))))))
 
@@ -324,7 +306,7 @@ def test_every_problem_is_reported():
         (lambda part: ListSerializer(OptionalSerializer(part)), "$[]?"),
     ],
 )
-def test_paths_say_how_a_part_is_reached(wrap, path):
+def test_paths_say_how_a_part_is_reached(stored, wrap, path):
     result = wrap(Refuses()).ensure_compatibility(stored(wrap(V1())))
 
     assert [path] == [finding.path for finding in result.findings]
@@ -358,7 +340,7 @@ def test_words_of_a_decision_come_from_the_verdict():
     assert ["start", "start", "migrate", "migrate", "refuse"] == [str(verdict.decision) for verdict in Verdict]
 
 
-def test_unrelated_kinds_are_refused_by_the_rule_of_their_families():
+def test_unrelated_kinds_are_refused_by_the_rule_of_their_families(stored):
     number, flag = LongSerializer(), BooleanSerializer()
     cases = [
         (ListSerializer(number), SetSerializer(number), "LIST-3"),

@@ -48,39 +48,6 @@ from stateshift.serializers.windows import VoidNamespaceSerializer
 LONG, INT, BYTE, STRING = LongSerializer(), IntSerializer(), ByteSerializer(), StringSerializer()
 
 
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult[Any]:
-    return new.ensure_compatibility(stored(old))
-
-
-def migrate(new: TypeSerializer[Any], old: TypeSerializer[Any], value: object) -> Any:
-    """Write with the old serializer, read by its snapshot, convert, write and read with the new one."""
-    result = ask(new, old)
-    assert result.is_migration_required()
-    found = read(stored(old).restore_serializer(), write(old, value))
-    return read(new, write(new, found if result.conversion is None else result.conversion(found)))
-
-
-def rules(result: CompatibilityResult[Any]) -> list[tuple[str, str]]:
-    return [(finding.path, finding.rule) for finding in result.findings]
-
-
 class TestBytes:
     @pytest.mark.parametrize(
         ("serializer", "value", "expected"),
@@ -97,14 +64,14 @@ class TestBytes:
             (ListSerializer(TupleSerializer((BYTE, STRING))), [(1, "ab")], "00000001 01 036162"),
         ],
     )
-    def test_values_have_the_bytes_that_flink_writes(self, serializer, value, expected):
+    def test_values_have_the_bytes_that_flink_writes(self, write, read, stored, serializer, value, expected):
         data = bytes.fromhex(expected)
 
         assert data == write(serializer, value)
         assert value == read(serializer, data)
         assert value == read(stored(serializer).restore_serializer(), data)
 
-    def test_a_null_goes_by_the_flag_of_the_map_or_set_even_where_the_value_could_write_it(self):
+    def test_a_null_goes_by_the_flag_of_the_map_or_set_even_where_the_value_could_write_it(self, write, read):
         optional = OptionalSerializer(BYTE)
 
         assert bytes.fromhex("00000001 01 01") == write(MapSerializer(BYTE, optional), {1: None})
@@ -124,7 +91,7 @@ class TestBytes:
     def test_a_tuple_declares_the_length_that_flink_declares(self, fields, expected):
         assert expected == TupleSerializer(fields).length
 
-    def test_equal_maps_and_sets_have_equal_bytes_whatever_their_order(self):
+    def test_equal_maps_and_sets_have_equal_bytes_whatever_their_order(self, write):
         by_length = {"b": 1, "a": 2, "": 3}
         backwards = dict(reversed(by_length.items()))
         numbers = [8, 0]  # in one slot of a hash table of eight: iterated in order of insertion
@@ -132,7 +99,7 @@ class TestBytes:
         assert write(MapSerializer(STRING, LONG), by_length) == write(MapSerializer(STRING, LONG), backwards)
         assert write(SetSerializer(LONG), set(numbers)) == write(SetSerializer(LONG), frozenset(reversed(numbers)))
 
-    def test_a_restored_set_is_frozen_so_that_it_can_be_an_element_or_a_key(self):
+    def test_a_restored_set_is_frozen_so_that_it_can_be_an_element_or_a_key(self, write, read, stored):
         nested = SetSerializer(SetSerializer(BYTE, frozen=True))
         value = {frozenset({1, 2}), frozenset()}
 
@@ -140,7 +107,7 @@ class TestBytes:
         assert frozenset(value) == read(stored(nested).restore_serializer(), write(nested, value))
         assert isinstance(read(nested, write(nested, value)), set)
 
-    def test_copying_passes_over_values_without_objects(self):
+    def test_copying_passes_over_values_without_objects(self, write):
         serializer = ListSerializer(MapSerializer(BYTE, SetSerializer(STRING), nullable_values=True))
         data = write(serializer, [{1: {"a", "b"}, 2: None}, {}]) + b"rest"
         source, target = DataInputView(data), DataOutputView()
@@ -170,13 +137,13 @@ class TestValuesThatDoNotFit:
             (ListSerializer(MapSerializer(LONG, TupleSerializer((BYTE,)))), [{1: (300,)}], "$[]{}(0)", "300"),
         ],
     )
-    def test_an_error_says_what_and_where(self, serializer, value, path, message):
+    def test_an_error_says_what_and_where(self, write, serializer, value, path, message):
         with pytest.raises(ValueNotConvertible, match=message) as caught:
             write(serializer, value)
 
         assert path == caught.value.where.get("path", "$")
 
-    def test_a_stored_null_where_values_are_not_optional_names_key_and_path(self):
+    def test_a_stored_null_where_values_are_not_optional_names_key_and_path(self, write, read):
         data = write(MapSerializer(LONG, LONG, nullable_values=True), {7: None})
 
         with pytest.raises(ValueNotConvertible, match="key 7 of a map is null") as caught:
@@ -184,7 +151,7 @@ class TestValuesThatDoNotFit:
 
         assert "${}" == caught.value.where["path"]
 
-    def test_stored_elements_that_are_equal_in_python_are_not_merged_in_silence(self):
+    def test_stored_elements_that_are_equal_in_python_are_not_merged_in_silence(self, write, read):
         zeros = write(ListSerializer(DoubleSerializer()), [0.0, -0.0])
         as_set = zeros[:4] + b"\0" + zeros[4:12] + b"\0" + zeros[12:]
         as_map = zeros[:4] + zeros[4:12] + b"\0\1" + zeros[12:] + b"\0\2"
@@ -194,7 +161,7 @@ class TestValuesThatDoNotFit:
         with pytest.raises(ValueNotConvertible, match=r"two stored keys of a map are, for Python, the same: -?0.0"):
             read(MapSerializer(DoubleSerializer(), BYTE), as_map)
 
-    def test_elements_and_keys_that_python_cannot_hash_are_an_error_that_says_so(self):
+    def test_elements_and_keys_that_python_cannot_hash_are_an_error_that_says_so(self, read):
         lists = ListSerializer(BYTE)
         as_set = bytes.fromhex("00000001 00 00000000")
 
@@ -217,7 +184,7 @@ class TestValuesThatDoNotFit:
             (TupleSerializer(()), "2b", "$"),
         ],
     )
-    def test_damaged_bytes_are_an_error_with_path_and_offset(self, serializer, data, path):
+    def test_damaged_bytes_are_an_error_with_path_and_offset(self, read, serializer, data, path):
         with pytest.raises(CorruptSavepoint) as caught:
             read(serializer, bytes.fromhex(data))
 
@@ -281,7 +248,7 @@ class TestSnapshots:
         assert serializer_for(list[int]).ensure_compatibility(zoo["list<long>"]).is_compatible_as_is()
         assert serializer_for(dict[str, float]).ensure_compatibility(zoo["map<string, double>"]).is_compatible_as_is()
 
-    def test_the_tuple_class_is_that_of_the_arity(self):
+    def test_the_tuple_class_is_that_of_the_arity(self, stored):
         expected = "org.apache.flink.api.java.tuple.Tuple3"
 
         assert expected == TupleSerializer((LONG, LONG, LONG)).snapshot_configuration().tuple_class
@@ -294,7 +261,7 @@ class TestSnapshots:
         with pytest.raises(CorruptSavepoint, match=f"a tuple of {count} items"):
             snapshot_from_bytes(snapshot_to_bytes(snapshot))
 
-    def test_a_snapshot_with_the_wrong_number_of_nested_ones_is_corrupt(self):
+    def test_a_snapshot_with_the_wrong_number_of_nested_ones_is_corrupt(self, stored):
         data = snapshot_to_bytes(attrs.evolve(stored(ListSerializer(LONG)), nested=(LongSerializerSnapshot(),) * 2))
 
         with pytest.raises(CorruptSavepoint, match="has 2 nested snapshots and should have 1"):
@@ -303,12 +270,12 @@ class TestSnapshots:
 
 class TestLists:
     @pytest.mark.parametrize("make", [ListSerializer, SetSerializer])
-    def test_the_same_is_compatible(self, make):
+    def test_the_same_is_compatible(self, ask, make):
         """LIST-1."""
         assert CompatibilityResult.compatible() == ask(make(LONG), make(LONG))
 
     @pytest.mark.parametrize(("make", "value"), [(ListSerializer, [1, 2]), (SetSerializer, {1, 2})])
-    def test_elements_are_widened_one_by_one(self, make, value):
+    def test_elements_are_widened_one_by_one(self, ask, migrate, rules, make, value):
         """LIST-2."""
         result = ask(make(LONG), make(INT))
 
@@ -316,7 +283,7 @@ class TestLists:
         assert result.flags == ()
         assert value == migrate(make(LONG), make(INT), value)
 
-    def test_a_lossy_conversion_of_the_elements_of_a_set_is_checked_for_collisions(self):
+    def test_a_lossy_conversion_of_the_elements_of_a_set_is_checked_for_collisions(self, ask, migrate, rules):
         """LIST-2."""
         old, new = SetSerializer(LONG), SetSerializer(FloatSerializer())
 
@@ -331,35 +298,35 @@ class TestLists:
 
     @pytest.mark.parametrize("old", [ListSerializer(LONG), ArrayListSerializer(LONG)])
     @pytest.mark.parametrize("new", [ListSerializer(LONG), ArrayListSerializer(LONG)])
-    def test_a_list_and_flinks_array_list_take_over_from_each_other(self, old, new):
+    def test_a_list_and_flinks_array_list_take_over_from_each_other(self, ask, old, new):
         assert ask(new, old).is_compatible_as_is()
         assert ask(attrs.evolve(new, element=BigIntSerializer()), old).is_migration_required()
 
-    def test_a_snapshot_of_an_array_list_is_written_again_as_one(self):
+    def test_a_snapshot_of_an_array_list_is_written_again_as_one(self, stored):
         snapshot = stored(ArrayListSerializer(LONG))
 
         assert isinstance(snapshot, ArrayListSerializerSnapshot)
         assert snapshot == stored(snapshot.restore_serializer())
 
-    def test_nulls_are_left_to_the_new_type(self):
+    def test_nulls_are_left_to_the_new_type(self, migrate):
         old = ListSerializer(OptionalSerializer(INT))
 
         assert [1, None] == migrate(ListSerializer(OptionalSerializer(LONG)), old, [1, None])
 
 
 class TestMaps:
-    def test_the_same_is_compatible(self):
+    def test_the_same_is_compatible(self, ask):
         """MAP-1."""
         assert CompatibilityResult.compatible() == ask(MapSerializer(STRING, LONG), MapSerializer(STRING, LONG))
 
-    def test_values_are_widened_one_by_one(self):
+    def test_values_are_widened_one_by_one(self, ask, migrate, rules):
         """MAP-2."""
         old, new = MapSerializer(STRING, INT), MapSerializer(STRING, LONG)
 
         assert [("${}", "PRIM-2")] == rules(ask(new, old))
         assert {"a": 1} == migrate(new, old, {"a": 1})
 
-    def test_migrating_keys_are_checked_for_collisions(self):
+    def test_migrating_keys_are_checked_for_collisions(self, ask, migrate, rules):
         """MAP-3."""
         old, new = MapSerializer(LONG, LONG), MapSerializer(FloatSerializer(), LONG)
 
@@ -372,19 +339,19 @@ class TestMaps:
             migrate(new, old, {2**60: 1, 2**60 + 1: 2})
         assert ("$<key>", "MAP-3") == (caught.value.where["path"], caught.value.where["rule"])
 
-    def test_an_incompatible_key_is_reported_without_a_collision_check(self):
+    def test_an_incompatible_key_is_reported_without_a_collision_check(self, ask, rules):
         """MAP-3."""
         result = ask(MapSerializer(INT, LONG), MapSerializer(LONG, INT))
 
         assert [("$<key>", "PRIM-3"), ("${}", "PRIM-2")] == rules(result)
         assert result.is_incompatible()
 
-    def test_values_and_elements_may_become_optional_without_a_change_of_bytes(self):
+    def test_values_and_elements_may_become_optional_without_a_change_of_bytes(self, ask):
         """OPT-4."""
         for old, new in [(dict[str, int], dict[str, int | None]), (set[int], set[int | None])]:
             assert CompatibilityResult.compatible() == ask(serializer_for(new), serializer_for(old))
 
-    def test_a_null_flag_of_the_stored_values_is_kept_beside_that_of_the_map(self):
+    def test_a_null_flag_of_the_stored_values_is_kept_beside_that_of_the_map(self, write, read, stored, ask, rules):
         """OPT-3, as for a POJO field `Map<String, List<Long>>` of Flink 2."""
         old = MapSerializer(STRING, OptionalSerializer(ListSerializer(LONG)))
         new = MapSerializer(STRING, ListSerializer(LONG), nullable_values=True)
@@ -398,7 +365,7 @@ class TestMaps:
         assert value == read(result.reconfigured_serializer, write(old, value))
         assert write(old, value) == write(result.reconfigured_serializer, value)
 
-    def test_a_null_flag_of_the_stored_elements_is_kept_beside_that_of_the_set(self):
+    def test_a_null_flag_of_the_stored_elements_is_kept_beside_that_of_the_set(self, write, read, stored, ask):
         """OPT-3."""
         old = SetSerializer(OptionalSerializer(LONG, 8))
         new = SetSerializer(LONG, nullable_elements=True)
@@ -408,7 +375,7 @@ class TestMaps:
         assert stored(old) == stored(result.reconfigured_serializer)
         assert {1, None} == read(result.reconfigured_serializer, write(old, {1, None}))
 
-    def test_optional_values_of_another_type_migrate_and_lose_their_second_flag(self):
+    def test_optional_values_of_another_type_migrate_and_lose_their_second_flag(self, ask, migrate, rules):
         """OPT-3."""
         old = MapSerializer(STRING, OptionalSerializer(INT))
         new = MapSerializer(STRING, LONG, nullable_values=True)
@@ -416,14 +383,14 @@ class TestMaps:
         assert [("${}", "OPT-3"), ("${}?", "PRIM-2")] == rules(ask(new, old))
         assert {"a": 1, "b": None} == migrate(new, old, {"a": 1, "b": None})
 
-    def test_stored_optional_values_do_not_become_required_ones(self):
+    def test_stored_optional_values_do_not_become_required_ones(self, ask, rules):
         """OPT-2."""
         result = ask(MapSerializer(STRING, LONG), MapSerializer(STRING, OptionalSerializer(LONG)))
 
         assert [("${}", "OPT-2")] == rules(result)
         assert result.is_incompatible()
 
-    def test_a_null_met_in_a_migration_to_required_values_is_an_error_with_its_key(self):
+    def test_a_null_met_in_a_migration_to_required_values_is_an_error_with_its_key(self, migrate):
         old = MapSerializer(STRING, INT, nullable_values=True)
 
         with pytest.raises(ValueNotConvertible, match="key 'b' of a map is null"):
@@ -431,12 +398,12 @@ class TestMaps:
 
 
 class TestTuples:
-    def test_the_same_is_compatible(self):
+    def test_the_same_is_compatible(self, ask):
         """TUP-1."""
         assert CompatibilityResult.compatible() == ask(TupleSerializer((LONG, STRING)), TupleSerializer((LONG, STRING)))
         assert CompatibilityResult.compatible() == ask(TupleSerializer(()), TupleSerializer(()))
 
-    def test_items_are_converted_by_position(self):
+    def test_items_are_converted_by_position(self, ask, migrate, rules):
         """TUP-2."""
         old, new = TupleSerializer((INT, STRING, INT)), TupleSerializer((LONG, STRING, DoubleSerializer()))
 
@@ -444,7 +411,7 @@ class TestTuples:
         assert (1, "a", 2.0) == migrate(new, old, (1, "a", 2))
 
     @pytest.mark.parametrize("count", [0, 1, 3])
-    def test_another_arity_is_incompatible(self, count):
+    def test_another_arity_is_incompatible(self, ask, rules, count):
         """TUP-3."""
         result = ask(TupleSerializer((LONG,) * count), TupleSerializer((LONG, LONG)))
 
@@ -452,13 +419,13 @@ class TestTuples:
         assert f"2 stored and {count} declared" in result.findings[0].reason
         assert "record" in " ".join(result.findings[0].ways_out)
 
-    def test_swapped_items_are_judged_by_position(self):
+    def test_swapped_items_are_judged_by_position(self, ask, rules):
         """TUP-4."""
         assert [("$(0)", "FAM-2"), ("$(1)", "FAM-2")] == rules(
             ask(TupleSerializer((LONG, ListSerializer(LONG))), TupleSerializer((ListSerializer(LONG), LONG)))
         )
 
-    def test_a_java_class_of_its_own_is_kept(self):
+    def test_a_java_class_of_its_own_is_kept(self, stored, ask):
         """TUP-1: a Java class that extends Tuple2 has the bytes of a tuple."""
         old = TupleSerializer((LONG, LONG), "com.acme.Pair")
 
@@ -524,7 +491,7 @@ def as_stored(value: Any) -> Any:
 
 
 @given(st.data(), EVOLUTIONS)
-def test_read_after_write_is_the_same_value(data, evolution):
+def test_read_after_write_is_the_same_value(write, read, stored, data, evolution):
     value = data.draw(evolution.values)
     written = write(evolution.old, value)
     restored = stored(evolution.old).restore_serializer()
@@ -536,7 +503,7 @@ def test_read_after_write_is_the_same_value(data, evolution):
 
 
 @given(st.data(), EVOLUTIONS)
-def test_the_verdict_predicts_what_conversion_does(data, evolution):
+def test_the_verdict_predicts_what_conversion_does(write, read, stored, ask, data, evolution):
     value = data.draw(evolution.values)
     result = ask(evolution.new, evolution.old)
     found = read(stored(evolution.old).restore_serializer(), write(evolution.old, value))

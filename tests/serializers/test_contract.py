@@ -165,20 +165,6 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 few = settings(deadline=None, max_examples=25)
 
 
-def write(serializer: TypeSerializer[Any], *values: object) -> bytes:
-    target = DataOutputView()
-    for value in values:
-        serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
 def drawn(data: st.DataObject, case: Case) -> list[Any]:
     """Some values, after those that must be tried."""
     return [*case.edges, *data.draw(st.lists(case.values, max_size=5))]
@@ -208,7 +194,7 @@ def test_own_snapshot_is_compatible(case):
 
 
 @every_case
-def test_serializer_restored_from_the_snapshot_reads_and_writes_the_same_bytes(case):
+def test_serializer_restored_from_the_snapshot_reads_and_writes_the_same_bytes(write, read, case):
     restored = snapshot_from_bytes(snapshot_to_bytes(case.serializer.snapshot_configuration())).restore_serializer()
 
     for value in case.edges:
@@ -219,7 +205,7 @@ def test_serializer_restored_from_the_snapshot_reads_and_writes_the_same_bytes(c
 @every_case
 @given(data=st.data())
 @few
-def test_declared_length_is_true(case, data):
+def test_declared_length_is_true(write, case, data):
     values = drawn(data, case)
     length = case.serializer.length + case.writes_more_than_declared
 
@@ -228,7 +214,7 @@ def test_declared_length_is_true(case, data):
 
 
 @every_case
-def test_values_are_not_shared(case):
+def test_values_are_not_shared(write, read, case):
     for edge in case.edges:
         data = write(case.serializer, edge)
         first, second = read(case.serializer, data), read(case.serializer, data)
@@ -240,7 +226,7 @@ def test_values_are_not_shared(case):
 @every_case
 @given(data=st.data())
 @few
-def test_round_trip_one_by_one(case, data):
+def test_round_trip_one_by_one(write, read, case, data):
     for value in drawn(data, case):
         written = write(case.serializer, value)
         assert len(written) > 0
@@ -250,7 +236,7 @@ def test_round_trip_one_by_one(case, data):
 @every_case
 @given(data=st.data())
 @few
-def test_round_trip_stream(case, data):
+def test_round_trip_stream(write, case, data):
     values = drawn(data, case)
     source = DataInputView(write(case.serializer, *values))
 
@@ -261,7 +247,7 @@ def test_round_trip_stream(case, data):
 @every_case
 @given(data=st.data())
 @few
-def test_binary_copy_of_one_and_of_a_stream(case, data):
+def test_binary_copy_of_one_and_of_a_stream(write, case, data):
     values = drawn(data, case)
     whole = write(case.serializer, *values)
     source, target = DataInputView(whole), DataOutputView()
@@ -274,7 +260,7 @@ def test_binary_copy_of_one_and_of_a_stream(case, data):
 
 
 @every_case
-def test_serializer_equality_and_shipping(case):
+def test_serializer_equality_and_shipping(write, case):
     shipped = pickle.loads(pickle.dumps(case.serializer))
 
     assert case.serializer == shipped
@@ -284,7 +270,7 @@ def test_serializer_equality_and_shipping(case):
 
 
 @every_case
-def test_nullability_is_declared(case):
+def test_nullability_is_declared(write, read, case):
     if None in case.edges:
         assert read(case.serializer, write(case.serializer, None)) is None
     else:
@@ -293,7 +279,7 @@ def test_nullability_is_declared(case):
 
 
 @every_case
-def test_one_serializer_many_threads(case):
+def test_one_serializer_many_threads(write, read, case):
     expected = [write(case.serializer, value) for value in case.edges]
 
     def work(_):
@@ -306,7 +292,7 @@ def test_one_serializer_many_threads(case):
 
 
 @every_case
-def test_repr_of_result_is_sound(case):
+def test_repr_of_result_is_sound(write, read, case):
     for value in case.edges:
         assert sorted(repr(value)) == sorted(repr(read(case.serializer, write(case.serializer, value))))
 
@@ -326,7 +312,7 @@ for serializer, values in cases:
 """
 
 
-def test_deterministic_bytes(tmp_path):
+def test_deterministic_bytes(write, tmp_path):
     shipped = tmp_path / "cases.pickle"
     shipped.write_bytes(pickle.dumps([(case.serializer, case.edges) for case in CASES]))
 
@@ -339,7 +325,7 @@ def test_deterministic_bytes(tmp_path):
 
 
 @every_case
-def test_every_truncation_is_rejected(case):
+def test_every_truncation_is_rejected(write, case):
     for value in case.edges:
         data = write(case.serializer, value)
         for size in range(min(len(data), 50)):
@@ -353,7 +339,7 @@ def test_every_truncation_is_rejected(case):
 @every_case
 @given(data=st.data())
 @few
-def test_flipped_and_random_bytes_give_a_value_or_an_error_of_ours(case, data):
+def test_flipped_and_random_bytes_give_a_value_or_an_error_of_ours(write, case, data):
     flipped = bytearray(write(case.serializer, data.draw(st.sampled_from(case.edges))))
     flipped[data.draw(st.integers(0, min(len(flipped) - 1, 40)))] ^= data.draw(st.integers(1, 255))
     for garbage in (bytes(flipped), data.draw(st.binary(max_size=40))):

@@ -26,29 +26,23 @@ EXAMPLES = [
 ]
 
 
-def written(value: object, serializer: DecimalSerializer = DecimalSerializer()) -> bytes:  # noqa: B008 - it is frozen
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
 @pytest.mark.parametrize(("text", "data"), EXAMPLES)
-def test_the_bytes_are_those_of_java_both_ways(text, data):
-    assert bytes.fromhex(data) == written(Decimal(text))
+def test_the_bytes_are_those_of_java_both_ways(write, text, data):
+    assert bytes.fromhex(data) == write(DecimalSerializer(), Decimal(text))
     assert Decimal(text).as_tuple() == DecimalSerializer().deserialize(DataInputView(bytes.fromhex(data))).as_tuple()
 
 
 @given(st.integers(), st.integers(-(2**31), 2**31 - 1))
-def test_every_digit_and_the_scale_are_kept(unscaled, scale):
+def test_every_digit_and_the_scale_are_kept(write, read, unscaled, scale):
     value = Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
-    assert value.as_tuple() == DecimalSerializer().deserialize(DataInputView(written(value))).as_tuple()
+    assert value.as_tuple() == read(DecimalSerializer(), write(DecimalSerializer(), value)).as_tuple()
 
 
-def test_the_context_of_the_caller_rounds_nothing():
+def test_the_context_of_the_caller_rounds_nothing(write):
     value = Decimal("9" * 5000 + "." + "1" * 5000)
     with localcontext(Context(prec=3, Emax=5, Emin=-5)):
-        back = DecimalSerializer().deserialize(DataInputView(written(value)))
+        back = DecimalSerializer().deserialize(DataInputView(write(DecimalSerializer(), value)))
 
     assert value.as_tuple() == back.as_tuple()
 
@@ -68,23 +62,23 @@ def test_the_context_of_the_caller_rounds_nothing():
         (None, "None is not a Decimal"),
     ],
 )
-def test_what_java_cannot_hold_is_refused(value, message):
+def test_what_java_cannot_hold_is_refused(write, value, message):
     with pytest.raises(ValueNotConvertible, match=message):
-        written(value)
+        write(DecimalSerializer(), value)
 
 
-def test_a_null_is_read_and_written_where_it_is_allowed():
+def test_a_null_is_read_and_written_where_it_is_allowed(write):
     restored = DecimalSerializer().snapshot_configuration().restore_serializer()
 
-    assert b"\0\0\0\0" == written(None, restored)
+    assert b"\0\0\0\0" == write(restored, None)
     assert restored.deserialize(DataInputView(b"\0\0\0\0")) is None
     with pytest.raises(ValueNotConvertible, match="a null is stored"):
         DecimalSerializer().deserialize(DataInputView(b"\0\0\0\0"))
 
 
-def test_copying_passes_over_nulls_and_numbers():
+def test_copying_passes_over_nulls_and_numbers(write):
     allowing = DecimalSerializer(allow_null=True)
-    data = written(None, allowing) + written(Decimal("12.50"))
+    data = write(allowing, None) + write(DecimalSerializer(), Decimal("12.50"))
     source, target = DataInputView(data), DataOutputView()
 
     allowing.copy_bytes(source, target)

@@ -21,51 +21,16 @@ from stateshift.serializers.enums import (
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.symbols import Symbol
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.tuples import TupleSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 
 class Level(enum.Enum):
     LOW = 1
     MIDDLE = 5
     HIGH = 10
-
-
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult[Any]:
-    return new.ensure_compatibility(stored(old))
-
-
-def migrate(new: TypeSerializer[Any], old: TypeSerializer[Any], value: object) -> Any:
-    """Write with the old serializer, read by its snapshot, convert, write and read with the new one."""
-    result = ask(new, old)
-    assert result.is_migration_required()
-    found = read(stored(old).restore_serializer(), write(old, value))
-    return read(new, write(new, found if result.conversion is None else result.conversion(found)))
-
-
-def rules(result: CompatibilityResult[Any]) -> list[tuple[str, str]]:
-    return [(finding.path, finding.rule) for finding in result.findings]
 
 
 def letters(symbols: str, **options: Any) -> EnumSerializer:
@@ -78,26 +43,26 @@ def letter(name: str) -> Symbol:
 
 
 class TestBytes:
-    def test_a_member_is_written_as_its_ordinal_and_read_as_itself(self):
+    def test_a_member_is_written_as_its_ordinal_and_read_as_itself(self, write, read):
         serializer = EnumSerializer.of(Level)
 
         assert bytes.fromhex("00000002") == write(serializer, Level.HIGH)
         assert Level.HIGH is read(serializer, bytes.fromhex("00000002"))
         assert 4 == serializer.length
 
-    def test_a_generic_symbol_is_written_by_its_name(self):
+    def test_a_generic_symbol_is_written_by_its_name(self, write, stored):
         serializer = EnumSerializer.of(Level)
 
         assert write(serializer, Level.HIGH) == write(serializer, Symbol("HIGH"))
         assert write(serializer, Level.HIGH) == write(stored(serializer).restore_serializer(), Level.HIGH)
 
     @pytest.mark.parametrize("value", [None, 2, "HIGH", Symbol("NONE"), enum.Enum("Other", ["LOW"]).LOW])
-    def test_anything_else_is_refused_with_the_symbols_that_there_are(self, value):
+    def test_anything_else_is_refused_with_the_symbols_that_there_are(self, write, value):
         with pytest.raises(ValueNotConvertible, match="is not one of enum Level: LOW, MIDDLE, HIGH"):
             write(EnumSerializer.of(Level), value)
 
     @pytest.mark.parametrize("data", ["00000003", "ffffffff", "000000"])
-    def test_an_ordinal_out_of_range_or_cut_off_is_corrupt(self, data):
+    def test_an_ordinal_out_of_range_or_cut_off_is_corrupt(self, read, data):
         with pytest.raises(CorruptSavepoint) as caught:
             read(EnumSerializer.of(Level), bytes.fromhex(data))
 
@@ -110,7 +75,7 @@ class TestBytes:
         assert Symbol("A") == pickle.loads(pickle.dumps(Symbol("A")))
         assert {Symbol("A")} == {Symbol("A"), Symbol("A", "shop.Letter")}
 
-    def test_a_serializer_of_a_class_pickles(self):
+    def test_a_serializer_of_a_class_pickles(self, write, read):
         serializer = EnumSerializer.of(Level)
         shipped = pickle.loads(pickle.dumps(serializer))
 
@@ -129,7 +94,7 @@ class TestSnapshots:
         assert "enum Level" == snapshot.describe()
         assert not snapshot.is_flink
 
-    def test_enum_restore_without_class(self):
+    def test_enum_restore_without_class(self, read, stored):
         """E07."""
         restored = stored(EnumSerializer.of(Level)).restore_serializer()
 
@@ -138,7 +103,7 @@ class TestSnapshots:
         with pytest.raises(DeclarationError, match="has no member 'MIDDLE', which may be stored"):
             attrs.evolve(restored, enum_class=enum.Enum("Level", ["LOW", "HIGH"]))
 
-    def test_with_a_java_class_the_snapshot_is_flinks(self):
+    def test_with_a_java_class_the_snapshot_is_flinks(self, stored):
         @enum_options(java_class="fx.Scenarios$Level")
         class Known(enum.Enum):
             LOW, MIDDLE, HIGH = range(3)
@@ -210,7 +175,7 @@ class TestRules:
             ("all removals", "ABC", "A", Verdict.INCOMPATIBLE, ["ENUM-4", "ENUM-4"]),
         ],
     )
-    def test_changes_of_the_symbols(self, case, old, new, verdict, found):
+    def test_changes_of_the_symbols(self, write, read, ask, rules, case, old, new, verdict, found):
         result = ask(letters(new), letters(old))
 
         assert verdict is result.verdict, case
@@ -222,7 +187,7 @@ class TestRules:
             for name in old:
                 assert letter(name) == read(copy, write(letters(old), letter(name)))
 
-    def test_the_copy_reads_members_and_the_original_stays_as_it_was(self):
+    def test_the_copy_reads_members_and_the_original_stays_as_it_was(self, read, ask):
         """E04, V-2."""
         reordered = attrs.evolve(EnumSerializer.of(Level), symbols=("HIGH", "LOW", "MIDDLE"))
         new = EnumSerializer.of(Level)
@@ -233,7 +198,7 @@ class TestRules:
         assert Level.LOW is read(new, bytes(4))
         assert ("LOW", "MIDDLE", "HIGH") == new.symbols
 
-    def test_enum_second_generation(self):
+    def test_enum_second_generation(self, write, read, ask):
         """E08: ordinals of both generations stay pinned."""
         first = letters("BA")
         second = ask(letters("ABC"), first).reconfigured_serializer
@@ -244,7 +209,7 @@ class TestRules:
         assert letter("C") == read(third, write(second, letter("C")))
         assert CompatibilityResult.compatible() == ask(third, third)
 
-    def test_a_removed_symbol_becomes_the_default(self):
+    def test_a_removed_symbol_becomes_the_default(self, ask, migrate, rules):
         """ENUM-5."""
         old, new = letters("ABC"), letters("CA", default="A")
 
@@ -255,12 +220,12 @@ class TestRules:
         assert (("$", "lossy"),) == result.flags
         assert [letter(to) for to in "AAC"] == [migrate(new, old, letter(name)) for name in "ABC"]
 
-    def test_a_default_does_not_stand_for_a_damaged_ordinal(self):
+    def test_a_default_does_not_stand_for_a_damaged_ordinal(self, read):
         """ENUM-5: it applies to unknown symbols only."""
         with pytest.raises(CorruptSavepoint):
             read(letters("A", default="A"), bytes.fromhex("00000001"))
 
-    def test_a_symbol_renamed_with_an_alias_keeps_its_ordinal(self):
+    def test_a_symbol_renamed_with_an_alias_keeps_its_ordinal(self, write, read, ask, rules):
         """ENUM-6."""
         old, new = letters("ABC"), letters("AXC", symbol_aliases=(("X", ("W", "B")),))
 
@@ -271,7 +236,7 @@ class TestRules:
         assert ("A", "X", "C") == result.reconfigured_serializer.symbols
         assert letter("X") == read(result.reconfigured_serializer, write(old, letter("B")))
 
-    def test_a_rename_is_converted_where_something_around_it_migrates(self):
+    def test_a_rename_is_converted_where_something_around_it_migrates(self, ask, migrate, rules):
         """ENUM-6."""
         new_letter = letters("XA", symbol_aliases=(("X", ("B",)),))
         old = TupleSerializer((letters("AB"), IntSerializer()))
@@ -282,7 +247,7 @@ class TestRules:
         assert (letter("A"), 1) == migrate(new, old, (letter("A"), 1))
 
     @pytest.mark.parametrize(("new", "twin"), [("AXC", "X"), ("ACX", "X"), ("AXYC", "X")])
-    def test_a_rename_without_an_alias_is_refused_with_a_hint(self, new, twin):
+    def test_a_rename_without_an_alias_is_refused_with_a_hint(self, ask, new, twin):
         """ENUM-6 without alias: ENUM-4, plus the hint."""
         result = ask(letters(new), letters("ABC"))
 
@@ -290,7 +255,7 @@ class TestRules:
         assert (("$", f"possible_rename:B->{twin}"),) == result.flags
         assert f"symbol_aliases={{'{twin}': ('B',)}}" in result.findings[0].ways_out[0]
 
-    def test_stored_symbols_that_become_one_are_merged_by_a_migration(self):
+    def test_stored_symbols_that_become_one_are_merged_by_a_migration(self, ask, migrate, rules):
         """ENUM-6: one ordinal cannot stand for two."""
         old, new = letters("ABC"), letters("CX", symbol_aliases=(("X", ("A", "B")),))
 
@@ -301,14 +266,14 @@ class TestRules:
         assert (("$", "lossy"),) == result.flags
         assert [letter(to) for to in "XXC"] == [migrate(new, old, letter(name)) for name in "ABC"]
 
-    def test_a_present_name_beats_an_alias_that_is_stored_as_well(self):
+    def test_a_present_name_beats_an_alias_that_is_stored_as_well(self, migrate):
         """ENUM-6: B was renamed to A long ago, and both are in the stored enum."""
         old, new = letters("AB"), letters("A", symbol_aliases=(("A", ("B",)),))
 
         assert [letter("A")] * 2 == [migrate(new, old, letter(name)) for name in "AB"]
 
     @pytest.mark.parametrize("make", [EnumSerializer, JavaEnumSerializer])
-    def test_a_class_renamed_with_an_alias_is_taken_over(self, make):
+    def test_a_class_renamed_with_an_alias_is_taken_over(self, ask, rules, make):
         """ENUM-7."""
         old, new = make(("A", "B"), "shop.Old"), make(("A", "B"), "shop.New", aliases=("shop.Old",))
 
@@ -318,7 +283,7 @@ class TestRules:
         assert [("$", "ENUM-7")] == rules(result)
         assert "shop.New" == result.reconfigured_serializer.name
 
-    def test_a_class_renamed_without_an_alias_is_refused_with_the_alias_to_write(self):
+    def test_a_class_renamed_without_an_alias_is_refused_with_the_alias_to_write(self, ask, rules):
         """ENUM-7."""
         result = ask(EnumSerializer(("A",), "shop.New"), EnumSerializer(("A",), "shop.Old"))
 
@@ -326,7 +291,7 @@ class TestRules:
         assert [("$", "ENUM-7")] == rules(result)
         assert "aliases=('shop.Old',)" in result.findings[0].ways_out[0]
 
-    def test_giving_an_enum_a_java_class_or_taking_it_away_is_a_reconfiguration(self):
+    def test_giving_an_enum_a_java_class_or_taking_it_away_is_a_reconfiguration(self, stored, ask):
         """ENUM-7, SNAP-7."""
         plain = EnumSerializer.of(Level)
         java = JavaEnumSerializer(plain.symbols, "fx.Level", Level)
@@ -340,7 +305,7 @@ class TestRules:
         assert ask(plain, java).is_incompatible()
 
     @pytest.mark.parametrize("other", [StringSerializer(), IntSerializer(), LongSerializer()])
-    def test_an_enum_and_a_plain_value_need_a_converter(self, other):
+    def test_an_enum_and_a_plain_value_need_a_converter(self, ask, rules, other):
         """ENUM-8."""
         for new, old in ((letters("AB"), other), (other, letters("AB"))):
             result = ask(new, old)
@@ -348,7 +313,7 @@ class TestRules:
             assert [("$", "ENUM-8")] == rules(result)
             assert any("converter" in way for way in result.findings[0].ways_out)
 
-    def test_values_of_members_do_not_matter(self):
+    def test_values_of_members_do_not_matter(self, ask):
         """ENUM-8: only names are stored."""
         changed = EnumSerializer.of(enum.Enum("Level", {"LOW": "l", "MIDDLE": "m", "HIGH": "h"}, module=__name__))
 
@@ -360,7 +325,7 @@ SYMBOLS = st.lists(st.sampled_from("ABCDEFGH"), min_size=1, unique=True).map("".
 
 
 @given(st.lists(SYMBOLS, min_size=1, max_size=4))
-def test_ordinals_stay_pinned_over_any_number_of_generations(generations):
+def test_ordinals_stay_pinned_over_any_number_of_generations(write, read, ask, generations):
     serializer, written = letters(generations[0]), dict[str, bytes]()
     for symbols in generations:
         result = ask(letters(symbols), serializer)
@@ -375,7 +340,7 @@ def test_ordinals_stay_pinned_over_any_number_of_generations(generations):
 
 
 @given(SYMBOLS, SYMBOLS, st.data())
-def test_with_a_default_every_stored_symbol_has_a_place(old_symbols, new_symbols, data):
+def test_with_a_default_every_stored_symbol_has_a_place(ask, migrate, old_symbols, new_symbols, data):
     name = data.draw(st.sampled_from(old_symbols))
     default = data.draw(st.sampled_from(new_symbols))
     old, new = ListSerializer(letters(old_symbols)), ListSerializer(letters(new_symbols, default=default))

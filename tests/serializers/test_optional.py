@@ -1,7 +1,5 @@
 """Optional values: Flink's NullableSerializer and the rules OPT-1 to OPT-3 (harness case E21)."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +8,6 @@ from stateshift.serializers.compatibility import CompatibilityResult, Verdict
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from stateshift.serializers.numeric import BooleanSerializer, IntSerializer, LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.optional import NullableSerializerSnapshot, OptionalSerializer
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.ttl import TtlSerializer
@@ -19,44 +16,11 @@ from stateshift.serializers.views import DataInputView, DataOutputView
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 
 
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult[Any]:
-    return new.ensure_compatibility(stored(old))
-
-
-def migrate(new: TypeSerializer[Any], old: TypeSerializer[Any], value: object) -> Any:
-    """Write with the old serializer, read by its snapshot, convert, write and read with the new one."""
-    result = ask(new, old)
-    assert result.is_migration_required()
-    found = read(stored(old).restore_serializer(), write(old, value))
-    return read(new, write(new, found if result.conversion is None else result.conversion(found)))
-
-
-def rules(result: CompatibilityResult[Any]) -> list[tuple[str, str]]:
-    return [(finding.path, finding.rule) for finding in result.findings]
-
-
 @pytest.mark.parametrize(
     ("padding", "value", "expected", "length"),
     [(0, 7, "00 00000007", -1), (0, None, "01", -1), (4, 7, "00 00000007", 5), (4, None, "01 00000000", 5)],
 )
-def test_a_value_stands_behind_its_null_flag_and_a_null_may_be_padded(padding, value, expected, length):
+def test_a_value_stands_behind_its_null_flag_and_a_null_may_be_padded(write, read, padding, value, expected, length):
     serializer = OptionalSerializer(INT, padding)
     data = bytes.fromhex(expected)
 
@@ -68,7 +32,7 @@ def test_a_value_stands_behind_its_null_flag_and_a_null_may_be_padded(padding, v
     assert data == target.getvalue()
 
 
-def test_a_restored_serializer_keeps_the_padding():
+def test_a_restored_serializer_keeps_the_padding(stored):
     snapshot = stored(OptionalSerializer(LONG, 8))
 
     assert "optional<long>" == snapshot.describe()
@@ -92,12 +56,12 @@ def test_an_impossible_stored_padding_is_corrupt_and_allocates_nothing():
 
 
 @pytest.mark.parametrize("data", ["", "02", "01 0000", "00 0000"])
-def test_damaged_bytes_are_an_error(data):
+def test_damaged_bytes_are_an_error(read, data):
     with pytest.raises(CorruptSavepoint):
         read(OptionalSerializer(INT, 4), bytes.fromhex(data))
 
 
-def test_an_error_inside_has_the_step_of_an_optional():
+def test_an_error_inside_has_the_step_of_an_optional(write):
     with pytest.raises(ValueNotConvertible) as caught:
         write(OptionalSerializer(INT), "x")
 
@@ -105,7 +69,7 @@ def test_an_error_inside_has_the_step_of_an_optional():
 
 
 class TestRules:
-    def test_optional_wrapper(self):
+    def test_optional_wrapper(self, ask, migrate, rules):
         """E21: T -> Optional[T] migrates, and back is incompatible."""
         there, back = ask(OptionalSerializer(LONG), LONG), ask(LONG, OptionalSerializer(LONG))
 
@@ -116,18 +80,18 @@ class TestRules:
         assert [("$", "OPT-2")] == rules(back)
         assert "declare the type optional (T | None)" in back.findings[0].ways_out
 
-    def test_becoming_optional_is_composed_with_the_change_of_the_type(self):
+    def test_becoming_optional_is_composed_with_the_change_of_the_type(self, ask, migrate, rules):
         """OPT-1."""
         assert [("$", "OPT-1"), ("$?", "PRIM-2")] == rules(ask(OptionalSerializer(LONG), INT))
         assert 5 == migrate(OptionalSerializer(LONG), INT, 5)
         assert [("$", "OPT-1"), ("$?", "PRIM-4")] == rules(ask(OptionalSerializer(BooleanSerializer()), STRING))
         assert ask(OptionalSerializer(BooleanSerializer()), STRING).is_incompatible()
 
-    def test_nothing_optional_becomes_required_by_widening(self):
+    def test_nothing_optional_becomes_required_by_widening(self, ask, rules):
         """OPT-2."""
         assert [("$", "OPT-2")] == rules(ask(LONG, OptionalSerializer(INT)))
 
-    def test_both_optional_is_the_verdict_of_the_inner_type(self):
+    def test_both_optional_is_the_verdict_of_the_inner_type(self, ask, migrate, rules):
         """OPT-3."""
         assert CompatibilityResult.compatible() == ask(OptionalSerializer(LONG, 8), OptionalSerializer(LONG, 8))
         assert [("$?", "PRIM-2")] == rules(ask(OptionalSerializer(LONG), OptionalSerializer(INT)))
@@ -135,26 +99,26 @@ class TestRules:
         assert ask(OptionalSerializer(INT), OptionalSerializer(LONG)).is_incompatible()
 
     @pytest.mark.parametrize(("new", "old"), [(0, 8), (8, 0)])
-    def test_a_stored_padding_is_kept(self, new, old):
+    def test_a_stored_padding_is_kept(self, ask, rules, new, old):
         """OPT-3."""
         result = ask(OptionalSerializer(LONG, new), OptionalSerializer(LONG, old))
 
         assert [("$", "OPT-3")] == rules(result)
         assert OptionalSerializer(LONG, old) == result.reconfigured_serializer
 
-    def test_a_migration_takes_the_padding_of_the_new_type(self):
+    def test_a_migration_takes_the_padding_of_the_new_type(self, ask, migrate, rules):
         old, new = OptionalSerializer(INT, 4), OptionalSerializer(LONG, 8)
 
         assert [("$", "OPT-3"), ("$?", "PRIM-2")] == rules(ask(new, old))
         assert [5, None] == [migrate(new, old, value) for value in (5, None)]
 
-    def test_a_stamped_value_is_refused_by_the_rule_of_ttl_alone(self):
+    def test_a_stamped_value_is_refused_by_the_rule_of_ttl_alone(self, ask, rules):
         """STATE-5."""
         assert [("$", "STATE-5")] == rules(ask(OptionalSerializer(LONG), TtlSerializer(LONG)))
 
 
 @given(st.none() | st.integers(-(2**31), 2**31 - 1), st.sampled_from([0, 4]))
-def test_reading_is_the_inverse_of_writing_and_conversion_keeps_nulls(value, padding):
+def test_reading_is_the_inverse_of_writing_and_conversion_keeps_nulls(write, read, migrate, value, padding):
     old = OptionalSerializer(INT, padding)
 
     assert value == read(old, write(old, value))

@@ -13,50 +13,14 @@ from stateshift.serializers.hints import Int32, record_serializer, serializer_fo
 from stateshift.serializers.record_classes import Field, record
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.snapshot import SkippedSnapshot
 
 SHOP = "shop.Account"
-
-
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert source.remaining() == 0
-    return value
 
 
 def named(cls: type, name: str = SHOP, **options: Any) -> RecordSerializer:
     """The serializer of a class, under a name that two versions of it share."""
     return attrs.evolve(record_serializer(cls), name=name, **options)
-
-
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    """The snapshot of a serializer after a write and a read."""
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult:
-    return new.ensure_compatibility(stored(old))
-
-
-def migrate(new: TypeSerializer[Any], old: TypeSerializer[Any], value: object) -> Any:
-    """Write with the old serializer, read by its snapshot, convert, write and read with the new one."""
-    result = ask(new, old)
-    assert result.is_migration_required()
-    assert result.conversion is not None
-    return read(new, write(new, result.conversion(read(stored(old).restore_serializer(), write(old, value)))))
-
-
-def rules(result: CompatibilityResult) -> list[tuple[str, str]]:
-    return [(finding.path, finding.rule) for finding in result.findings]
 
 
 @attrs.frozen
@@ -108,18 +72,18 @@ class AlmostSame:
 
 
 class TestBytes:
-    def test_a_record_is_a_flag_and_its_fields_by_name_each_behind_a_null_flag(self) -> None:
+    def test_a_record_is_a_flag_and_its_fields_by_name_each_behind_a_null_flag(self, write) -> None:
         data = write(record_serializer(One), One(7, "ab", 3))
 
         assert bytes.fromhex("0200000000000000000700036162010000000003") == data
 
     @pytest.mark.parametrize("cls", [One, SameAsDataclass, SameAsNamedTuple])
-    def test_values_of_each_kind_of_class_come_back_equal(self, cls: type) -> None:
+    def test_values_of_each_kind_of_class_come_back_equal(self, write, read, cls: type) -> None:
         value = cls(id=1, name="é", visits=-2, note="n")
 
         assert value == read(record_serializer(cls), write(record_serializer(cls), value))
 
-    def test_a_restored_serializer_reads_generic_records_and_writes_the_same_bytes(self) -> None:
+    def test_a_restored_serializer_reads_generic_records_and_writes_the_same_bytes(self, write, read, stored) -> None:
         data = write(named(One), One(7, "ab", 3))
         generic = stored(named(One)).restore_serializer()
 
@@ -130,13 +94,13 @@ class TestBytes:
         assert data == write(generic, value)
         assert data == write(named(One), value)
 
-    def test_a_null_in_a_field_that_is_not_optional_names_the_field(self) -> None:
+    def test_a_null_in_a_field_that_is_not_optional_names_the_field(self, write) -> None:
         with pytest.raises(ValueNotConvertible, match=r"a null in the field 'name'.*\n.*path \$\.name") as caught:
             write(record_serializer(One), Record(SHOP, {"id": 1, "name": None, "visits": 1, "note": None}))
 
         assert "$.name" == caught.value.where["path"]
 
-    def test_an_error_in_a_nested_value_has_the_whole_path(self) -> None:
+    def test_an_error_in_a_nested_value_has_the_whole_path(self, write) -> None:
         @attrs.frozen
         class Order:
             account: One
@@ -148,14 +112,14 @@ class TestBytes:
 
         assert "$.lines[]" == caught.value.where["path"]
 
-    def test_a_subclass_that_is_not_registered_is_refused_by_name(self) -> None:
+    def test_a_subclass_that_is_not_registered_is_refused_by_name(self, write) -> None:
         class Special(One):
             pass
 
         with pytest.raises(ValueNotConvertible, match=r"Special is a subclass of .*One that is not registered"):
             write(record_serializer(One), Special(1, "a", 2))
 
-    def test_a_constructor_that_refuses_stored_values_says_which_class(self) -> None:
+    def test_a_constructor_that_refuses_stored_values_says_which_class(self, write, read) -> None:
         @attrs.frozen
         class Picky:
             id: int = attrs.field(validator=attrs.validators.gt(10))
@@ -176,15 +140,15 @@ def _nested_fields() -> tuple[Any, ...]:
 
 
 class TestSameRecord:
-    def test_rec_1_the_same_class_is_compatible(self) -> None:
+    def test_rec_1_the_same_class_is_compatible(self, ask) -> None:
         assert CompatibilityResult.compatible() == ask(named(One), named(One))
 
     @pytest.mark.parametrize("other", [SameAsDataclass, SameAsNamedTuple])
-    def test_rec_5_and_12_order_and_kind_of_class_do_not_matter(self, other: type) -> None:
+    def test_rec_5_and_12_order_and_kind_of_class_do_not_matter(self, ask, other: type) -> None:
         assert ask(named(other), named(One)).is_compatible_as_is()
         assert ask(named(One), named(other)).is_compatible_as_is()
 
-    def test_rec_9_a_changed_default_is_invisible(self) -> None:
+    def test_rec_9_a_changed_default_is_invisible(self, ask) -> None:
         @attrs.frozen
         class OtherDefault:
             id: int
@@ -196,17 +160,17 @@ class TestSameRecord:
 
 
 class TestChangedFields:
-    def test_every_change_is_found_and_the_worst_decides(self) -> None:
+    def test_every_change_is_found_and_the_worst_decides(self, ask, rules) -> None:
         result = ask(named(Two), named(One))
 
         assert Verdict.REQUIRES_MIGRATION == result.verdict
         assert [("$.note", "REC-4"), ("$.email", "REC-2"), ("$.tags", "REC-2"), ("$.visits", "PRIM-2")] == rules(result)
         assert ("$.note", "drops:$.note") in result.flags
 
-    def test_migrated_records_keep_values_widen_and_get_defaults(self) -> None:
+    def test_migrated_records_keep_values_widen_and_get_defaults(self, migrate) -> None:
         assert Two(7, "ab", 3) == migrate(named(Two), named(One), One(7, "ab", 3, "gone"))
 
-    def test_a_default_factory_is_called_for_each_record(self) -> None:
+    def test_a_default_factory_is_called_for_each_record(self, ask) -> None:
         conversion = ask(named(Two), named(One)).conversion
         assert conversion is not None
         first, second = (conversion(Record(SHOP, attrs.asdict(One(i, "a", 1)))) for i in range(2))
@@ -214,7 +178,7 @@ class TestChangedFields:
         assert first.tags == second.tags == []
         assert first.tags is not second.tags
 
-    def test_rec_3_a_field_without_default_is_refused_and_optional_alone_is_no_default(self) -> None:
+    def test_rec_3_a_field_without_default_is_refused_and_optional_alone_is_no_default(self, ask) -> None:
         @attrs.frozen
         class More:
             id: int
@@ -231,7 +195,7 @@ class TestChangedFields:
         assert "optional alone is not a default" in finding.reason
         assert "plan = None" in finding.ways_out[0]
 
-    def test_rec_7_a_drop_and_an_add_of_one_type_may_be_a_rename(self) -> None:
+    def test_rec_7_a_drop_and_an_add_of_one_type_may_be_a_rename(self, ask) -> None:
         @attrs.frozen
         class NoAlias:
             id: int
@@ -244,7 +208,7 @@ class TestChangedFields:
         assert ("$.name", "possible_rename:name->title") in result.flags
         assert any("aliases=['name']" in way for finding in result.findings for way in finding.ways_out)
 
-    def test_rec_8_a_changed_type_has_the_verdict_of_the_types(self) -> None:
+    def test_rec_8_a_changed_type_has_the_verdict_of_the_types(self, ask, rules) -> None:
         @attrs.frozen
         class TextVisits:
             id: int
@@ -257,7 +221,7 @@ class TestChangedFields:
         assert result.is_incompatible()
         assert [("$.visits", "PRIM-4")] == rules(result)
 
-    def test_rec_16_a_retired_name_must_not_come_back(self) -> None:
+    def test_rec_16_a_retired_name_must_not_come_back(self, ask, rules) -> None:
         new = named(Two, retired=("email",))
 
         assert ("$.email", "REC-16") in rules(ask(new, named(One)))
@@ -280,16 +244,16 @@ class TestNulls:
         visits: Int32
         note: Annotated[str, Field(on_none="-")]
 
-    def test_rec_10_making_a_field_optional_changes_no_byte(self) -> None:
+    def test_rec_10_making_a_field_optional_changes_no_byte(self, ask) -> None:
         assert ask(named(One), named(self.Required)).is_compatible_as_is()
 
-    def test_opt_2_making_it_required_is_refused(self) -> None:
+    def test_opt_2_making_it_required_is_refused(self, ask, rules) -> None:
         result = ask(named(self.Required), named(One))
 
         assert result.is_incompatible()
         assert [("$.note", "OPT-2")] == rules(result)
 
-    def test_rec_10_with_on_none_it_migrates_and_is_lossy(self) -> None:
+    def test_rec_10_with_on_none_it_migrates_and_is_lossy(self, ask, migrate) -> None:
         new = named(self.WithOnNone)
 
         assert ("$.note", "lossy") in ask(new, named(One)).flags
@@ -298,7 +262,7 @@ class TestNulls:
 
 
 class TestNames:
-    def test_rec_6_a_rename_by_alias_keeps_the_stored_order(self) -> None:
+    def test_rec_6_a_rename_by_alias_keeps_the_stored_order(self, write, read, ask, rules) -> None:
         result = ask(named(Renamed), named(One))
 
         assert Verdict.COMPATIBLE_AFTER_RECONFIGURATION == result.verdict
@@ -308,7 +272,7 @@ class TestNames:
         assert Renamed(1, "x", 2) == read(copy, data)
         assert data == write(copy, Renamed(1, "x", 2))
 
-    def test_a_kept_order_is_kept_by_the_next_generation_too(self) -> None:
+    def test_a_kept_order_is_kept_by_the_next_generation_too(self, write, ask) -> None:
         copy = ask(named(Renamed), named(One)).reconfigured_serializer
 
         again = ask(named(Renamed), copy)
@@ -316,7 +280,7 @@ class TestNames:
         assert Verdict.COMPATIBLE_AFTER_RECONFIGURATION == again.verdict
         assert write(copy, Renamed(1, "x", 2)) == write(again.reconfigured_serializer, Renamed(1, "x", 2))
 
-    def test_two_fields_that_claim_one_stored_field_are_an_error(self) -> None:
+    def test_two_fields_that_claim_one_stored_field_are_an_error(self, ask) -> None:
         @attrs.frozen
         class Twice:
             id: int
@@ -328,11 +292,11 @@ class TestNames:
         with pytest.raises(DeclarationError, match="claimed by 'name' and, as an alias, by 'title'"):
             ask(named(Twice), named(One))
 
-    def test_rec_11_another_class_name_needs_an_alias(self) -> None:
+    def test_rec_11_another_class_name_needs_an_alias(self, ask, rules) -> None:
         assert [("$", "REC-11")] == rules(ask(named(One, "shop.Customer"), named(One)))
         assert ask(named(One, "shop.Customer"), named(One)).is_incompatible()
 
-    def test_rec_11_with_an_alias_it_is_reconfigured_and_composes_with_changes(self) -> None:
+    def test_rec_11_with_an_alias_it_is_reconfigured_and_composes_with_changes(self, ask) -> None:
         moved = named(Two, "shop.Customer", aliases=(SHOP,))
 
         assert ask(named(One, "shop.Customer", aliases=(SHOP,)), named(One)).is_compatible_after_reconfiguration()
@@ -349,7 +313,7 @@ class JavaOne:
 
 
 class TestJavaClass:
-    def test_snap_7_giving_a_record_its_java_class_is_a_reconfiguration(self) -> None:
+    def test_snap_7_giving_a_record_its_java_class_is_a_reconfiguration(self, ask) -> None:
         @attrs.frozen
         class Plain:
             id: int
@@ -365,7 +329,7 @@ class TestJavaClass:
         assert ask(java, python).is_compatible_after_reconfiguration()
         assert ask(attrs.evolve(python, aliases=("com.shop.Account",)), java).is_compatible_after_reconfiguration()
 
-    def test_rec_17_required_fields_of_a_java_class_may_fail_per_value(self) -> None:
+    def test_rec_17_required_fields_of_a_java_class_may_fail_per_value(self, ask) -> None:
         result = ask(record_serializer(JavaOne), record_serializer(JavaOne))
 
         assert result.is_compatible_as_is()
@@ -375,7 +339,7 @@ class TestJavaClass:
             ("$.visits", "may_fail_per_value"),
         } == set(result.flags)
 
-    def test_an_optional_container_is_written_as_flink_2_writes_it(self) -> None:
+    def test_an_optional_container_is_written_as_flink_2_writes_it(self, write, read) -> None:
         serializer = record_serializer(JavaOne)
 
         assert (
@@ -384,7 +348,7 @@ class TestJavaClass:
         assert JavaOne(1, "a", 2, ["x"]) == read(serializer, write(serializer, JavaOne(1, "a", 2, ["x"])))
         assert JavaOne(1, "a", 2, None) == read(serializer, write(serializer, JavaOne(1, "a", 2, None)))
 
-    def test_rec_6_a_rename_that_moves_the_field_must_be_migrated(self) -> None:
+    def test_rec_6_a_rename_that_moves_the_field_must_be_migrated(self, stored, ask, migrate) -> None:
         @record(java_class="com.shop.Account")
         @attrs.frozen
         class Moved:
@@ -401,7 +365,7 @@ class TestJavaClass:
         names = [field.name for field in stored(new).fields]
         assert sorted(names) == names
 
-    def test_rec_6_a_rename_within_the_same_order_is_reconfigured(self) -> None:
+    def test_rec_6_a_rename_within_the_same_order_is_reconfigured(self, ask) -> None:
         @record(java_class="com.shop.Account")
         @attrs.frozen
         class Near:
@@ -428,7 +392,7 @@ class Circle(Shape):
 
 
 class TestSubclasses:
-    def test_a_decorated_subclass_keeps_its_class(self) -> None:
+    def test_a_decorated_subclass_keeps_its_class(self, write, read) -> None:
         serializer = record_serializer(Shape)
         data = write(serializer, Circle("c", 3))
 
@@ -436,14 +400,14 @@ class TestSubclasses:
         assert Circle("c", 3) == read(serializer, data)
         assert Shape("s") == read(serializer, write(serializer, Shape("s")))
 
-    def test_a_restored_reader_keeps_it_too(self) -> None:
+    def test_a_restored_reader_keeps_it_too(self, write, read, stored) -> None:
         generic = stored(record_serializer(Shape)).restore_serializer()
         data = write(record_serializer(Shape), Circle("c", 3))
 
         assert Record(record_serializer(Circle).name, {"name": "c", "radius": 3}) == read(generic, data)
         assert data == write(generic, read(generic, data))
 
-    def test_rec_14_stored_tags_stay_when_subclasses_come_and_are_reordered(self) -> None:
+    def test_rec_14_stored_tags_stay_when_subclasses_come_and_are_reordered(self, write, read, ask) -> None:
         new = record_serializer(Shape)
         circle = new.registered[0]
         square = ("shop.Square", RecordSerializer("shop.Square", new.fields))
@@ -456,7 +420,7 @@ class TestSubclasses:
         assert ["shop.Square", circle[0]] == [name for name, _ in copy.registered]
         assert Circle("c", 3) == read(copy, write(old, Circle("c", 3)))
 
-    def test_rec_14_a_subclass_that_nobody_knows_is_incompatible(self) -> None:
+    def test_rec_14_a_subclass_that_nobody_knows_is_incompatible(self, ask, rules) -> None:
         new = record_serializer(Shape)
 
         result = ask(attrs.evolve(new, registered=()), new)
@@ -486,7 +450,7 @@ class TestDeclarations:
         with pytest.raises(DeclarationError, match="not declared optional"):
             record_serializer(Bad)
 
-    def test_a_field_may_have_another_name_in_the_state(self) -> None:
+    def test_a_field_may_have_another_name_in_the_state(self, write, read) -> None:
         @attrs.frozen
         class Camel:
             last_seen: Annotated[int, Field(name="lastSeen")]
@@ -496,7 +460,7 @@ class TestDeclarations:
         assert ["lastSeen"] == [field.name for field in serializer.fields]
         assert Camel(5) == read(serializer, write(serializer, Camel(5)))
 
-    def test_fields_that_the_snapshot_cannot_restore_name_their_path(self) -> None:
+    def test_fields_that_the_snapshot_cannot_restore_name_their_path(self, stored) -> None:
         snapshot = stored(named(One))
         broken = attrs.evolve(snapshot.fields[1], snapshot=SkippedSnapshot(stored_id="stateshift/gone"))
         snapshot.fields = (snapshot.fields[0], broken, *snapshot.fields[2:])

@@ -13,7 +13,7 @@ from stateshift.serializers.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.timers import Timer, TimerSerializer, TimerSerializerSnapshot
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.views import DataInputView
 from stateshift.serializers.windows import (
     VOID_NAMESPACE,
     TimeWindow,
@@ -27,20 +27,14 @@ OF_STRINGS = TimerSerializer(StringSerializer(), TimeWindowSerializer())
 TIMESTAMPS = st.integers(-(2**63), 2**63 - 1)
 
 
-def written(serializer, value):
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def test_the_sign_bit_of_the_timestamp_is_flipped():
-    assert bytes.fromhex("80000000000003E8 0000000000000007 00") == written(OF_LONGS, Timer(1000, 7, VOID_NAMESPACE))
-    assert bytes.fromhex("7FFFFFFFFFFFFFFF 0000000000000007 00") == written(OF_LONGS, Timer(-1, 7, VOID_NAMESPACE))
+def test_the_sign_bit_of_the_timestamp_is_flipped(write):
+    assert bytes.fromhex("80000000000003E8 0000000000000007 00") == write(OF_LONGS, Timer(1000, 7, VOID_NAMESPACE))
+    assert bytes.fromhex("7FFFFFFFFFFFFFFF 0000000000000007 00") == write(OF_LONGS, Timer(-1, 7, VOID_NAMESPACE))
 
 
 @given(TIMESTAMPS, TIMESTAMPS)
-def test_bytes_sort_as_timestamps_do(one, other):
-    data = [written(OF_LONGS, Timer(timestamp, 0, VOID_NAMESPACE)) for timestamp in (one, other)]
+def test_bytes_sort_as_timestamps_do(write, one, other):
+    data = [write(OF_LONGS, Timer(timestamp, 0, VOID_NAMESPACE)) for timestamp in (one, other)]
 
     assert (one < other) == (data[0] < data[1])
 
@@ -60,9 +54,9 @@ def test_the_declared_length_is_the_sum_of_the_declared_ones(serializer, length)
         ((0, "k", TimeWindow(0, 1)), None),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_part(value, path):
+def test_what_does_not_fit_is_refused_with_its_part(write, value, path):
     with pytest.raises(ValueNotConvertible) as caught:
-        written(OF_STRINGS, value)
+        write(OF_STRINGS, value)
     assert path == caught.value.where.get("path")
 
 

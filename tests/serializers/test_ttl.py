@@ -1,7 +1,5 @@
 """Stamped values of states with a time to live: Flink's bytes, and the rules STATE-4 to STATE-6 of their serializer."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,42 +16,15 @@ from stateshift.serializers.numeric import (
     LongSerializerSnapshot,
 )
 from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 
 
-def write(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert 0 == source.remaining()
-    return value
-
-
-def stored(serializer: TypeSerializer[Any]) -> Any:
-    return snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration()))
-
-
-def ask(new: TypeSerializer[Any], old: TypeSerializer[Any]) -> CompatibilityResult[Any]:
-    return new.ensure_compatibility(stored(old))
-
-
-def rules(result: CompatibilityResult[Any]) -> list[tuple[str, str]]:
-    return [(finding.path, finding.rule) for finding in result.findings]
-
-
-def test_the_stamp_stands_before_the_value():
+def test_the_stamp_stands_before_the_value(write, read, stored):
     serializer = TtlSerializer(INT)
     data = bytes.fromhex("000000000000000100000002")
 
@@ -67,7 +38,7 @@ def test_the_length_is_that_of_the_value_and_eight(value, expected):
     assert expected == TtlSerializer(value).length
 
 
-def test_a_bare_value_is_refused_with_the_way_to_stamp_it():
+def test_a_bare_value_is_refused_with_the_way_to_stamp_it(write):
     with pytest.raises(ValueNotConvertible, match=r"5 has no time of last access(.|\n)*TtlValue"):
         write(TtlSerializer(INT), 5)
 
@@ -79,7 +50,7 @@ def test_time_stamps_that_are_not_longs_are_corrupt():
         snapshot_from_bytes(data)
 
 
-def test_the_path_of_the_user_value_is_not_lengthened():
+def test_the_path_of_the_user_value_is_not_lengthened(write, ask, rules):
     """STATE-6."""
     result = ask(MapSerializer(STRING, TtlSerializer(LONG)), MapSerializer(STRING, TtlSerializer(INT)))
 
@@ -89,7 +60,7 @@ def test_the_path_of_the_user_value_is_not_lengthened():
     assert "$[]" == caught.value.where["path"]
 
 
-def test_the_same_with_ttl_is_compatible():
+def test_the_same_with_ttl_is_compatible(ask):
     """STATE-6."""
     assert CompatibilityResult.compatible() == ask(TtlSerializer(LONG), TtlSerializer(LONG))
     assert ask(TtlSerializer(BooleanSerializer()), TtlSerializer(LONG)).is_incompatible()
@@ -103,7 +74,7 @@ def test_the_same_with_ttl_is_compatible():
         (False, "STATE-5", "disabling TTL of stored state is not available in this release"),
     ],
 )
-def test_turning_ttl_on_or_off_is_refused_with_the_rule_and_ways_out(wrap, enabled, rule, reason):
+def test_turning_ttl_on_or_off_is_refused_with_the_rule_and_ways_out(ask, wrap, enabled, rule, reason):
     bare, stamped = wrap(LONG), wrap(TtlSerializer(LONG))
     result = ask(stamped, bare) if enabled else ask(bare, stamped)
 
@@ -113,7 +84,7 @@ def test_turning_ttl_on_or_off_is_refused_with_the_rule_and_ways_out(wrap, enabl
     assert "as it was stored" in result.findings[0].ways_out[0]
 
 
-def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer():
+def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer(stored, rules):
     old = stored(TtlSerializer(INT))
     noted = snapshot_from_bytes(snapshot_to_bytes(TtlAwareSerializerSnapshot(has_ttl=True, inner=old)))
     in_list = stored(ListSerializer(TtlSerializer(INT)))
@@ -125,7 +96,7 @@ def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer():
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))
-def test_conversion_keeps_the_stamp(stamp, number):
+def test_conversion_keeps_the_stamp(write, read, stored, ask, stamp, number):
     old, new = TtlSerializer(INT), TtlSerializer(DoubleSerializer())
     result = ask(new, old)
     found = read(stored(old).restore_serializer(), write(old, TtlValue(stamp, number)))

@@ -3,7 +3,7 @@
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.serializers.views import DataInputView
 from stateshift.serializers.void import VoidSerializer
 from stateshift.serializers.windows import (
     GlobalWindow,
@@ -15,21 +15,15 @@ from stateshift.serializers.windows import (
 )
 
 
-def written(serializer, value):
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def test_the_void_namespace_declares_no_byte_and_is_one():
+def test_the_void_namespace_declares_no_byte_and_is_one(write):
     assert 0 == VoidNamespaceSerializer().length
-    assert b"\0" == written(VoidNamespaceSerializer(), VoidNamespace())
+    assert b"\0" == write(VoidNamespaceSerializer(), VoidNamespace())
 
 
-def test_a_time_window_is_its_start_and_its_end():
+def test_a_time_window_is_its_start_and_its_end(write):
     data = bytes.fromhex("FFFFFFFFFFFFFFFF 00000000000003E8")
 
-    assert data == written(TimeWindowSerializer(), TimeWindow(-1, 1000))
+    assert data == write(TimeWindowSerializer(), TimeWindow(-1, 1000))
     assert TimeWindow(-1, 1000) == TimeWindowSerializer().deserialize(DataInputView(data))
 
 
@@ -57,9 +51,9 @@ def test_what_has_no_content_is_the_byte_0_and_no_other(serializer):
         (VoidSerializer(), 0),
     ],
 )
-def test_other_values_are_refused(serializer, value):
+def test_other_values_are_refused(write, serializer, value):
     with pytest.raises(ValueNotConvertible):
-        written(serializer, value)
+        write(serializer, value)
 
 
 def test_one_namespace_becomes_no_other():
