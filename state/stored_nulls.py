@@ -23,7 +23,8 @@ from .savepoint.entries import EntryDecoder
 from .savepoint.keyed_stream import KeyedStreamReader
 from .savepoint.meta_info import NAMESPACE_SERIALIZER
 from .savepoint.sources import open_stream
-from .savepoint.states import info_snapshot, keyed_handles
+from .savepoint.state_kinds import info_snapshot
+from .savepoint.states import keyed_handles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

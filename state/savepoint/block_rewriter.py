@@ -22,7 +22,7 @@ from .entries import read_separated
 from .entry_keys import decode, encode
 from .lineage import StateCount
 from .meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
-from .states import info_snapshot, keyed_kind, state_kind
+from .state_kinds import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
-from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
+from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ...serializers.snapshot import SkippedSnapshot, snapshot_to_bytes
 from ...serializers.views import DataInputView
 from .entries import EntryDecoder, grouped, read_broadcast
 from .entry_keys import decode
 from .keyed_stream import KeyedStreamReader, read_stream_header
-from .meta_info import KEY_SERIALIZER, KEYED_STATE_TYPE, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
-from .operator_stream import mode_of, read_operator_stream, read_operator_stream_header
+from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
+from .operator_stream import read_operator_stream, read_operator_stream_header
 from .sources import open_stream
+from .state_kinds import info_snapshot, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,14 +164,6 @@ def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:
     yield from (subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None)
 
 
-def info_snapshot(info: StateMetaInfo, role: str) -> TypeSerializerConfigSnapshot[Any]:
-    """Give the snapshot of a role that a state of its kind always has."""
-    snapshot = info.snapshot(role)
-    if snapshot is None:
-        raise CorruptSavepoint(f"the state {info.name!r} has no {role}")
-    return snapshot
-
-
 def keyed_states(
     stored: OperatorState, folder: Folder
 ) -> tuple[TypeSerializerConfigSnapshot[Any] | None, list[SavepointState]]:
@@ -209,39 +202,6 @@ def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) ->
 
 def _same(one: TypeSerializerConfigSnapshot[Any], other: TypeSerializerConfigSnapshot[Any] | None) -> bool:
     return other is not None and snapshot_to_bytes(one) == snapshot_to_bytes(other)
-
-
-_KEYED_KINDS = {
-    "VALUE": StateKind.VALUE,
-    "LIST": StateKind.LIST,
-    "MAP": StateKind.MAP,
-    "REDUCING": StateKind.REDUCING,
-    "AGGREGATING": StateKind.AGGREGATING,
-}
-
-
-def keyed_kind(info: StateMetaInfo) -> StateKind:
-    """The kind of a keyed state; `CorruptSavepoint` where its option names none."""
-    if info.kind is MetaInfoKind.PRIORITY_QUEUE:
-        return StateKind.TIMERS
-    name = info.option(KEYED_STATE_TYPE) or ""
-    if info.kind is MetaInfoKind.KEY_VALUE and name not in _KEYED_KINDS:
-        raise CorruptSavepoint(f"the state {info.name!r} is of kind {name!r}, which is not known", state=info.name)
-    return _KEYED_KINDS.get(name, StateKind.VALUE)
-
-
-def _operator_kind(info: StateMetaInfo) -> StateKind:
-    return {
-        "SPLIT_DISTRIBUTE": StateKind.SPLIT_LIST,
-        "UNION": StateKind.UNION_LIST,
-        "BROADCAST": StateKind.BROADCAST,
-    }[mode_of(info).name]
-
-
-def state_kind(info: StateMetaInfo) -> StateKind:
-    """The kind of any state; errors as `keyed_kind`."""
-    is_keyed = info.kind not in {MetaInfoKind.OPERATOR, MetaInfoKind.BROADCAST}
-    return keyed_kind(info) if is_keyed else _operator_kind(info)
 
 
 def _state(

@@ -17,7 +17,7 @@ from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
 from .entry_keys import EntryKeyFormat, TimerKeyFormat, decode
 from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER
-from .states import info_snapshot, keyed_kind
+from .state_kinds import info_snapshot, keyed_kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

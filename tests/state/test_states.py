@@ -25,7 +25,7 @@ from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, keyed_sta
 from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.states import info_snapshot, keyed_kind
+from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
 
 REWRITTEN = [
     ("2.3", "hashmap-account-v1"),

@@ -1,0 +1,54 @@
+"""What a state of a stream is to the program that uses it, and the snapshots that its kind must have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...compat.description import StateKind
+from ...serializers.errors import CorruptSavepoint
+from .meta_info import KEYED_STATE_TYPE, MetaInfoKind, StateMetaInfo
+from .operator_stream import mode_of
+
+if TYPE_CHECKING:
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+def info_snapshot(info: StateMetaInfo, role: str) -> TypeSerializerConfigSnapshot[Any]:
+    """Give the snapshot of a role that a state of its kind always has."""
+    snapshot = info.snapshot(role)
+    if snapshot is None:
+        raise CorruptSavepoint(f"the state {info.name!r} has no {role}")
+    return snapshot
+
+
+_KEYED_KINDS = {
+    "VALUE": StateKind.VALUE,
+    "LIST": StateKind.LIST,
+    "MAP": StateKind.MAP,
+    "REDUCING": StateKind.REDUCING,
+    "AGGREGATING": StateKind.AGGREGATING,
+}
+
+
+def keyed_kind(info: StateMetaInfo) -> StateKind:
+    """The kind of a keyed state; `CorruptSavepoint` where its option names none."""
+    if info.kind is MetaInfoKind.PRIORITY_QUEUE:
+        return StateKind.TIMERS
+    name = info.option(KEYED_STATE_TYPE) or ""
+    if info.kind is MetaInfoKind.KEY_VALUE and name not in _KEYED_KINDS:
+        raise CorruptSavepoint(f"the state {info.name!r} is of kind {name!r}, which is not known", state=info.name)
+    return _KEYED_KINDS.get(name, StateKind.VALUE)
+
+
+def _operator_kind(info: StateMetaInfo) -> StateKind:
+    return {
+        "SPLIT_DISTRIBUTE": StateKind.SPLIT_LIST,
+        "UNION": StateKind.UNION_LIST,
+        "BROADCAST": StateKind.BROADCAST,
+    }[mode_of(info).name]
+
+
+def state_kind(info: StateMetaInfo) -> StateKind:
+    """The kind of any state; errors as `keyed_kind`."""
+    is_keyed = info.kind not in {MetaInfoKind.OPERATOR, MetaInfoKind.BROADCAST}
+    return keyed_kind(info) if is_keyed else _operator_kind(info)
