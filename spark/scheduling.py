@@ -27,6 +27,7 @@ from .watching import (
     POLL_S,
     Progress,
     attempts_of,
+    cause_of,
     interrupts_kept,
     raise_if_java_ended,
     stop_group,
@@ -246,7 +247,4 @@ def _engine_failure(error: BaseException, work: _Work, bundles: list[list[int]])
             advice=f"try a higher --parallelism, more memory, or a master that tries again (local[*,4]); {again}",
             **where,
         )
-    told = [line.strip() for line in text.partition("Driver stacktrace")[0].splitlines() if line.strip()]
-    return MigrationFailed(
-        f"Spark gave up: {told[0] if told else type(error).__name__}", advice=f"see Spark's log, and {again}", **where
-    )
+    return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=f"see Spark's log, and {again}", **where)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..serializers.errors import MigrationFailed, StateShiftError
+from ..serializers.errors import MigrationFailed, StateShiftError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +25,8 @@ T = TypeVar("T")
 POLL_S = 0.2
 _JAVA_END_S = 0.5
 _LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
+_LONGEST_CAUSE = 300
+_PYTHON_FAILURE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -190,6 +192,14 @@ def _told(error: BaseException) -> BaseException:
             f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
             advice=f"give it more memory, or a master that tries again (local[*,4]); {again}",
         )
-    lines = [line.strip() for line in text.partition("Driver stacktrace")[0].splitlines() if line.strip()]
-    told = lines[0] if lines else type(error).__name__
-    return MigrationFailed(f"Spark gave up: {told}", advice=f"see Spark's log, mend the query, and {again}")
+    return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=f"see Spark's log, mend the query, and {again}")
+
+
+def cause_of(error: Exception) -> str:
+    """Give in a line why Spark gave up: of a failed worker what Python raised there, else the first line."""
+    text = str(error).partition("Driver stacktrace")[0]
+    raised = _PYTHON_FAILURE.findall(text)
+    if raised:
+        name, message = raised[-1]
+        return f"a worker failed with {name}" + (f": {shown(message, _LONGEST_CAUSE)}" if message else "")
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -465,6 +465,26 @@ def test_a_query_that_fails_ends_the_run(spark, tmp_path):
     assert not (tmp_path / "new").exists()
 
 
+class Unreadable:
+    """A function that a worker cannot read."""
+
+    def __call__(self, row):
+        return row.number
+
+    def __reduce__(self):
+        return int, ("no licence here",)
+
+
+def test_what_python_raised_before_a_task_began_is_told(spark, tmp_path):
+    table = spark.createDataFrame([("a", 1)], "key string, number int")
+    source = StateSource("o", "number", table, key_by="key", value=Unreadable())
+
+    with pytest.raises(MigrationFailed, match=r"Spark gave up: a worker failed with ValueError: .*no licence here"):
+        bootstrap(tmp_path / "new", KEYED, [source])
+
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_function_that_makes_the_sources_gets_the_session(tmp_path, values_of):
     def make(session):

@@ -99,6 +99,34 @@ def test_a_worker_that_is_killed_every_time_ends_the_run(spark, counts, job_that
     assert still_works(spark)
 
 
+def test_what_python_raised_before_a_task_began_is_told(spark, counts, load, tmp_path):
+    job = load(
+        "unreadable",
+        unreadable="""
+from stateshift import Job, Operator, ValueStateDescriptor
+
+def read():
+    raise LookupError("no licence here")
+
+class Converter:
+    def __call__(self, value):
+        return str(value)
+
+    def __reduce__(self):
+        return read, ()
+
+job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=Converter())])])
+""",
+    ).job
+
+    with pytest.raises(MigrationFailed) as caught:
+        migrate(counts(10), tmp_path / "new", job, session=spark)
+
+    assert "Spark gave up: a worker failed with LookupError: 'no licence here'" == caught.value.what
+    assert caught.value.written == NOTHING_PUBLISHED
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_value_that_does_not_fit_arrives_with_all_its_facts(spark, counts, job_that, tmp_path, facts_of):
     source = counts(3000, parallelism=2)
     before = facts_of(source)
