@@ -42,10 +42,21 @@ KEYS = 2_000
 
 
 @pytest.fixture
-def executors_folder():
-    """Spark puts the working folders of such executors into its own installation."""
-    yield
-    shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
+def folder_of():
+    """`folder_of(executor)`: Spark puts the working folders of such executors into its own installation.
+
+    Those of this application are removed at the end, and no others: another run may be at work.
+    """
+    found = []
+
+    def note(executor):
+        found.append(Path(f"/proc/{executor}/cwd").readlink().parent)
+        return found[-1]
+
+    yield note
+    for folder in found:
+        assert folder.parent == Path(pyspark.__file__).parent / "work"
+        shutil.rmtree(folder)
 
 
 def parent_of(process, name):
@@ -57,8 +68,7 @@ def parent_of(process, name):
     raise AssertionError(name)
 
 
-@pytest.mark.usefixtures("executors_folder")
-def test_an_executor_that_is_killed_is_made_up_for(counts, tmp_path, start_python, values_of):
+def test_an_executor_that_is_killed_is_made_up_for(counts, tmp_path, start_python, values_of, folder_of):
     marker, target = tmp_path / "marker", tmp_path / "new"
     (tmp_path / "cluster_job.py").write_text(JOB.format(marker=str(marker)))
     running = start_python(RUN, counts(KEYS), target)
@@ -69,7 +79,9 @@ def test_an_executor_that_is_killed_is_made_up_for(counts, tmp_path, start_pytho
         time.sleep(0.1)
 
     worker = int(marker.read_text())
-    os.kill(parent_of(worker, "java"), signal.SIGKILL)
+    executor = parent_of(worker, "java")
+    folder_of(executor)
+    os.kill(executor, signal.SIGKILL)
     printed, _ = running.communicate(timeout=240)
 
     assert printed == f"written {KEYS}\n"
