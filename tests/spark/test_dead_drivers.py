@@ -120,6 +120,50 @@ def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
+BOOTSTRAP = """
+import sys
+from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift.spark.bootstrap import StateSource, bootstrap
+
+job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str)])])
+
+def sources(spark):
+    rows = spark.range(int(sys.argv[2])).selectExpr("id", "lpad(id, 500, '0') as text")
+    return [StateSource("counter", "count", rows, key_by="id", value="text")]
+
+report = bootstrap(sys.argv[1], job, sources, master="local[2,4]")
+print("made", report.states[0].entries)
+"""
+
+
+@pytest.mark.slow
+def test_a_driver_killed_in_a_bootstrap_publishes_nothing_and_the_same_command_then_succeeds(
+    tmp_path, start_python, values_of
+):
+    rows, target = 100_000, tmp_path / "new"
+    dying = start_python(BOOTSTRAP, target, rows)
+
+    def is_writing():
+        assert dying.poll() is None, dying.communicate()
+        return target.exists() and [file for file in target.iterdir() if ".attempt-" in file.name]
+
+    wait_for(is_writing)
+    os.kill(dying.pid, signal.SIGKILL)
+    dying.wait(timeout=60)
+    wait_for(lambda: not in_session(dying.pid), seconds=30)
+
+    assert not (target / "_metadata").exists()
+    assert [file for file in target.iterdir() if ".attempt-" in file.name]
+
+    printed = start_python(BOOTSTRAP, target, rows).communicate(timeout=120)
+
+    assert printed == (f"made {rows}\n", "")
+    assert sorted(file.name.split("-")[-1] for file in target.iterdir()) == ["0", "_metadata", "_stateshift.json"]
+    assert values_of(target, "counter", "count") == {key: str(key).zfill(500) for key in range(rows)}
+    assert verify(Savepoint.open(target)).ok
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
 @pytest.mark.slow
 def test_an_interrupt_publishes_nothing_and_leaves_nobody_running(counts, markers, tmp_path, start_python, facts_of):
     """As Ctrl-C does it: the signal goes to the whole process group of the driver."""
