@@ -141,7 +141,7 @@ class _Selection:
             left_out += [
                 _LeftOut(operator, state.name, state.unsupported)
                 for state in wanted
-                if state.unsupported and not _is_empty(operator, state)
+                if state.unsupported and not _is_empty(state)
             ]
             if readable:
                 chosen.append((operator, readable))
@@ -157,10 +157,9 @@ class _Selection:
         ]
 
 
-def _is_empty(operator: SavepointOperator, state: SavepointState) -> bool:
+def _is_empty(state: SavepointState) -> bool:
     """Whether nothing is left out with it: most operators have queues of timers without a timer."""
-    keyed = [subtask.managed_keyed for subtask in operator.stored.subtasks if subtask.managed_keyed is not None]
-    return state.kind.is_keyed and all(handle.is_canonical for handle in keyed) and not state.measure().entries
+    return state.kind.is_keyed and not state.is_hidden and not state.measure().entries
 
 
 def _nothing_of_that_name(

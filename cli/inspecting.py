@@ -73,8 +73,8 @@ class _State:
     error: StateShiftError | None = None
 
     @classmethod
-    def look_at(cls, state: SavepointState, *, is_canonical: bool) -> _State:
-        if state.kind.is_keyed and not is_canonical:
+    def look_at(cls, state: SavepointState) -> _State:
+        if state.is_hidden:
             return cls(state, None)
         try:
             return cls(state, state.measure())
@@ -132,11 +132,9 @@ class _Operator:
 
     @classmethod
     def look_at(cls, operator: SavepointOperator) -> _Operator:
-        keyed = [subtask.managed_keyed for subtask in operator.stored.subtasks if subtask.managed_keyed]
-        is_canonical = all(handle.is_canonical for handle in keyed)
         try:
             by_name = sorted(operator.states, key=lambda state: (state.kind is StateKind.TIMERS, state.name))
-            states = tuple(_State.look_at(state, is_canonical=is_canonical) for state in by_name)
+            states = tuple(_State.look_at(state) for state in by_name)
             return cls(operator, states, operator.key)
         except StateShiftError as error:
             return cls(operator, (), error=error)

@@ -162,6 +162,7 @@ class OperatorDescription:
         unreadable: Why the states of this operator cannot all be told, or "".
         keeps: Other state in words, which is neither judged nor changed: "raw keyed state", "coordinator state".
         stored_id: What the savepoint knows it by, where it is to have another id from now on.
+        is_reframed: Whether its keyed state lies in a native format, which a migration turns into the canonical one.
     """
 
     operator_id: str
@@ -174,6 +175,7 @@ class OperatorDescription:
     unreadable: str = ""
     keeps: tuple[str, ...] = ()
     stored_id: str = ""
+    is_reframed: bool = False
 
     @property
     def is_flink_restorable(self) -> bool | None:

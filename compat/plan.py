@@ -129,6 +129,7 @@ class OperatorPlan:
         states: All stored states, by name.
         in_job: Whether the new job has the operator; else it is only kept.
         new_id: Its id from now on, where that is another one; its uid is then `uid`.
+        is_reframed: Whether its keyed state lies in a native format, and is written in the canonical one.
     """
 
     operator_id: str
@@ -139,6 +140,7 @@ class OperatorPlan:
     states: tuple[StatePlan, ...]
     in_job: bool = True
     new_id: str = ""
+    is_reframed: bool = False
 
     @property
     def is_flink_restorable(self) -> bool:
@@ -149,7 +151,8 @@ class OperatorPlan:
     @property
     def rewrites_keyed(self) -> bool:
         """Whether the keyed streams change; else their bytes are copied."""
-        return self.relabels_key or any(_changes(state) for state in self.states if state.kind.is_keyed)
+        changes = self.relabels_key or self.is_reframed
+        return changes or any(_changes(state) for state in self.states if state.kind.is_keyed)
 
     @property
     def rewrites_operator_state(self) -> bool:
@@ -209,12 +212,13 @@ def _operator(report: OperatorReport) -> OperatorPlan:
         if report.key is not None and report.becomes is not None and report.becomes.key is not None:
             key = label_after(report.key.result, report.was.key, report.becomes.key)
             relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
-    changes = relabels_key or any(_changes(state) for state in states)
+    is_reframed = report.was is not None and report.was.is_reframed
+    changes = relabels_key or is_reframed or any(_changes(state) for state in states)
     action = OperatorAction.REWRITE if changes else OperatorAction.COPY
     stored_id = report.was.stored_id if report.was is not None else ""
     new_id = report.operator_id if stored_id else ""
     identity, in_job = stored_id or report.operator_id, report.becomes is not None
-    return OperatorPlan(identity, report.uid, action, key, relabels_key, states, in_job, new_id)
+    return OperatorPlan(identity, report.uid, action, key, relabels_key, states, in_job, new_id, is_reframed)
 
 
 def _changes(state: StatePlan) -> bool:
@@ -280,6 +284,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
                 "new_operator_id": operator.new_id or None,
                 "action": str(operator.action),
                 "relabels_key": operator.relabels_key,
+                "reframed": operator.is_reframed,
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators

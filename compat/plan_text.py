@@ -44,7 +44,7 @@ def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
     if operator.action is OperatorAction.COPY:
         yield f"{title}: files copied as they are"
         return
-    yield f"{title}: rewritten"
+    yield f"{title}: rewritten" + (", from the native format into the canonical one" if operator.is_reframed else "")
     if operator.relabels_key and operator.key is not None:
         yield f"  key  {operator.key.describe()}: {_MEANINGS[StateAction.RELABEL]}"
     for state in operator.states:

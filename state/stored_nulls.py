@@ -20,9 +20,8 @@ from ..serializers.ttl import TtlSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
 from ..serializers.tuples import TupleSerializerSnapshot
 from .savepoint.entries import EntryDecoder
-from .savepoint.keyed_stream import KeyedStreamReader
+from .savepoint.keyed_readers import open_keyed
 from .savepoint.meta_info import NAMESPACE_SERIALIZER
-from .savepoint.sources import open_stream
 from .savepoint.state_kinds import info_snapshot
 from .savepoint.states import keyed_handles
 
@@ -134,8 +133,7 @@ def _look_through(operator: SavepointOperator, nulls: StoredNulls, left: dict[st
     for handle in keyed_handles(operator.stored):
         if not left:
             return
-        with open_stream(handle.stream, operator.folder) as source:
-            reader = KeyedStreamReader.open(source, handle)
+        with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
             infos = reader.header.states
             decoders = {
                 info.name: EntryDecoder.of(
@@ -148,7 +146,8 @@ def _look_through(operator: SavepointOperator, nulls: StoredNulls, left: dict[st
                 for info in infos
                 if info.name in left
             }
-            for block in reader.blocks():
+            reached = [state_id for state_id, info in enumerate(infos) if info.name not in reader.hidden]
+            for block in reader.blocks(state_ids=reached):
                 size_bytes -= len(block.data)
                 if not left or size_bytes < 0:
                     return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, StateShiftError, shown
-from ...serializers.layout import Layout, Opaque
+from ...serializers.layout import Layout
 from ...serializers.views import DataInputView
 from ..description import StateKind
 
@@ -93,8 +93,8 @@ def entry_framing(
     """
     return EntryFraming(
         key_group_bytes,
-        _layout(key),
-        _layout(namespace),
+        end_of(key),
+        end_of(namespace),
         ambiguous=key.length < 0 and namespace.length < 0,
         value=value_framing(kind),
         show_key=KeyText(key, key_group_bytes),
@@ -116,11 +116,9 @@ class KeyText:
             return shown(entry_key.hex())
 
 
-def _layout(serializer: TypeSerializer[Any]) -> Layout:
-    layout = serializer.layout
-    if isinstance(layout, Opaque) or not layout.can_skip:
-        return ReadBy(serializer)
-    return layout
+def end_of(serializer: TypeSerializer[Any]) -> Layout:
+    """Give the layout of a serializer, or one that reads where only it knows the end of its values."""
+    return serializer.layout if serializer.layout.can_skip else ReadBy(serializer)
 
 
 def _skip_size(source: DataInputView, size: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .keyed_stream import KeyedStreamReader
+    from .keyed_readers import KeyedReader
 
 
 @attrs.frozen
@@ -111,14 +111,12 @@ def _step(step: str) -> Iterator[None]:
         raise
 
 
-def grouped(reader: KeyedStreamReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
+def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
     """Give the entries of some states; those of a map are gathered, in whatever order they lie in their key group."""
     maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
     current = (-1, -1)
-    for block in reader.blocks():
-        decoder = decoders.get(block.state_id)
-        if decoder is None:
-            continue
+    for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
+        decoder = decoders[block.state_id]
         if current != (block.key_group, block.state_id):
             yield from _flushed(maps, decoders.get(current[1]))
             current = (block.key_group, block.state_id)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ...compat.transcode.framing import ReadBy
+from ...compat.transcode.framing import end_of
 from ...serializers.errors import CorruptSavepoint, ValueNotConvertible, shown
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
@@ -90,7 +90,7 @@ class EntryKeyFormat:
     ) -> EntryKeyFormat:
         """Give the format for these serializers and that number of key groups."""
         is_ambiguous = key.length < 0 and namespace.length < 0
-        return cls(prefix_size(max_parallelism), _end_of(key), _end_of(namespace), is_ambiguous, has_user_key)
+        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), is_ambiguous, has_user_key)
 
     def split(self, data: bytes) -> EntryKey:
         """Take the key of an entry apart; `CorruptSavepoint` where it does not fit."""
@@ -139,7 +139,7 @@ class TimerKeyFormat:
     @classmethod
     def of(cls, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int) -> TimerKeyFormat:
         """Give the format for these serializers and that number of key groups."""
-        return cls(prefix_size(max_parallelism), _end_of(key), _end_of(namespace))
+        return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace))
 
     def split(self, data: bytes) -> TimerKey:
         """Take a timer apart; `CorruptSavepoint` where it does not fit."""
@@ -176,10 +176,6 @@ def encode(serializer: TypeSerializer[T], value: T) -> bytes:
     target = DataOutputView()
     serializer.serialize(value, target)
     return target.getvalue()
-
-
-def _end_of(serializer: TypeSerializer[Any]) -> Layout:
-    return serializer.layout if serializer.layout.can_skip else ReadBy(serializer)
 
 
 def _key_group(key_group: int, prefix: int) -> bytes:

@@ -16,9 +16,8 @@ from ...compat.plan import StateAction
 from ...serializers.errors import StateShiftError, StorageFailed
 from .block_rewriter import BlockRewriter, Tally
 from .blocks import Block
-from .keyed_stream import KeyedStreamReader
+from .keyed_readers import open_keyed
 from .rewrite import CopyTask, KeyedTask
-from .sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,8 +102,7 @@ _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
 def _sampled(task: KeyedTask, source: Folder) -> _Sample:
     """Convert the first entries of a stream. Converters of the user are not called before the run."""
     read, written, passed = 0, 0, 0.0
-    with suppress(StateShiftError), open_stream(task.handles[0].stream, source) as stream:
-        reader = KeyedStreamReader.open(stream, task.handles[0])
+    with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
         for block in islice(reader.blocks(task.key_groups), 4 * len(reader.header.states)):
             info = reader.header.states[block.state_id]
             state = task.plan.state(info.name, keyed=True)

@@ -17,12 +17,11 @@ from ...serializers.errors import CorruptSavepoint, MigrationFailed, Unsupported
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
-from .handles import CANONICAL_ADVICE
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import decompress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .handles import KeyedHandle
@@ -88,8 +87,8 @@ def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> Non
 
 
 @attrs.frozen
-class _Extent:
-    """The bytes of one key group."""
+class Extent:
+    """The bytes of one key group: which, and from where to where."""
 
     key_group: int
     start: int
@@ -98,7 +97,7 @@ class _Extent:
 
 @attrs.frozen
 class KeyedStreamReader:
-    """Reads the keyed state of one subtask, a few megabytes at a time. Made with `open`.
+    """Reads the keyed state of one subtask from a canonical stream, a few megabytes at a time. Made with `open`.
 
     Attributes:
         header: Keys and states.
@@ -107,18 +106,23 @@ class KeyedStreamReader:
 
     header: KeyedStreamHeader
     source: ByteSource
-    _extents: tuple[_Extent, ...] = attrs.field(repr=False)
+    _extents: tuple[Extent, ...] = attrs.field(repr=False)
 
     @classmethod
     def open(cls, source: ByteSource, handle: KeyedHandle) -> KeyedStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
         with located(file=source.name):
-            if not handle.is_canonical:
-                raise UnsupportedFormat(
-                    "the keyed state is in the heap backend's native format; this release does not read its entries",
-                    advice=CANONICAL_ADVICE,
-                )
-            return cls(_open_header(source, handle), source, tuple(_extents(source, handle)))
+            return cls(_open_header(source, handle), source, tuple(extents(source, handle)))
+
+    @property
+    def name(self) -> str:
+        """What messages call the bytes."""
+        return self.source.name
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """States whose entries cannot be reached: none, since lengths frame every value."""
+        return {}
 
     @property
     def key_groups(self) -> tuple[int, ...]:
@@ -129,8 +133,8 @@ class KeyedStreamReader:
         """Bytes of a key group in the stream (compressed, where it is); 0 where it is empty."""
         return sum(extent.end - extent.start for extent in self._extents if extent.key_group == key_group)
 
-    def blocks(self, key_groups: range | None = None) -> Iterator[Block]:
-        """Give the blocks of some key groups (by default all), key groups ascending, states as stored.
+    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+        """Give the blocks of some key groups and states (by default all), key groups ascending, states as stored.
 
         A long block comes in several pieces, one after the other, so that memory stays bounded.
         """
@@ -139,9 +143,11 @@ class KeyedStreamReader:
             for extent, pieces in self._pieces(chosen):
                 size = None if self.header.compressed else extent.end - extent.start
                 with located(offset=extent.start):
-                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks()
+                    for block in BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks():
+                        if state_ids is None or block.state_id in state_ids:
+                            yield block
 
-    def _pieces(self, extents: list[_Extent]) -> Iterator[tuple[_Extent, Iterator[bytes]]]:
+    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes]]]:
         if self.header.compressed:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
@@ -155,7 +161,7 @@ class KeyedStreamReader:
             for extent in run:
                 yield extent, iter((data[extent.start - start : extent.end - start],))
 
-    def _long(self, extent: _Extent) -> Iterator[bytes]:
+    def _long(self, extent: Extent) -> Iterator[bytes]:
         for start in range(extent.start, extent.end, RUN_BYTES):
             yield self.source.read_at(start, min(RUN_BYTES, extent.end - start))
 
@@ -179,21 +185,24 @@ def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
     return header
 
 
-def _extents(source: ByteSource, handle: KeyedHandle) -> Iterator[_Extent]:
+def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
+    """Find where each key group that has bytes begins and ends, ascending."""
     starts = sorted({offset for offset in handle.offsets if offset})
     filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
     if len(starts) < len(filled):
-        raise CorruptSavepoint("two key groups are said to begin at the same byte")
+        raise CorruptSavepoint("two key groups are said to begin at the same byte", offset=starts[-1])
     if starts and starts[-1] >= source.size:
-        raise CorruptSavepoint(f"a key group is said to begin at byte {starts[-1]} of {source.size}")
+        raise CorruptSavepoint(
+            f"a key group is said to begin at byte {starts[-1]} of {source.size}", offset=source.size
+        )
     ends = dict(pairwise([*starts, source.size]))
     for group, offset in filled:
-        yield _Extent(group, offset, ends[offset])
+        yield Extent(group, offset, ends[offset])
 
 
-def _runs(extents: list[_Extent]) -> Iterator[list[_Extent]]:
+def _runs(extents: list[Extent]) -> Iterator[list[Extent]]:
     """Join neighbours to runs of about `RUN_BYTES`; a key group that is longer is a run of its own."""
-    run: list[_Extent] = []
+    run: list[Extent] = []
     for extent in extents:
         if run and (extent.start != run[-1].end or extent.end - run[0].start > RUN_BYTES):
             yield run

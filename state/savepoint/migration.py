@@ -18,8 +18,10 @@ from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAct
 from ...serializers.errors import DeclarationError, MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
 from .handles import CANONICAL, CANONICAL_ADVICE, InlineHandle, KeyedHandle, OperatorStateHandle, RelativeFileHandle
+from .keyed_readers import open_keyed
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SubtaskState, write_metadata
+from .properties import CANONICAL_PROPERTIES
 from .publish import now, publish, source_facts, stream_name
 from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
 from .stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
@@ -63,11 +65,7 @@ def _operator_tasks(
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     if rewrites is not None and rewrites.rewrites_keyed:
         handles = _keyed_handles(stored)
-        if not all(handle.is_canonical for handle in handles):
-            raise UnsupportedFormat(
-                "the keyed state is in the heap backend's native format, and cannot be migrated from there",
-                advice=CANONICAL_ADVICE,
-            )
+        _require_reachable(savepoint, stored, handles)
         count = new_parallelism(stored, rewrites, parallelism)
         for index in range(count):
             groups = key_group_range(index, count, stored.max_parallelism)
@@ -80,6 +78,20 @@ def _operator_tasks(
         for part, stream in _copied_streams(subtask, rewrites):
             if not isinstance(stream, InlineHandle):
                 yield _copy_task(savepoint, stored, part, subtask.index, stream)
+
+
+def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: list[KeyedHandle]) -> None:
+    """Refuse to rewrite a native stream in which nothing tells where the values of a state end."""
+    for handle in handles:
+        if handle.is_canonical:
+            continue
+        with open_keyed(handle, savepoint.folder, stored.max_parallelism) as reader:
+            for state, why in [*reader.hidden.items()][:1]:
+                raise UnsupportedFormat(
+                    f"the keyed state is in the heap backend's native format, in which lengths frame no value: {why}",
+                    advice=CANONICAL_ADVICE,
+                    state=state,
+                )
 
 
 def _copy_task(savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, stream: StreamHandle) -> CopyTask:
@@ -177,8 +189,14 @@ def publish_result(
         history=before.as_history() if before is not None else (),
         position=before.position if before is not None else None,
     )
-    metadata = attrs.evolve(savepoint.metadata, operators=operators).written_for(plan.target)
-    return publish(target, metadata, lineage)
+    metadata = attrs.evolve(savepoint.metadata, operators=operators)
+    if any(operator.is_reframed for operator in plan.operators) and not any(map(_has_native, operators)):
+        metadata = attrs.evolve(metadata, properties=CANONICAL_PROPERTIES)
+    return publish(target, metadata.written_for(plan.target), lineage)
+
+
+def _has_native(stored: OperatorState) -> bool:
+    return not all(handle.is_canonical for handle in _keyed_handles(stored))
 
 
 def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from ...serializers.errors import (
 from .files import Folder
 from .lineage import Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
-from .states import SavepointState, keyed_states, operator_states
+from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
@@ -128,6 +128,11 @@ class SavepointOperator:
         )
 
     @property
+    def is_native(self) -> bool:
+        """Whether keyed state lies in the heap backend's native format."""
+        return any(not handle.is_canonical for handle in keyed_handles(self.stored))
+
+    @property
     def keeps(self) -> tuple[str, ...]:
         """State in words that is neither judged nor changed."""
         words = [
@@ -164,6 +169,7 @@ class SavepointOperator:
             max_parallelism=self.max_parallelism,
             unreadable=self.unreadable,
             keeps=self.keeps,
+            is_reframed=self.is_native and not any(state.is_hidden for state in self.states),
         )
 
 

@@ -17,7 +17,8 @@ from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.views import DataInputView
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .blocks import Block
-from .keyed_stream import KeyedStreamHeader, KeyedStreamReader, KeyedStreamWriter
+from .keyed_readers import open_keyed, read_header
+from .keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind, StateMetaInfo
 from .operator_stream import OperatorStream, OperatorStreamHeader, read_operator_stream, write_operator_stream
 from .publish import stream_name
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
+    from .keyed_readers import KeyedReader
     from .lineage import StateCount
 
 _COPY_BYTES = 4 << 20
@@ -158,15 +160,14 @@ def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
 
 
 def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
-    headers = [_read_header(handle, source) for handle in task.handles]
+    headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = _new_keyed_header(task.plan, headers)
     tallies = {name: Tally() for name in stored_infos}
     with StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink:
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
-            with open_stream(handle.stream, source) as stream:
-                reader = KeyedStreamReader.open(stream, handle)
+            with open_keyed(handle, source, task.max_parallelism) as reader:
                 for block in _rewritten(task, reader, header, tallies):
                     writer.add(block)
         offsets = writer.finish()
@@ -175,11 +176,6 @@ def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResul
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
     return TaskResult(stored, offsets=offsets, counts=counts)
-
-
-def _read_header(handle: KeyedHandle, source: Folder) -> KeyedStreamHeader:
-    with open_stream(handle.stream, source) as stream:
-        return KeyedStreamReader.open(stream, handle).header
 
 
 def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:
@@ -218,7 +214,7 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
 
 
 def _rewritten(
-    task: KeyedTask, reader: KeyedStreamReader, header: KeyedStreamHeader, tallies: dict[str, Tally]
+    task: KeyedTask, reader: KeyedReader, header: KeyedStreamHeader, tallies: dict[str, Tally]
 ) -> Iterator[Block]:
     """Give the blocks of one stored stream under the ids of the new header; those of dropped states are counted."""
     infos = reader.header.states
@@ -242,7 +238,7 @@ def _rewritten(
             tally.written += block.entries
             yield attrs.evolve(block, state_id=new_id)
         else:
-            with located(file=reader.source.name):
+            with located(file=reader.name):
                 yield rewriter.rewrite(block, new_id, tally)
 
 
@@ -309,12 +305,10 @@ def sample_keyed(state: StatePlan, handle: KeyedHandle, max_parallelism: int, so
 
     A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`.
     """
-    with open_stream(handle.stream, source) as stream:
-        reader = KeyedStreamReader.open(stream, handle)
-        for block in reader.blocks():
+    with open_keyed(handle, source, max_parallelism) as reader:
+        wanted = [index for index, info in enumerate(reader.header.states) if info.name == state.name]
+        for block in reader.blocks(state_ids=wanted) if wanted else ():
             info = reader.header.states[block.state_id]
-            if info.name != state.name or not block.entries:
-                continue
             rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism)
             if rewriter is not None:
                 first = Block.of(block.key_group, block.state_id, islice(block.items(), 1))

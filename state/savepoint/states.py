@@ -15,7 +15,7 @@ from ...serializers.snapshot import SkippedSnapshot, snapshot_to_bytes
 from ...serializers.views import DataInputView
 from .entries import EntryDecoder, grouped, read_broadcast
 from .entry_keys import decode
-from .keyed_stream import KeyedStreamReader, read_stream_header
+from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
 from .operator_stream import read_operator_stream, read_operator_stream_header
 from .sources import open_stream
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .handles import KeyedHandle, OperatorStateHandle
     from .metadata import OperatorState
 
-_NATIVE = "entries in the heap backend's native format are not read by this release"
 _ASYNC = "state of the asynchronous state API (KEY_VALUE_V2) is not read by this release"
 _TIMERS = "timers are carried over as bytes; this release does not read them"
 
@@ -57,6 +56,7 @@ class SavepointState:
         kind: Its kind.
         description: What a check compares.
         unsupported: Why this release cannot read its values, or "".
+        is_hidden: Whether not even its entries can be told apart, so that there is no measure of it.
     """
 
     name: str
@@ -65,24 +65,26 @@ class SavepointState:
     unsupported: str
     _stored: OperatorState = attrs.field(repr=False)
     _folder: Folder = attrs.field(repr=False)
+    is_hidden: bool = False
 
     def measure(self) -> Measure:
-        """Count entries and bytes; nothing is decoded."""
+        """Count entries and bytes, as they are in the canonical format; nothing is decoded.
+
+        Raises:
+            OldReaderUnavailable: The state is hidden.
+            CorruptSavepoint: The bytes are damaged.
+        """
         with self._located():
             return self._measure_keyed() if self.kind.is_keyed else self._measure_elements()
 
     def _measure_keyed(self) -> Measure:
         entries = size = 0
         for handle in keyed_handles(self._stored):
-            if not handle.is_canonical:
-                continue
-            with open_stream(handle.stream, self._folder) as source:
-                reader = KeyedStreamReader.open(source, handle)
+            with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
                 state_ids = [index for index, info in enumerate(reader.header.states) if info.name == self.name]
-                for block in reader.blocks() if state_ids else ():
-                    if block.state_id in state_ids:
-                        entries += block.entries
-                        size += len(block.data)
+                for block in reader.blocks(state_ids=state_ids) if state_ids else ():
+                    entries += block.entries
+                    size += len(block.data)
         return Measure(entries, size)
 
     def _measure_elements(self) -> Measure:
@@ -101,8 +103,8 @@ class SavepointState:
         self._require_readable(keyed=True)
         with self._located():
             for handle in keyed_handles(self._stored):
-                with open_stream(handle.stream, self._folder) as source, located(file=source.name):
-                    reader = KeyedStreamReader.open(source, handle)
+                keyed = open_keyed(handle, self._folder, self._stored.max_parallelism)
+                with keyed as reader, located(file=reader.name):
                     infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
                     decoders = {
                         index: EntryDecoder.of(
@@ -170,15 +172,15 @@ def keyed_states(
     """Read the headers of all keyed streams: the key's snapshot and the states, each once."""
     key: TypeSerializerConfigSnapshot[Any] | None = None
     infos: dict[str, StateMetaInfo] = {}
-    native = False
+    hidden: dict[str, str] = {}
     for handle in keyed_handles(stored):
-        with open_stream(handle.stream, folder) as source:
-            header = read_stream_header(source, handle)
-        native |= not handle.is_canonical
+        header = read_header(handle, folder)
         key = key or header.key_snapshot
         _merge(infos, header.states)
-    reason = _NATIVE if native else ""
-    return key, [_state(info, stored, folder, reason, key) for info in infos.values()]
+        if not handle.is_canonical:
+            with open_keyed(handle, folder, stored.max_parallelism) as reader:
+                hidden = reader.hidden | hidden
+    return key, [_state(info, stored, folder, hidden, key) for info in infos.values()]
 
 
 def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointState]:
@@ -187,7 +189,7 @@ def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointStat
     for handle in _operator_handles(stored):
         with open_stream(handle.stream, folder) as source:
             _merge(infos, read_operator_stream_header(source, handle).states)
-    return [_state(info, stored, folder, "", None) for info in infos.values()]
+    return [_state(info, stored, folder, {}, None) for info in infos.values()]
 
 
 def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) -> None:
@@ -208,7 +210,7 @@ def _state(
     info: StateMetaInfo,
     stored: OperatorState,
     folder: Folder,
-    reason: str,
+    hidden: dict[str, str],
     key: TypeSerializerConfigSnapshot[Any] | None,
 ) -> SavepointState:
     kind = state_kind(info)
@@ -216,16 +218,24 @@ def _state(
     description = StateDescription(
         info.name,
         kind,
-        SerializerDescription(info.value, unread=reason),
+        SerializerDescription(info.value, unread=_unread(info.name, hidden)),
         key=None if broadcast_key is None else SerializerDescription(broadcast_key),
         namespace=None if namespace is None else SerializerDescription(namespace),
     )
+    reason = hidden.get(info.name, "")
     if kind is StateKind.TIMERS:
         reason = reason or _TIMERS
     elif info.kind is MetaInfoKind.KEY_VALUE_V2:
         reason = _ASYNC
     snapshots = [part.snapshot for part in description.serializers()] + ([key] if key is not None else [])
-    return SavepointState(info.name, kind, description, reason or _unreadable(snapshots), stored, folder)
+    unsupported = reason or _unreadable(snapshots)
+    return SavepointState(info.name, kind, description, unsupported, stored, folder, info.name in hidden)
+
+
+def _unread(name: str, hidden: dict[str, str]) -> str:
+    """Why nothing of a native stream can be written anew: one hidden state keeps it from being re-framed as a whole."""
+    others = "".join(f"the state {other!r} cannot be told from the rest: {why}" for other, why in [*hidden.items()][:1])
+    return hidden.get(name, others)
 
 
 def _unreadable(snapshots: list[TypeSerializerConfigSnapshot[Any]]) -> str:

@@ -15,7 +15,6 @@ from ...serializers.layout import Counted, Nullable, Separated, Sequence
 from ...serializers.views import DataInputView
 from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
 from .entry_keys import EntryKeyFormat, TimerKeyFormat, decode
-from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER
 from .state_kinds import info_snapshot, keyed_kind
 
@@ -25,10 +24,9 @@ if TYPE_CHECKING:
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
     from .blocks import Block
-    from .handles import KeyedHandle
+    from .keyed_readers import KeyedReader
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
-    from .sources import ByteSource
 
 
 @attrs.define
@@ -39,25 +37,29 @@ class StreamProof:
         entries: Of each state.
         hashed: Whether keys were hashed again.
         unread: States of which only the framing was looked at.
+        hidden: States whose entries could not be reached.
     """
 
     entries: dict[str, int] = attrs.field(factory=dict)
     hashed: bool = True
     unread: set[str] = attrs.field(factory=set)
+    hidden: set[str] = attrs.field(factory=set)
 
 
-def prove_stream(source: ByteSource, handle: KeyedHandle, max_parallelism: int) -> StreamProof:
-    """Look at every entry of a keyed stream.
+def prove_stream(reader: KeyedReader, max_parallelism: int) -> StreamProof:
+    """Look at every entry of a keyed stream that can be reached.
 
     Raises:
         CorruptSavepoint: An entry does not lie in its key group, or does not end where its type says.
     """
     proof = StreamProof()
-    reader = KeyedStreamReader.open(source, handle)
     states = _state_proofs(reader.header, max_parallelism, proof)
-    for block in reader.blocks():
+    proof.hidden |= reader.hidden.keys()
+    proof.unread -= proof.hidden
+    reached = [state_id for state_id, state in enumerate(states) if state.name not in proof.hidden]
+    for block in reader.blocks(state_ids=reached):
         state = states[block.state_id]
-        with located(file=source.name, state=state.name):
+        with located(file=reader.name, state=state.name):
             if not state.look_at(block):
                 proof.unread.add(state.name)
         proof.entries[state.name] = proof.entries.get(state.name, 0) + block.entries

@@ -90,14 +90,14 @@ def test_an_unknown_class_hides_its_operator_and_nothing_else(run, savepoint_cop
     assert unsupported[0]["parallelism"] == 2
 
 
-def test_a_native_savepoint_shows_its_states_without_sizes(run, savepoint_of):
-    ran = run("inspect", savepoint_of("hashmap-native-long-p2-m128"), "--json")
+def test_a_native_savepoint_shows_what_it_would_have_in_canonical_entries(run, savepoint_of):
+    ran = run("inspect", savepoint_of("hashmap-native-string-snappy"), "--json")
 
-    count = state_of(ran, "keyed-op", "count")
+    count, counts = state_of(ran, "keyed-op", "count"), state_of(ran, "keyed-op", "counts")
     assert ran.status == 0
-    assert (count["type"], count["entries"]) == ("long", None)
-    assert "native format" in count["unsupported"]
-    assert state_of(ran, "keyed-op", "rules")["entries"] == 10
+    assert ("long", 12) == (count["type"], count["entries"])
+    assert counts["entries"] == 36
+    assert state_of(ran, "keyed-op", "rules")["entries"] == 5
 
 
 def test_a_missing_file_hides_its_operator_and_ends_with_3(run, savepoint_copy):

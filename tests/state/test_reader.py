@@ -152,21 +152,6 @@ def test_an_unknown_snapshot_class_makes_its_operator_unreadable_and_no_other(sa
     assert all(expected[operator_id] for operator_id in others if operator_id in expected)
 
 
-def test_native_savepoints_show_their_header_and_not_their_entries(native_heap):
-    savepoint = Savepoint.open(native_heap)
-    keyed = [op for op in savepoint.operators if op.key is not None]
-
-    assert keyed
-    for operator in keyed:
-        assert operator.unreadable == ""
-        for state in operator.states:
-            assert state.description.describe()
-            if state.kind.is_keyed:
-                assert "native" in state.unsupported
-                with pytest.raises(OldReaderUnavailable, match="native"):
-                    list(state.read_entries())
-
-
 def test_list_states_of_native_savepoints_are_read(native_heap, contents, flink_read):
     # operator state is the same in both formats
     expected = {

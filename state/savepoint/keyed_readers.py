@@ -1,0 +1,74 @@
+"""Which reader takes a keyed handle: chosen by the kind of the handle, and all of them give the same blocks."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from .handles import NATIVE, NATIVE_OLD
+from .keyed_stream import KeyedStreamReader, read_stream_header
+from .native_stream import NativeStreamReader
+from .sources import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from .blocks import Block
+    from .files import Folder
+    from .handles import KeyedHandle
+    from .keyed_stream import KeyedStreamHeader
+
+
+class KeyedReader(Protocol):
+    """Reads the keyed state of one subtask, whatever format it is stored in, as canonical blocks."""
+
+    @property
+    def header(self) -> KeyedStreamHeader:
+        """Keys and states; the place of a state is its id in the blocks."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What messages call the bytes."""
+        ...
+
+    @property
+    def hidden(self) -> dict[str, str]:
+        """The states whose entries cannot be reached, each with the reason; of a canonical stream none."""
+        ...
+
+    def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
+        """Give the blocks of some key groups and states (by default all), key groups ascending.
+
+        Raises:
+            OldReaderUnavailable: A wanted state has entries that cannot be told apart (native formats only).
+            CorruptSavepoint: The bytes are damaged.
+        """
+        ...
+
+
+def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:
+    """Read only the header of a keyed stream, of whatever format; errors as `open_keyed`."""
+    with open_stream(handle.stream, folder) as source:
+        return read_stream_header(source, handle)
+
+
+@contextmanager
+def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> Iterator[KeyedReader]:
+    """Open the keyed state that a handle points at, until the `with` block ends.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+        max_parallelism: Number of key groups of the operator: it decides how canonical keys begin.
+
+    Raises:
+        UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
+        UnsupportedFormat: The stream or a state is of a kind that is not known.
+        CorruptSavepoint: The header or an offset is damaged.
+    """
+    with open_stream(handle.stream, folder) as source:
+        if handle.tag in {NATIVE, NATIVE_OLD}:
+            yield NativeStreamReader.open(source, handle, max_parallelism)
+        else:
+            yield KeyedStreamReader.open(source, handle)
