@@ -9,16 +9,19 @@ __version__ = "0.1.0"
 from .compat.check import check
 from .compat.targets import Target
 from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from .serializers.either import Either, Left, Right
 from .serializers.enums import enum_options
 from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
-from .serializers.hints import BigInt, Float32, Int8, Int16, Int32, serializer_for
+from .serializers.hints import Array, BigInt, Float32, Int8, Int16, Int32, serializer_for
 from .serializers.record_classes import Field, record
 from .serializers.record_values import Record
 from .serializers.registry import register_serializer, register_snapshot
+from .serializers.row_hints import row_of
+from .serializers.row_values import Row, RowKind
 from .serializers.serializer import TypeDeserializer, TypeSerializer
 from .serializers.snapshot import TypeSerializerConfigSnapshot
 from .serializers.views import DataInputView, DataOutputView
-from .serializers.windows import TimeWindow, VoidNamespace
+from .serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from .state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -32,24 +35,31 @@ from .state.savepoint.writer import SavepointWriter
 
 __all__ = [
     "AggregatingStateDescriptor",
+    "Array",
     "BigInt",
     "CompatibilityResult",
     "CorruptSavepoint",
     "DataInputView",
     "DataOutputView",
     "Decision",
+    "Either",
     "Field",
     "Finding",
     "Float32",
+    "GlobalWindow",
     "Int8",
     "Int16",
     "Int32",
     "Job",
+    "Left",
     "ListStateDescriptor",
     "MapStateDescriptor",
     "Operator",
     "Record",
     "ReducingStateDescriptor",
+    "Right",
+    "Row",
+    "RowKind",
     "Savepoint",
     "SavepointWriter",
     "StateShiftError",
@@ -68,5 +78,6 @@ __all__ = [
     "record",
     "register_serializer",
     "register_snapshot",
+    "row_of",
     "serializer_for",
 ]

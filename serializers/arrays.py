@@ -1,26 +1,37 @@
-"""Arrays: Flink's byte[] with its rule TEXT-1, and the snapshots of all other arrays.
+"""Arrays of Java's primitives: `byte[]` with its rule TEXT-1, and seven others.
 
-    primitive arrays  i32 n, n elements (byte as raw bytes)
-    StringArray       i32 n, n strings
-    GenericArray      i32 n, each a flag "is present" and the element if so
+    i32 n, n elements (boolean as bool, char as u16, byte as raw bytes)
 
+A `byte[]` is `bytes` in Python, every other array a list. Arrays of objects are in `object_arrays`.
 Source: format notes 6.1 and 7.
 """
 
 from __future__ import annotations
 
+import array
+import struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
 from . import layout
-from .compatibility import CompatibilityResult, Finding, Verdict
-from .errors import ValueNotConvertible, shown
-from .numeric import BASE
+from .compatibility import CompatibilityResult, Finding, Verdict, compose
+from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from .numeric import (
+    BASE,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
 from .registry import register_snapshot
+from .sequences import STEP, SequenceSnapshot, convert_elements, element_child, from_other_sequence
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
-from .snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
-from .unread import PlainUnreadSnapshot, ValuesNotRead
+from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .unread import PlainUnreadSnapshot
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
@@ -87,14 +98,136 @@ class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
         return BytesSerializer()
 
 
+_FORMS: dict[type[TypeSerializer[Any]], str] = {
+    BooleanSerializer: "?",
+    ShortSerializer: "h",
+    IntSerializer: "i",
+    LongSerializer: "q",
+    FloatSerializer: "f",
+    DoubleSerializer: "d",
+}
+"""By the serializer of an element, the letter of the module `struct` for its bytes."""
+
+_INTEGERS, _FLOATS = "hiq", "fd"
+
+
+def is_primitive(serializer: TypeSerializer[Any]) -> bool:
+    """Whether Java has a primitive type of such values, so that an array of them holds no nulls."""
+    return type(serializer) in _FORMS
+
+
+@attrs.frozen
+class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
+    """Flink's boolean[], char[], short[], int[], long[], float[] and double[]. What `Array[Int32]` means.
+
+    Attributes:
+        element: Of every element: one of those serializers whose values are primitives in Java.
+    """
+
+    element: TypeSerializer[Any]
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.element, ByteSerializer):
+            raise DeclarationError("an array of bytes is bytes in Python", advice="write bytes instead of Array[Int8]")
+        if not is_primitive(self.element):
+            raise DeclarationError(
+                f"{self.element.describe()} is no primitive type of Java", advice="use a GenericArraySerializer"
+            )
+
+    @property
+    def _form(self) -> str:
+        return _FORMS[type(self.element)]
+
+    @property
+    def _element_bytes(self) -> int:
+        return struct.calcsize(f">{self._form}")
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Prefixed(self._element_bytes)
+
+    def serialize(self, value: list[Any], target: DataOutputView) -> None:
+        if not isinstance(value, list | tuple | array.array):
+            raise ValueNotConvertible(f"{shown(value)} is not a list")
+        target.write_int(len(value))
+        packed = self._packed(value)
+        if packed is not None:
+            target.write(packed)
+            return
+        try:
+            for item in value:
+                self.element.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, STEP)
+            raise
+
+    def _packed(self, value: list[Any] | tuple[Any, ...] | array.array[Any]) -> bytes | None:
+        """Give the bytes of plain numbers at once; None where each is for its serializer to judge."""
+        form = self._form
+        if form not in _INTEGERS and not (form in _FLOATS and all(type(item) is float for item in value)):
+            return None
+        try:
+            return struct.pack(f">{len(value)}{form}", *value)
+        except (struct.error, OverflowError):
+            return None
+
+    def deserialize(self, source: DataInputView) -> list[Any]:
+        count = source.read_size("elements of an array", least_bytes_each=self._element_bytes)
+        start = source.position
+        data = source.read_fully(count * self._element_bytes)
+        if isinstance(self.element, BooleanSerializer):
+            return _booleans(data, start)
+        items = struct.unpack(f">{count}{self._form}", data)
+        return list(items)
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
+        return _SNAPSHOTS[type(self.element)]()
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[Any]]:
+        if isinstance(snapshot, PrimitiveArraySnapshot):
+            return compose(
+                CompatibilityResult.compatible(),
+                [element_child(self.element, snapshot)],
+                rebuild=lambda _: self,
+                convert=convert_elements,
+                read_with=lambda _: snapshot.restore_serializer(),
+            )
+        if isinstance(snapshot, SequenceSnapshot):
+            return from_other_sequence(self, self.element, snapshot, takes_null=False)
+        return unrelated(self, snapshot)
+
+
+def _booleans(data: bytes, start: int) -> list[bool]:
+    other = data.translate(None, b"\0\1")
+    if other:
+        offset = start + data.index(other[:1])
+        raise CorruptSavepoint(f"byte {other[0]:#04x} where a boolean was expected", offset=offset, path="$" + STEP)
+    return [byte == 1 for byte in data]
+
+
+class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
+    """Snapshot of an array of primitives, other than byte[]; `element` is the serializer of every element."""
+
+    kind: ClassVar[str] = "array"
+    element: ClassVar[TypeSerializer[Any]]
+
+    def describe(self) -> str:
+        return f"array<{self.element.describe()}>"
+
+    def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
+        return self.element.snapshot_configuration()
+
+    def restore_serializer(self) -> TypeSerializer[list[Any]]:
+        return PrimitiveArraySerializer(self.element)
+
+
 @register_snapshot
 @attrs.define
-class BooleanPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's boolean[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "BooleanPrimitiveArraySerializer$BooleanPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<boolean>"
+    element: ClassVar[TypeSerializer[Any]] = BooleanSerializer()
 
 
 @register_snapshot
@@ -109,81 +242,57 @@ class CharPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
 
 @register_snapshot
 @attrs.define
-class ShortPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's short[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "ShortPrimitiveArraySerializer$ShortPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<short>"
+    element: ClassVar[TypeSerializer[Any]] = ShortSerializer()
 
 
 @register_snapshot
 @attrs.define
-class IntPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's int[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "IntPrimitiveArraySerializer$IntPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<int>"
+    element: ClassVar[TypeSerializer[Any]] = IntSerializer()
 
 
 @register_snapshot
 @attrs.define
-class LongPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's long[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "LongPrimitiveArraySerializer$LongPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<long>"
+    element: ClassVar[TypeSerializer[Any]] = LongSerializer()
 
 
 @register_snapshot
 @attrs.define
-class FloatPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's float[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "FloatPrimitiveArraySerializer$FloatPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<float>"
+    element: ClassVar[TypeSerializer[Any]] = FloatSerializer()
 
 
 @register_snapshot
 @attrs.define
-class DoublePrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's double[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "DoublePrimitiveArraySerializer$DoublePrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<double>"
+    element: ClassVar[TypeSerializer[Any]] = DoubleSerializer()
 
 
-@register_snapshot
-@attrs.define
-class StringArraySerializerSnapshot(PlainUnreadSnapshot):
-    """Snapshot of Flink's String[]."""
-
-    snapshot_id: ClassVar[str] = ARRAY + "StringArraySerializer$StringArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<string>"
-
-
-@register_snapshot
-@attrs.define
-class GenericArraySerializerSnapshot(ValuesNotRead, CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of Flink's arrays of objects, boxed numbers included; the outer part is the component's class."""
-
-    snapshot_id: ClassVar[str] = BASE + "GenericArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    nested_count: ClassVar[int] = 1
-
-    component_class: str = ""
-    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
-
-    def describe(self) -> str:
-        return f"array<{', '.join(part.describe() for part in self.nested)}>"
-
-    def write_outer_snapshot(self, target: DataOutputView) -> None:
-        target.write_utf(self.component_class)
-
-    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
-        self.component_class = source.read_utf()
+_SNAPSHOTS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {
+    type(snapshot.element): snapshot
+    for snapshot in (
+        BooleanPrimitiveArraySerializerSnapshot,
+        ShortPrimitiveArraySerializerSnapshot,
+        IntPrimitiveArraySerializerSnapshot,
+        LongPrimitiveArraySerializerSnapshot,
+        FloatPrimitiveArraySerializerSnapshot,
+        DoublePrimitiveArraySerializerSnapshot,
+    )
+}

@@ -1,4 +1,4 @@
-"""Lists and sets, with Flink's bytes, and the rules LIST-1 to LIST-3; maps and tuples have files of their own.
+"""Lists and sets, with Flink's bytes, and the rules LIST-1 to LIST-3; arrays, maps and tuples have files of their own.
 
     list   i32 n, n elements
     set    i32 n, n x (bool is null, the element if not)
@@ -22,9 +22,9 @@ from .numeric import BASE
 from .optional import OptionalSerializer
 from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique
 from .registry import register_snapshot
+from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
-from .ttl_aware import without_ttl_awareness
 from .tuples import TupleSerializer, TupleSerializerSnapshot
 
 if TYPE_CHECKING:
@@ -49,16 +49,6 @@ __all__ = [
 E = TypeVar("E")
 
 _STEP = "[]"
-
-
-@attrs.frozen
-class _ListConversion:
-    """Converts element by element."""
-
-    convert: Callable[[Any], Any]
-
-    def __call__(self, value: Any) -> list[Any]:
-        return convert_each(self.convert, value, _STEP)
 
 
 @attrs.frozen
@@ -99,15 +89,15 @@ class ListSerializer(TypeSerializer[list[E]]):
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[E]]:
         if not isinstance(snapshot, ListSerializerSnapshot):
+            if isinstance(snapshot, SequenceSnapshot):
+                return from_other_sequence(self, self.element, snapshot, takes_null=False)
             return unrelated(self, snapshot)
-        stored = without_ttl_awareness(snapshot.nested[0])
-        child = Child(_STEP, self.element, self.element.ensure_compatibility(stored), stored.restore_serializer)
         return compose(
             CompatibilityResult.compatible(),
-            [child],
+            [element_child(self.element, snapshot)],
             rebuild=lambda nested: attrs.evolve(self, element=nested[0]),
-            convert=lambda conversions: None if conversions[0] is None else _ListConversion(conversions[0]),
-            read_with=lambda readers: ListSerializer(cast("TypeSerializer[Any]", readers[0])),
+            convert=convert_elements,
+            read_with=lambda readers: snapshot.restore_with(readers[0]),
         )
 
 
@@ -225,7 +215,7 @@ def _may_merge(result: CompatibilityResult[Any]) -> bool:
 
 @register_snapshot
 @attrs.define
-class ListSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[Any]):
     """Snapshot of `ListSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "ListSerializerSnapshot"
@@ -234,11 +224,14 @@ class ListSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
-    def describe(self) -> str:
-        return f"list<{self.nested[0].describe()}>"
+    def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
+        return self.nested[0]
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        return ListSerializer(self.nested[0].restore_serializer())
+        return self.restore_with(self.nested[0].restore_serializer())
+
+    def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
+        return ListSerializer(cast("TypeSerializer[Any]", element))
 
 
 @register_snapshot
@@ -248,8 +241,8 @@ class ArrayListSerializerSnapshot(ListSerializerSnapshot):
 
     snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ArrayListSerializerSnapshot"
 
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return ArrayListSerializer(self.nested[0].restore_serializer())
+    def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
+        return ArrayListSerializer(cast("TypeSerializer[Any]", element))
 
 
 @register_snapshot
@@ -262,9 +255,6 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     nested_count: ClassVar[int] = 1
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
-
-    def describe(self) -> str:
-        return f"set<{self.nested[0].describe()}>"
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return SetSerializer(self.nested[0].restore_serializer(), nullable_elements=True, frozen=True)

@@ -1,8 +1,9 @@
 """Python type hints -> serializers.
 
     int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, bytes,
-    Decimal, list[T], set[T], dict[K, V], tuple[A, B], T | None, enum classes, attrs classes, dataclasses, named tuples,
-    any class given to `register_serializer`, and Annotated[T, serializer] for everything else.
+    Decimal, list[T], set[T], dict[K, V], tuple[A, B], T | None, Array[T] a Java array, Row[A, B], Either[A, B],
+    None Void, enum classes, attrs classes, dataclasses, named tuples, any class given to `register_serializer`, and
+    Annotated[T, serializer] for everything else.
 
 Source: DESIGN, section 3.
 """
@@ -15,9 +16,10 @@ import types
 from contextvars import ContextVar
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-from .arrays import BytesSerializer
+from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
 from .containers import ListSerializer, SetSerializer
 from .decimals import DecimalSerializer
+from .either import EitherSerializer, Left, Right
 from .enums import EnumSerializer
 from .errors import DeclarationError, shown
 from .maps import MapSerializer
@@ -31,6 +33,7 @@ from .numeric import (
     LongSerializer,
     ShortSerializer,
 )
+from .object_arrays import GenericArraySerializer, StringArraySerializer
 from .optional import OptionalSerializer
 from .pojo import PojoSerializer
 from .record_classes import (
@@ -48,11 +51,21 @@ from .record_classes import (
 from .record_fields import Default, RecordField
 from .records import DescribedRecordSerializer, RecordSerializer
 from .registry import registry
+from .row_values import Row
+from .rows import RowSerializer
 from .serializer import TypeSerializer
 from .text import StringSerializer
 from .tuples import TupleSerializer
 from .views import DataOutputView
-from .windows import TimeWindow, TimeWindowSerializer, VoidNamespace, VoidNamespaceSerializer
+from .void import VoidSerializer
+from .windows import (
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
 
 T = TypeVar("T")
 
@@ -62,6 +75,14 @@ Int32 = Annotated[int, IntSerializer()]
 BigInt = Annotated[int, BigIntSerializer()]
 Float32 = Annotated[float, FloatSerializer()]
 
+
+class _AsArray:
+    """Says of a list that it is an array in Java."""
+
+
+Array = Annotated[list[T], _AsArray()]
+"""A list that is an array in Java: `Array[Int32]` int[], `Array[Int32 | None]` Integer[], `Array[str]` String[]."""
+
 _PLAIN: dict[object, TypeSerializer[Any]] = {
     int: LongSerializer(),
     float: DoubleSerializer(),
@@ -69,6 +90,9 @@ _PLAIN: dict[object, TypeSerializer[Any]] = {
     str: StringSerializer(),
     bytes: BytesSerializer(),
     decimal.Decimal: DecimalSerializer(),
+    None: VoidSerializer(),
+    types.NoneType: VoidSerializer(),
+    GlobalWindow: GlobalWindowSerializer(),
     TimeWindow: TimeWindowSerializer(),
     VoidNamespace: VoidNamespaceSerializer(),
 }
@@ -95,10 +119,11 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
         raise DeclarationError(f"{shown(hint)} is not a type hint") from error
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        given = _given_serializer(arguments[1:])
+        given = _given_serializer(arguments[0], arguments[1:])
         return serializer_for(arguments[0]) if given is None else given
     if origin in {Union, types.UnionType}:
-        return OptionalSerializer(serializer_for(_without_none(hint)))
+        bare, optional = strip_none(hint)
+        return OptionalSerializer(serializer_for(bare)) if optional else _either(hint)
     if origin is not None:
         return _generic(hint, origin, arguments)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -110,7 +135,11 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
 
 def _unknown(hint: object) -> DeclarationError:
     name = getattr(hint, "__qualname__", None) or str(hint)
-    if hint in (*_CONTAINERS, tuple):
+    if isinstance(hint, TypeVar):
+        return DeclarationError(
+            "a generic type hint does not say of what", advice="write it with its types: Array[int]"
+        )
+    if hint in (*_CONTAINERS, tuple, Row):
         return DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
     return DeclarationError(
         f"no serializer is known for {name}",
@@ -126,30 +155,53 @@ def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSe
         return SetSerializer(serializer_for(element), nullable_elements=nullable, frozen=origin is frozenset)
     if origin is dict:
         value, nullable = strip_none(arguments[1])
+        nullable = nullable or value is types.NoneType  # Flink writes null, the one value of Void, by the map's flag
         return MapSerializer(serializer_for(arguments[0]), serializer_for(value), nullable_values=nullable)
     if origin is tuple:
         if Ellipsis in arguments:
             raise DeclarationError(f"{hint} has no fixed number of items", advice="use list[...]")
         return TupleSerializer(tuple(serializer_for(item) for item in arguments if item != ()))
+    if origin is Row:
+        return RowSerializer(tuple(_column(item) for item in arguments))
     raise _unknown(hint)
 
 
-def _given_serializer(metadata: tuple[Any, ...]) -> TypeSerializer[Any] | None:
-    return next((item for item in metadata if isinstance(item, TypeSerializer)), None)
+def _column(hint: Any) -> RecordField:
+    bare, optional = strip_none(hint)
+    return RecordField("", serializer_for(bare), optional=optional)
 
 
-def _without_none(hint: Any) -> Any:
-    members = [member for member in get_args(hint) if member is not types.NoneType]
-    if len(members) != 1 or len(members) == len(get_args(hint)):
-        raise DeclarationError(f"{hint} is a union of several types", advice="only T | None can be stored")
-    return members[0]
+def _array(hint: Any) -> TypeSerializer[Any]:
+    """Give the serializer of an array whose elements have a hint: Java's primitives cannot be null, all else can."""
+    bare, nullable = strip_none(hint)
+    element = serializer_for(bare)
+    if isinstance(element, StringSerializer):
+        return StringArraySerializer(nullable_elements=nullable)
+    if not nullable and (is_primitive(element) or isinstance(element, ByteSerializer)):
+        return PrimitiveArraySerializer(element)
+    return GenericArraySerializer(element, nullable_elements=nullable)
+
+
+def _either(hint: Any) -> TypeSerializer[Any]:
+    left, right = (next((side for side in get_args(hint) if get_origin(side) is one), None) for one in (Left, Right))
+    if len(get_args(hint)) != 2 or left is None or right is None:
+        raise DeclarationError(
+            f"{hint} is a union of several types", advice="only T | None and Either[A, B] can be stored"
+        )
+    return EitherSerializer(*(serializer_for(get_args(side)[0]) for side in (left, right)))
+
+
+def _given_serializer(hint: Any, metadata: tuple[Any, ...]) -> TypeSerializer[Any] | None:
+    given = next((item for item in metadata if isinstance(item, TypeSerializer | _AsArray)), None)
+    return _array(get_args(hint)[0]) if isinstance(given, _AsArray) else given
 
 
 def strip_none(hint: Any) -> tuple[Any, bool]:
     """Take `| None` off a hint, where the layout around it has a null flag of its own."""
-    if get_origin(hint) in {Union, types.UnionType}:
-        return _without_none(hint), True
-    return hint, False
+    members = get_args(hint) if get_origin(hint) in {Union, types.UnionType} else ()
+    if types.NoneType not in members:
+        return hint, False
+    return Union[tuple(member for member in members if member is not types.NoneType)], True  # noqa: UP007 - of a tuple
 
 
 def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
@@ -175,7 +227,7 @@ def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
 def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     options = options_of(cls)
     is_pojo = bool(options.java_class)
-    fields = sorted((_field(cls, field, is_pojo=is_pojo) for field in class_fields(cls)), key=lambda f: f.name)
+    fields = sorted((record_field(cls, field, is_pojo=is_pojo) for field in class_fields(cls)), key=lambda f: f.name)
     names = [field.name for field in fields]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -193,17 +245,22 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     )
 
 
-def _field(cls: type, field: ClassField, *, is_pojo: bool) -> RecordField:
+def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> RecordField:
+    """Give a field of a class as it is stored.
+
+    Raises:
+        DeclarationError: Its type or its default cannot be stored.
+    """
     where = f"{qualified_name(cls)}.{field.attribute}"
     hint, given, options = field.hint, None, Field()
     optional = False
-    while get_origin(hint) in {Annotated, Union, types.UnionType}:
+    while get_origin(hint) is Annotated or strip_none(hint)[1]:
         if get_origin(hint) is Annotated:
             hint, *metadata = get_args(hint)
-            given = given or _given_serializer(tuple(metadata))
+            given = given or _given_serializer(hint, tuple(metadata))
             options = next((item for item in metadata if isinstance(item, Field)), options)
         else:
-            hint, optional = _without_none(hint), True
+            hint, optional = strip_none(hint)
     serializer: TypeSerializer[Any] = given or serializer_for(hint)
     if is_pojo and optional and given is None and get_origin(hint) in _CONTAINERS:
         # Flink 2 extracts such a field as Nullable<List<…>> (format notes 6.2)

@@ -139,6 +139,48 @@ class Counted(Layout):
 
 
 @attrs.frozen
+class Row(Layout):
+    """A mask, and the columns that it does not name as null.
+
+    The mask has one bit a column, 1 for null, from the top of its first byte on, and zeros up to a full byte.
+
+    Attributes:
+        columns: Layouts of the columns.
+        leading_bits: Bits of the mask before those of the columns: 2 for the kind of a row, or 0.
+    """
+
+    columns: tuple[Layout, ...]
+    leading_bits: int = 2
+
+    def skip(self, source: DataInputView) -> None:
+        bits = self.leading_bits + len(self.columns)
+        size = (bits + 7) // 8
+        mask = int.from_bytes(source.read_fully(size), "big") >> size * 8 - bits
+        for place, column in enumerate(self.columns, 1):
+            if not mask >> len(self.columns) - place & 1:
+                column.skip(source)
+
+    @property
+    def can_skip(self) -> bool:
+        return all(column.can_skip for column in self.columns)
+
+
+@attrs.frozen
+class Either(Layout):
+    """A flag byte that tells which of two layouts follows: 1 the left one, 0 the right one."""
+
+    left: Layout
+    right: Layout
+
+    def skip(self, source: DataInputView) -> None:
+        (self.left if source.read_boolean() else self.right).skip(source)
+
+    @property
+    def can_skip(self) -> bool:
+        return self.left.can_skip and self.right.can_skip
+
+
+@attrs.frozen
 class Separated(Layout):
     """Items with one byte between them, up to the end of the input: the value of a list state."""
 

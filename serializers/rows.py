@@ -1,10 +1,15 @@
-"""Rows: the snapshot of Flink's Row. Its values are not read by this release.
+"""Rows: Flink's Row, with its kind; a snapshot holds types and order of the columns, not their names.
+
+    mask      with row kinds 2 bits of the kind, its low bit first; then a bit a column, 1 for null; zeros to full bytes
+    columns   those that are not null, one after the other
+
+Whether rows have a kind is told by the outer part of the snapshot:
 
     outer version 4   bool: whether the rows' bytes hold a row kind
     outer version 3   nothing: they do
     below             nothing: they do not
 
-The snapshot holds types and order of the fields, not their names. Source: format notes 6.1.
+Source: format notes 6.1 and 7. The rules are in `row_rules`.
 """
 
 from __future__ import annotations
@@ -13,25 +18,169 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
+from . import layout
+from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from .record_fields import RecordField
 from .registry import register_snapshot
+from .row_rules import resolve
+from .row_values import Row, RowKind
+from .serializer import TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
-from .unread import ValuesNotRead
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Sequence
 
+    from .compatibility import CompatibilityResult
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
+    AnyRow = Row[*tuple[Any, ...]]
+
 _FIRST_WITH_KIND, _FIRST_THAT_SAYS_SO = 3, 4
+_KIND_BITS = 2
+
+
+@attrs.frozen
+class RowSerializer(TypeSerializer["AnyRow"]):
+    """Flink's RowSerializer. What `Row[int, str]` and `row_of(…)` mean.
+
+    Attributes:
+        columns: By position. A column is null only where it is optional; in the bytes any may be. Either all have
+            names, or none has.
+        stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
+        supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
+    """
+
+    columns: tuple[RecordField, ...]
+    stored_names: tuple[str, ...] = ()
+    supports_row_kind: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if any(names) and (not all(names) or len(set(names)) < len(names)):
+            raise DeclarationError(
+                f"the columns of a row are called {', '.join(map(repr, names))}",
+                advice="give each column a name of its own, or none to any",
+            )
+        if self.stored_names and not any(names):
+            raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
+
+    @classmethod
+    def of(cls, fields: Iterable[TypeSerializer[Any]], names: Sequence[str] = ()) -> RowSerializer:
+        """Make the serializer of rows whose columns may all be null.
+
+        Args:
+            fields: Of each column.
+            names: Of each column; without names they are told apart by position.
+        """
+        serializers = tuple(fields)
+        if names and len(names) != len(serializers):
+            raise DeclarationError(f"{len(names)} names are given for {len(serializers)} columns of a row")
+        given = names or [""] * len(serializers)
+        return cls(tuple(RecordField(name, one, optional=True) for name, one in zip(given, serializers, strict=True)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns, or none at all."""
+        return tuple(column.name for column in self.columns if column.name)
+
+    @property
+    def _leading_bits(self) -> int:
+        return _KIND_BITS if self.supports_row_kind else 0
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Row(tuple(column.serializer.layout for column in self.columns), self._leading_bits)
+
+    def step(self, index: int) -> str:
+        """Give the path step to a column: `.name`, or `(i)` where it has none."""
+        name = self.columns[index].name
+        return f".{name}" if name else f"({index})"
+
+    def serialize(self, value: AnyRow, target: DataOutputView) -> None:
+        items = self._items(value)
+        mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
+        for item in items:
+            mask = mask << 1 | (item is None)
+        bits = self._leading_bits + len(items)
+        target.write((mask << -bits % 8).to_bytes((bits + 7) // 8, "big"))
+        for index, (column, item) in enumerate(zip(self.columns, items, strict=True)):
+            try:
+                if item is None:
+                    _check_null(column)
+                else:
+                    column.serializer.serialize(item, target)
+            except StateShiftError as error:
+                add_step(error, self.step(index))
+                raise
+
+    def _items(self, value: object) -> tuple[Any, ...]:
+        """Give the values in the order of the columns: by name where both sides have names."""
+        if not isinstance(value, Row):
+            raise ValueNotConvertible(f"{shown(value)} is not a Row")
+        if len(value) != len(self.columns):
+            raise ValueNotConvertible(f"{shown(value)} has {len(value)} columns, and {len(self.columns)} are declared")
+        if not value._names or not self.names:  # noqa: SLF001 - its public way
+            return tuple(value)
+        try:
+            return tuple(value[name] for name in self.names)
+        except KeyError as error:
+            raise ValueNotConvertible(f"{shown(value)} has no column {error.args[0]!r}") from None
+
+    def _mask_of_kind(self, kind: RowKind) -> int:
+        if self.supports_row_kind:
+            return (kind.value & 1) << 1 | kind.value >> 1
+        if kind is not RowKind.INSERT:
+            raise ValueNotConvertible(
+                f"a row of kind {kind.name} cannot be stored here: these rows were first written without kinds",
+                advice="store rows of kind INSERT, or let a converter say what the others become",
+            )
+        return 0
+
+    def deserialize(self, source: DataInputView) -> AnyRow:
+        start, bits = source.position, self._leading_bits + len(self.columns)
+        padding = -bits % 8
+        padded = int.from_bytes(source.read_fully((bits + padding) // 8), "big")
+        if padded & (1 << padding) - 1:
+            raise CorruptSavepoint("the mask of a row has bits beyond its last column", offset=start)
+        mask = padded >> padding
+        kind = mask >> len(self.columns)
+        items: list[Any] = []
+        try:
+            for column in self.columns:
+                is_null = mask >> len(self.columns) - 1 - len(items) & 1
+                if is_null:
+                    _check_null(column)
+                items.append(None if is_null else column.serializer.deserialize(source))
+        except StateShiftError as error:
+            add_step(error, self.step(len(items)))
+            raise
+        return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - its public way
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
+        nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)
+        return RowSerializerSnapshot(nested, self.supports_row_kind)
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AnyRow]:
+        if not isinstance(snapshot, RowSerializerSnapshot):
+            return unrelated(self, snapshot)
+        return resolve(self, snapshot)
+
+
+def _check_null(column: RecordField) -> None:
+    if not column.optional:
+        raise ValueNotConvertible(
+            "the column of a row is null, and is not declared optional", advice="declare the column optional: … | None"
+        )
 
 
 @register_snapshot
 @attrs.define
-class RowSerializerSnapshot(ValuesNotRead, CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of Flink's Row.
+class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `RowSerializer`. It does not say whether nulls are stored, so a restored serializer takes them.
 
     Attributes:
-        nested: The fields, by position.
+        nested: The columns, by position.
         supports_row_kind: Whether each row begins with its kind (insert, update, delete). Kept when an older version is
             written again at the current one, since it says how the stored bytes are laid out.
     """
@@ -57,3 +206,18 @@ class RowSerializerSnapshot(ValuesNotRead, CompositeTypeSerializerSnapshot[Any])
             self.supports_row_kind = source.read_boolean()
         else:
             self.supports_row_kind = read_outer_version >= _FIRST_WITH_KIND
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.restore_with({})
+
+    def restore_with(self, readers: dict[int, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
+        """Make a reader of these rows, with other readers for some columns; the rest is restored."""
+        columns = []
+        for index, child in enumerate(self.nested):
+            try:
+                reader: Any = readers[index] if index in readers else child.restore_serializer()
+            except StateShiftError as error:
+                add_step(error, f"({index})")
+                raise
+            columns.append(RecordField("", reader, optional=True))
+        return RowSerializer(tuple(columns), supports_row_kind=self.supports_row_kind)

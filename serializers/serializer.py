@@ -114,7 +114,7 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
     primitives = {"boolean", "number", "string", "bytes"}
     if old in primitives and new in primitives:
         return incompatible(serializer, snapshot, "PRIM-4", "no conversion keeps the meaning")
-    sequences = {"list", "set", "tuple"}
+    sequences = {"array", "list", "set", "tuple"}
     if old in sequences and new in sequences:
         return incompatible(serializer, snapshot, "LIST-3", "order and duplicates have no agreed translation")
     if "map" in {old, new}:

@@ -6,10 +6,11 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $pojo   class, and fields by name         $bigint, $bigdec  digits; [unscaled digits, scale]
     $map    pairs, sorted by their JSON text  $enum             name of the constant
     $set    elements, sorted by JSON text     $double           NaN, Infinity, -Infinity (also of a float)
+    $row    kind, and fields by position      $left, $right     the side of an either
     $window [start, end]                      $void, $global    the void namespace, the global window
     $opaque text of a value whose type is not built in
 
-A TTL value is bare: its time stamp is left out. Null is null.
+A list and an array are lists. A TTL value is bare: its time stamp is left out. Null is null.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...serializers.decimals import split_decimal
+from ...serializers.either import Left
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 
 if TYPE_CHECKING:
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...serializers.record_values import Record
     from ...serializers.records import RecordSnapshot
+    from ...serializers.sequences import SequenceSnapshot
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .entries import Entry
     from .reader import SavepointOperator
@@ -61,8 +65,13 @@ def _as_is(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 def _number(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     if snapshot.describe() == "bigint":
-        return lambda value: {"$bigint": str(value)}
+        return lambda value: {"$bigint": _digits(value)}
     return _float if snapshot.describe() in {"float", "double"} else lambda value: value
+
+
+def _digits(value: int) -> str:
+    """Write an integer of any length: `str` refuses more than 4300 digits, for which it needs quadratic time."""
+    return format(Decimal(value), "f")
 
 
 def _float(value: float) -> Any:
@@ -74,7 +83,7 @@ def _float(value: float) -> Any:
 def _decimal(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     def convert(value: Any) -> Any:
         unscaled, scale = split_decimal(value)
-        return {"$bigdec": [str(unscaled), scale]}
+        return {"$bigdec": [_digits(unscaled), scale]}
 
     return convert
 
@@ -83,8 +92,8 @@ def _bytes(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$bytes": bytes(value).hex()}
 
 
-def _list(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
-    (element,) = map(tagger_of, snapshot.children())
+def _list(snapshot: SequenceSnapshot) -> Tagger:
+    element = tagger_of(snapshot.element_snapshot())
     return lambda value: [element(item) for item in value]
 
 
@@ -105,6 +114,21 @@ def map_tagger(key: Tagger, item: Tagger) -> Tagger:
 def _tuple(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     fields = [tagger_of(child) for child in snapshot.children()]
     return lambda value: {"$tuple": [field(item) for field, item in zip(fields, value, strict=True)]}
+
+
+def _row(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    columns = [tagger_of(child) for child in snapshot.children()]
+
+    def convert(value: Any) -> Any:
+        fields = [column(item) for column, item in zip(columns, value, strict=True)]
+        return {"$row": {"fields": fields, "kind": value._kind.name}}  # noqa: SLF001 - its public way
+
+    return convert
+
+
+def _either(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    left, right = map(tagger_of, snapshot.children())
+    return lambda value: {"$left": left(value.value)} if isinstance(value, Left) else {"$right": right(value.value)}
 
 
 def _optional(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
@@ -161,20 +185,24 @@ def _opaque(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 _MAKERS: dict[str, Callable[[Any], Tagger]] = {
+    "array": _list,
     "boolean": _as_is,
     "bytes": _bytes,
     "decimal": _decimal,
+    "either": _either,
     "enum": _enum,
     "list": _list,
     "map": _map,
     "number": _number,
     "optional": _optional,
     "record": _record,
+    "row": _row,
     "set": _set,
     "string": _as_is,
     "ttl": _ttl,
     "ttl_aware": _inner,
     "tuple": _tuple,
+    "void": _as_is,
 }
 
 
@@ -187,7 +215,7 @@ def tagged_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[
     """
     key, value, namespace = _taggers(operator, state)
     for entry in state.read_entries():
-        yield _row(entry, key, value, namespace)
+        yield _entry(entry, key, value, namespace)
 
 
 def _taggers(operator: SavepointOperator, state: SavepointState) -> tuple[Tagger, Tagger, Tagger]:
@@ -197,7 +225,7 @@ def _taggers(operator: SavepointOperator, state: SavepointState) -> tuple[Tagger
     return key, tagger_of(description.value.snapshot), namespace
 
 
-def _row(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[Any]:
+def _entry(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[Any]:
     middle = [] if entry.namespace is None else [namespace(entry.namespace)]
     return [key(entry.key), *middle, value(entry.value)]
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import GenericArraySerializerSnapshot
 from stateshift.serializers.avro import AvroSerializerSnapshot
 from stateshift.serializers.containers import ArrayListSerializerSnapshot, ListSerializerSnapshot, SetSerializerSnapshot
 from stateshift.serializers.either import JavaEitherSerializerSnapshot
@@ -24,6 +23,7 @@ from stateshift.serializers.errors import (
 from stateshift.serializers.kryo import KryoSerializerSnapshot
 from stateshift.serializers.maps import MapSerializerSnapshot
 from stateshift.serializers.numeric import IntSerializer, LongSerializer, LongSerializerSnapshot
+from stateshift.serializers.object_arrays import GenericArraySerializerSnapshot
 from stateshift.serializers.optional import NullableSerializerSnapshot
 from stateshift.serializers.optional_map import OptionalEntry, OptionalMap
 from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot

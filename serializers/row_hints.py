@@ -1,0 +1,61 @@
+"""`row_of`: rows with named columns, as a type hint.
+
+row_of({"id": int, "order total": float | None})        any names
+row_of(Order)                                           the fields of a class, with their defaults and aliases
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .errors import DeclarationError
+from .hints import record_field, serializer_for, strip_none
+from .record_classes import class_fields, is_record_class, qualified_name
+from .record_fields import RecordField
+from .rows import RowSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = ()) -> RowSerializer:
+    """Give the serializer of rows whose columns have names: Flink's `Types.ROW_NAMED`.
+
+    Args:
+        columns: Type hints by name, in the order of the columns. Or an attrs class, a dataclass or a named tuple, whose
+            fields are the columns, in the order in which they are declared; their defaults fill new columns of a
+            migrated row (rule ROW-3).
+        stored: How the columns of the savepoint are called, in their order, for as long as it is one whose columns are
+            others or in another order: Flink does not store names (rule ROW-7). A class gives those of its fields.
+
+    Raises:
+        DeclarationError: A type cannot be stored, or a name occurs twice.
+    """
+    fields = _of_class(columns) if isinstance(columns, type) else tuple(_column(*item) for item in columns.items())
+    if isinstance(stored, str):
+        raise DeclarationError("stored is a tuple of names, and one string was given")
+    names = [field.name for field in _of_class(stored)] if isinstance(stored, type) else stored
+    return RowSerializer(fields, tuple(names))
+
+
+def _column(name: str, hint: Any) -> RecordField:
+    bare, optional = strip_none(hint)
+    return RecordField(name, serializer_for(bare), optional=optional)
+
+
+def _of_class(cls: type) -> tuple[RecordField, ...]:
+    if not is_record_class(cls):
+        raise DeclarationError(
+            f"{qualified_name(cls)} is no class with fields",
+            advice="give row_of an attrs class, a dataclass or a named tuple, or hints by name",
+        )
+    fields = [record_field(cls, field) for field in class_fields(cls)]
+    converting = next((field.name for field in fields if field.on_none is not None), None)
+    if converting is not None:
+        raise DeclarationError(
+            f"the column {converting!r} of {qualified_name(cls)} says what a null becomes, and columns keep nulls",
+            advice="leave on_none out, and declare the column optional: … | None",
+        )
+    return tuple(attrs.evolve(field, attribute="", init_name="") for field in fields)
