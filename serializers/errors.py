@@ -41,7 +41,10 @@ def shown(value: object, limit: int = 80) -> str:
     """Give a value as a message may show it: shortened, or `<redacted>`."""
     if _redacted:
         return "<redacted>"
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to write integers of more than 4300 digits
+        text = f"<{type(value).__name__} with an integer of thousands of digits>"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

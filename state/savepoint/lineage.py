@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 LINEAGE = "_stateshift.json"
 FORMAT = 1
 _READ_BYTES = 4 << 20
+
+# What is read is checked by type: anybody may have edited the file.
+_TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)
+_FACTS = attrs.validators.optional(attrs.validators.instance_of(dict))
+_KINDS = frozenset(str(kind) for kind in StateKind)
 
 
 @attrs.frozen
@@ -31,8 +37,8 @@ class FileDigest:
         sha256: In hexadecimal.
     """
 
-    size: int
-    sha256: str
+    size: int = attrs.field(validator=_NUMBER)
+    sha256: str = attrs.field(validator=_TEXT)
 
     @classmethod
     def of(cls, data: bytes) -> FileDigest:
@@ -65,15 +71,15 @@ class StateCount:
         keys: A checksum over the keys of the entries that does not depend on their order, in hexadecimal.
     """
 
-    operator_id: str
-    operator: str
-    state: str
-    kind: str
-    action: str
-    read: int
-    written: int
-    dropped: int = 0
-    keys: str = ""
+    operator_id: str = attrs.field(validator=_TEXT)
+    operator: str = attrs.field(validator=_TEXT)
+    state: str = attrs.field(validator=_TEXT)
+    kind: str = attrs.field(validator=attrs.validators.in_(_KINDS))
+    action: str = attrs.field(validator=_TEXT)
+    read: int = attrs.field(validator=_NUMBER)
+    written: int = attrs.field(validator=_NUMBER)
+    dropped: int = attrs.field(default=0, validator=_NUMBER)
+    keys: str = attrs.field(default="", validator=_TEXT)
 
 
 @attrs.frozen(kw_only=True)
@@ -93,11 +99,11 @@ class Lineage:
             a watermark, a query. None where nothing was said.
     """
 
-    stateshift: str
-    created: str
-    job: str
-    source: dict[str, Any] | None = None
-    plan: dict[str, Any] | None = None
+    stateshift: str = attrs.field(validator=_TEXT)
+    created: str = attrs.field(validator=_TEXT)
+    job: str = attrs.field(validator=_TEXT)
+    source: dict[str, Any] | None = attrs.field(default=None, validator=_FACTS)
+    plan: dict[str, Any] | None = attrs.field(default=None, validator=_FACTS)
     states: tuple[StateCount, ...] = ()
     files: dict[str, FileDigest] = attrs.field(factory=dict)
     history: tuple[dict[str, Any], ...] = ()

@@ -70,8 +70,14 @@ def test_savepoints_of_flink_have_none(savepoint_of):
         b'{"format": 1, "states": 5, "files": {}, "history": []}',
         b'{"format": 1, "states": [], "files": [], "history": []}',
         b"[" * 100000,
+        FULL.to_json().replace(b'"kind": "value"', b'"kind": "valley"'),
+        FULL.to_json().replace(b'"kind": "value"', b'"kind": []'),
+        FULL.to_json().replace(b'"state": "state"', b'"state": ["state"]'),
+        FULL.to_json().replace(b'"operator_id": "', b'"operator_id": {}, "operator_id_": "'),
+        FULL.to_json().replace(b'"size": 3', b'"size": "3"'),
+        FULL.to_json().replace(b'"source": {', b'"source": 5, "plan": {'),
     ],
-    ids=range(15),
+    ids=range(21),
 )
 def test_what_is_no_lineage_is_corrupt_and_says_what_to_do(data):
     with pytest.raises(CorruptSavepoint, match="the lineage cannot be read") as caught:
