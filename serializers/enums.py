@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from .compatibility import CompatibilityResult
+    from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
 C = TypeVar("C", bound=type)
@@ -199,6 +200,9 @@ class EnumSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def describe(self) -> str:
         return f"enum {shorten(self.name).rpartition('$')[2]}"
+
+    def spell(self, speller: Speller) -> str:
+        return speller.symbols("enum", self.name, self.symbols)
 
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.name)

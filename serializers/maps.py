@@ -171,10 +171,6 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
-    def describe(self) -> str:
-        key, value = self.nested
-        return f"map<{key.describe()}, {value.describe()}>"
-
     def restore_serializer(self) -> TypeSerializer[Any]:
         key, value = self.nested
         return MapSerializer(key.restore_serializer(), value.restore_serializer(), nullable_values=True)

@@ -163,9 +163,6 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     padding: int = 0
 
-    def describe(self) -> str:
-        return f"optional<{self.nested[0].describe()}>"
-
     def write_outer_snapshot(self, target: DataOutputView) -> None:
         target.write_int(self.padding)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .serializer import TypeDeserializer
+    from .snapshot import Speller
 
 T = TypeVar("T")
 
@@ -95,6 +96,7 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     snapshot_id: ClassVar[str] = FLINK_POJO
     version: ClassVar[int] = 2
+    word: ClassVar[str] = "pojo"
 
     java_class: str = ""
     fields: tuple[PojoField, ...] = ()
@@ -224,6 +226,9 @@ class _LostRecordSnapshot(PojoSerializerSnapshot):
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return (self._lost,)
+
+    def spell(self, speller: Speller) -> str:
+        return self._lost.describe()
 
     def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
         self._lost.restore_serializer()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from .compatibility import CompatibilityResult
     from .serializer import TypeDeserializer
+    from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
 T = TypeVar("T")
@@ -211,6 +212,8 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
     """What the snapshots of both record serializers tell."""
 
     kind: ClassVar[str] = "record"
+    word: ClassVar[str] = "record"
+    """What a type expression calls it."""
 
     @abstractmethod
     def record_name(self) -> str:
@@ -241,6 +244,12 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def describe(self) -> str:
         return self.record_name()
+
+    def spell(self, speller: Speller) -> str:
+        fields = [(field.name, field.snapshot, bool(field.optional)) for field in self.stored_fields()]
+        text = speller.record(self.word, self.record_name(), fields)
+        subclasses = (*self.registered_subclasses(), *self.unregistered_subclasses())
+        return " | ".join([text, *(speller.part(snapshot) for _, snapshot in subclasses)])
 
     def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
         return tuple(

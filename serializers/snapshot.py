@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
@@ -26,7 +26,7 @@ from .registry import registry
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from .serializer import TypeSerializer
 
@@ -36,6 +36,24 @@ OWN_PREFIX = "stateshift/"
 COMPOSITE_MAGIC, NESTED_MAGIC, NESTED_VERSION = 911108, 1333245, 1
 _MAX_NESTING, _SHOWN_ID = 200, 200
 _LEAST_SNAPSHOT_BYTES = 6
+
+
+class Speller(Protocol):
+    """Decides how much of a type is spelled out; a snapshot gives the words (`spell`)."""
+
+    def part(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
+        """Give the text of what is nested."""
+        ...
+
+    def record(
+        self, word: str, name: str, fields: Iterable[tuple[str, TypeSerializerConfigSnapshot[Any], bool]]
+    ) -> str:
+        """Give the text of what has fields: each a name, a type, and whether it may be null."""
+        ...
+
+    def symbols(self, word: str, name: str, symbols: Iterable[str]) -> str:
+        """Give the text of what is one of several constants."""
+        ...
 
 
 class TypeSerializerConfigSnapshot(ABC, Generic[T]):
@@ -79,6 +97,10 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
     def describe(self) -> str:
         """Name the type in words a reader knows."""
         return self.snapshot_id.removeprefix(OWN_PREFIX)
+
+    def spell(self, speller: Speller) -> str:
+        """Spell the type out, with fields and constants; by default it has none, and `describe` says it all."""
+        return self.describe()
 
     @abstractmethod
     def write(self, target: DataOutputView) -> None:
@@ -163,6 +185,17 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return self.nested
+
+    def describe(self) -> str:
+        """Name the type by its kind and what is nested: `list<string>`; that of your own by its id."""
+        if self.kind == TypeSerializerConfigSnapshot.kind:
+            return super().describe()
+        return f"{self.kind}<{', '.join(snapshot.describe() for snapshot in self.nested)}>"
+
+    def spell(self, speller: Speller) -> str:
+        if self.kind == TypeSerializerConfigSnapshot.kind:
+            return self.describe()
+        return f"{self.kind}<{', '.join(map(speller.part, self.nested))}>"
 
     def get_compatible_outer_versions(self) -> Collection[int]:
         """The outer versions that this code reads."""

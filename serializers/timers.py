@@ -156,9 +156,6 @@ class TimerSerializerSnapshot(CompositeTypeSerializerSnapshot[Timer[Any, Any]]):
         key, namespace = self.nested
         return key, namespace
 
-    def describe(self) -> str:
-        return f"timer<{', '.join(part.describe() for part in self.nested)}>"
-
     def restore_serializer(self) -> TypeSerializer[Timer[Any, Any]]:
         key, namespace = self.key_and_namespace()
         return TimerSerializer(key.restore_serializer(), namespace.restore_serializer())

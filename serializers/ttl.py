@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .serializer import TypeDeserializer
+    from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
 T = TypeVar("T")
@@ -119,6 +120,9 @@ class TtlSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     def describe(self) -> str:
         return f"ttl<{self.nested[1].describe()}>"
+
+    def spell(self, speller: Speller) -> str:
+        return f"ttl<{speller.part(self.nested[1])}>"
 
     def read(self, source: DataInputView) -> None:
         start = source.position

@@ -17,6 +17,7 @@ from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, wri
 
 if TYPE_CHECKING:
     from .serializer import TypeSerializer
+    from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
 
@@ -41,6 +42,9 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def describe(self) -> str:
         return "nothing yet" if self.inner is None else self.inner.describe()
+
+    def spell(self, speller: Speller) -> str:
+        return self.describe() if self.inner is None else speller.part(self.inner)
 
     def write(self, target: DataOutputView) -> None:
         target.write_boolean(self.has_ttl)

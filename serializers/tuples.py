@@ -158,9 +158,6 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     tuple_class: str = ""
 
-    def describe(self) -> str:
-        return f"tuple<{', '.join(child.describe() for child in self.nested)}>"
-
     def write_outer_snapshot(self, target: DataOutputView) -> None:
         target.write_utf(self.tuple_class)
 

@@ -1,0 +1,127 @@
+"""Types as expressions: `map<string, tuple<long, pojo fx.Order{id: long, …}>>`.
+
+The words are those of the snapshots (`spell`). Decided here is only how much of a type is told: fields of records that
+are nested deep, long lists of fields and constants, and what was spelled out before become `…`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.maps import MapSerializerSnapshot
+from ..serializers.snapshot import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import StateDescription
+
+CUT = "…"
+_DEEPEST = 40
+"""Snapshots may be nested 200 deep, which no reader follows and Python's stack barely does."""
+
+
+def type_text(snapshot: TypeSerializerConfigSnapshot[Any], width: int = 0) -> str:
+    """Spell a type out: fields of records with their types, names of constants; each record once.
+
+    Args:
+        snapshot: Of the type.
+        width: How many characters there is room for; details are left out until the text fits. 0: all of it.
+    """
+    if not width:
+        return _Speller().part(snapshot)
+    text = ""
+    for detail in _DETAILS:
+        text = attrs.evolve(detail).part(snapshot)
+        if len(text) <= width:
+            return text
+    return text[: max(width - len(CUT), 0)] + CUT
+
+
+def state_type_text(state: StateDescription, width: int = 0) -> str:
+    """Spell out the type of a state's values; broadcast state is a map."""
+    snapshot = state.value.snapshot
+    if state.key is not None:
+        snapshot = MapSerializerSnapshot((state.key.snapshot, snapshot))
+    return type_text(snapshot, width)
+
+
+@attrs.define
+class _Speller:
+    """How much is told of a type; for one expression.
+
+    Attributes:
+        levels: How deep records within records are opened.
+        items: How many fields or constants are told of each.
+        has_packages: Whether classes are told with their packages.
+    """
+
+    levels: float = math.inf
+    items: float = math.inf
+    has_packages: bool = True
+    _depth: int = attrs.field(default=0, init=False)
+    _opened: int = attrs.field(default=0, init=False)
+    _told: set[tuple[str, ...]] = attrs.field(factory=set, init=False)
+
+    def part(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
+        if self._depth >= _DEEPEST:
+            return CUT
+        self._depth += 1
+        try:
+            return snapshot.spell(self)
+        finally:
+            self._depth -= 1
+
+    def record(
+        self, word: str, name: str, fields: Iterable[tuple[str, TypeSerializerConfigSnapshot[Any], bool]]
+    ) -> str:
+        return self._opening(word, name, {field: _Field(self, snapshot, opt) for field, snapshot, opt in fields})
+
+    def symbols(self, word: str, name: str, symbols: Iterable[str]) -> str:
+        return self._opening(word, name, dict.fromkeys(symbols))
+
+    def _opening(self, word: str, name: str, items: dict[str, Callable[[], str] | None]) -> str:
+        title = f"{word} {name if self.has_packages else shorten(name)}"
+        identity = (word, name, *items)
+        if not items:
+            return f"{title}{{}}"
+        if self._opened >= self.levels or identity in self._told:
+            return f"{title}{{{CUT}}}"
+        self._told.add(identity)
+        self._opened += 1
+        texts: list[str] = []
+        for item, type_of in items.items():
+            if len(texts) >= self.items:
+                texts.append(CUT)
+                break
+            texts.append(item if type_of is None else f"{item}: {type_of()}")
+        self._opened -= 1
+        return f"{title}{{{', '.join(texts)}}}"
+
+
+@attrs.frozen
+class _Field:
+    """The type of one field, spelled out when its turn comes."""
+
+    speller: _Speller
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    is_optional: bool
+
+    def __call__(self) -> str:
+        text = self.speller.part(self.snapshot)
+        return f"optional<{text}>" if self.is_optional else text
+
+
+_DETAILS = (
+    _Speller(),
+    *(_Speller(levels=2, items=items) for items in (math.inf, 8, 4)),
+    *(_Speller(levels=1, items=items) for items in (math.inf, 8, 6, 5, 4, 3, 2, 1)),
+    _Speller(levels=0),
+    _Speller(levels=1, items=1, has_packages=False),
+    _Speller(levels=0, has_packages=False),
+)
+"""From all to nearly nothing."""
