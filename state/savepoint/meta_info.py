@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from ...serializers.merging import merge_snapshots
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 
 if TYPE_CHECKING:
@@ -76,6 +77,19 @@ class StateMetaInfo:
         """Give the same state with other snapshots for some roles, in the same order."""
         changed = tuple((role, snapshots.get(role, snapshot)) for role, snapshot in self.serializers)
         return attrs.evolve(self, serializers=changed)
+
+
+def merged_info(known: StateMetaInfo, found: StateMetaInfo) -> tuple[StateMetaInfo, tuple[str, ...]]:
+    """Join what two subtasks say of one state; give with it the roles on which they disagree, left as they were."""
+    merged, disagreed = {}, []
+    for role, snapshot in found.serializers:
+        before = known.snapshot(role)
+        after = None if before is None else merge_snapshots(before, snapshot)
+        if after is None:
+            disagreed.append(role)
+        else:
+            merged[role] = after
+    return known.with_snapshots(**merged), tuple(disagreed)
 
 
 def keyed_state(

@@ -19,7 +19,7 @@ from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .blocks import Block
 from .keyed_readers import open_keyed, read_header
 from .keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind, StateMetaInfo
+from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import OperatorStream, OperatorStreamHeader, read_operator_stream, write_operator_stream
 from .publish import stream_name
 from .sink import StoredBytes, StreamSink
@@ -186,7 +186,8 @@ def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> K
         if _is_dropped(state):
             continue
         new = _relabelled(info, state)
-        if dict(infos.setdefault(info.name, new).serializers) != dict(new.serializers):
+        infos[new.name], disagreed = merged_info(infos.get(new.name, new), new)
+        if disagreed:
             raise UnsupportedFormat(
                 f"the subtasks describe the state {info.name!r} differently, so their streams cannot become one",
                 advice="migrate at the parallelism that the savepoint has",

@@ -11,12 +11,12 @@ import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
-from ...serializers.snapshot import SkippedSnapshot, snapshot_to_bytes
+from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.views import DataInputView
 from .entries import EntryDecoder, grouped, read_broadcast
 from .entry_keys import decode
 from .keyed_readers import open_keyed, read_header
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo
+from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
 from .sources import open_stream
 from .state_kinds import info_snapshot, state_kind
@@ -195,15 +195,11 @@ def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointStat
 def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) -> None:
     """Add a stream's states. Subtasks that describe one state differently cannot be judged as one."""
     for info in found:
-        known = infos.setdefault(info.name, info)
-        roles = [role for role, snapshot in info.serializers if not _same(snapshot, known.snapshot(role))]
-        if roles:
+        known, disagreed = merged_info(infos.get(info.name, info), info)
+        if disagreed:
             differs = SkippedSnapshot(stored_id=f"{info.value.describe()}: the subtasks describe it differently")
-            infos[info.name] = known.with_snapshots(**dict.fromkeys(roles, differs))
-
-
-def _same(one: TypeSerializerConfigSnapshot[Any], other: TypeSerializerConfigSnapshot[Any] | None) -> bool:
-    return other is not None and snapshot_to_bytes(one) == snapshot_to_bytes(other)
+            known = known.with_snapshots(**dict.fromkeys(disagreed, differs))
+        infos[info.name] = known
 
 
 def _state(
