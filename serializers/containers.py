@@ -221,6 +221,7 @@ class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[A
     snapshot_id: ClassVar[str] = BASE + "ListSerializerSnapshot"
     kind: ClassVar[str] = "list"
     nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = (_STEP,)
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
@@ -228,7 +229,7 @@ class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[A
         return self.nested[0]
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        return self.restore_with(self.nested[0].restore_serializer())
+        return self.restore_with(self.restore_nested(0))
 
     def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
         return ListSerializer(cast("TypeSerializer[Any]", element))
@@ -253,8 +254,9 @@ class SetSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     snapshot_id: ClassVar[str] = BASE + "SetSerializerSnapshot"
     kind: ClassVar[str] = "set"
     nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = (_STEP,)
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        return SetSerializer(self.nested[0].restore_serializer(), nullable_elements=True, frozen=True)
+        return SetSerializer(self.restore_nested(0), nullable_elements=True, frozen=True)

@@ -30,26 +30,30 @@ R = TypeVar("R")
 _STEPS = ("|0", "|1")
 
 
+class Either(Generic[L, R]):
+    """A value of one of two types: a `Left` or a `Right`. As a type hint `Either[str, int]`."""
+
+    __slots__ = ()
+
+    value: Any
+
+
 @attrs.frozen
-class Left(Generic[L]):
+class Left(Either[L, Any]):
     """The left one of two types."""
 
     value: L
 
 
 @attrs.frozen
-class Right(Generic[R]):
+class Right(Either[Any, R]):
     """The right one of two types."""
 
     value: R
 
 
-Either = Left[L] | Right[R]
-"""The type hint: `Either[str, int]` is a `Left` of a string or a `Right` of a number."""
-
-
 @attrs.frozen
-class EitherSerializer(TypeSerializer["Left[Any] | Right[Any]"]):
+class EitherSerializer(TypeSerializer[Either[Any, Any]]):
     """Flink's EitherSerializer. What `Either[A, B]` means.
 
     Attributes:
@@ -64,7 +68,7 @@ class EitherSerializer(TypeSerializer["Left[Any] | Right[Any]"]):
     def layout(self) -> layout.Layout:
         return layout.Either(self.left.layout, self.right.layout)
 
-    def serialize(self, value: Left[Any] | Right[Any], target: DataOutputView) -> None:
+    def serialize(self, value: Either[Any, Any], target: DataOutputView) -> None:
         if not isinstance(value, Left | Right):
             raise ValueNotConvertible(f"{shown(value)} is neither a Left nor a Right")
         is_left = isinstance(value, Left)
@@ -75,7 +79,7 @@ class EitherSerializer(TypeSerializer["Left[Any] | Right[Any]"]):
             add_step(error, _STEPS[not is_left])
             raise
 
-    def deserialize(self, source: DataInputView) -> Left[Any] | Right[Any]:
+    def deserialize(self, source: DataInputView) -> Either[Any, Any]:
         is_left = source.read_boolean()
         try:
             return Left(self.left.deserialize(source)) if is_left else Right(self.right.deserialize(source))
@@ -83,7 +87,7 @@ class EitherSerializer(TypeSerializer["Left[Any] | Right[Any]"]):
             add_step(error, _STEPS[not is_left])
             raise
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Left[Any] | Right[Any]]:
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Either[Any, Any]]:
         return JavaEitherSerializerSnapshot((self.left.snapshot_configuration(), self.right.snapshot_configuration()))
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
@@ -106,7 +110,7 @@ class _EitherConversion:
     left: Callable[[Any], Any] | None
     right: Callable[[Any], Any] | None
 
-    def __call__(self, value: Left[Any] | Right[Any]) -> Left[Any] | Right[Any]:
+    def __call__(self, value: Either[Any, Any]) -> Either[Any, Any]:
         is_left = isinstance(value, Left)
         convert = self.left if is_left else self.right
         if convert is None or value.value is None:
@@ -131,6 +135,7 @@ class JavaEitherSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.JavaEitherSerializerSnapshot"
     kind: ClassVar[str] = "either"
     nested_count: ClassVar[int] = 2
+    steps: ClassVar[tuple[str, ...]] = _STEPS
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
@@ -138,11 +143,4 @@ class JavaEitherSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
         return f"either<{', '.join(side.describe() for side in self.nested)}>"
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        sides = []
-        for step, side in zip(_STEPS, self.nested, strict=True):
-            try:
-                sides.append(side.restore_serializer())
-            except StateShiftError as error:
-                add_step(error, step)
-                raise
-        return EitherSerializer(*sides)
+        return EitherSerializer(self.restore_nested(0), self.restore_nested(1))

@@ -168,9 +168,9 @@ class MapSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     snapshot_id: ClassVar[str] = BASE + "MapSerializerSnapshot"
     kind: ClassVar[str] = "map"
     nested_count: ClassVar[int] = 2
+    steps: ClassVar[tuple[str, ...]] = (_KEY, _VALUE)
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        key, value = self.nested
-        return MapSerializer(key.restore_serializer(), value.restore_serializer(), nullable_values=True)
+        return MapSerializer(self.restore_nested(0), self.restore_nested(1), nullable_values=True)

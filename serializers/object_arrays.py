@@ -217,6 +217,7 @@ class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSn
     snapshot_id: ClassVar[str] = BASE + "GenericArraySerializerSnapshot"
     kind: ClassVar[str] = "array"
     nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = (STEP,)
     elements_may_be_null: ClassVar[bool] = True
 
     component_class: str = ""
@@ -246,7 +247,7 @@ class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSn
         self.component_class = source.read_utf()
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        return self.restore_with(self.nested[0].restore_serializer())
+        return self.restore_with(self.restore_nested(0))
 
     def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
         serializer = cast("TypeSerializer[Any]", element)

@@ -159,6 +159,7 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     kind: ClassVar[str] = "optional"
     outer_version: ClassVar[int] = 2
     nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = ("?",)
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     padding: int = 0
@@ -173,7 +174,7 @@ class NullableSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
             raise CorruptSavepoint(f"a null is padded with {self.padding} bytes", offset=start)
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        value = self.nested[0].restore_serializer()
+        value = self.restore_nested(0)
         try:
             return OptionalSerializer(value, self.padding)
         except DeclarationError as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import attrs
 
-from .errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable
+from .errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
 from .numeric import (
     BooleanSerializerSnapshot,
     ByteSerializerSnapshot,
@@ -154,7 +154,7 @@ class PojoSerializerSnapshot(RecordSnapshot):
     def read(self, source: DataInputView) -> None:
         self.java_class = source.read_utf()
         self.fields = tuple(
-            PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source))
+            PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source, step=f".{entry.name}"))
             for entry in OptionalMap.read(source).entries
         )
         self.registered, self.unregistered = (
@@ -203,11 +203,15 @@ def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bytes
     return None if snapshot is None else snapshot_to_bytes(snapshot)
 
 
-def _nested(entry: OptionalEntry, source: DataInputView) -> TypeSerializerConfigSnapshot[Any] | None:
+def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> TypeSerializerConfigSnapshot[Any] | None:
     if entry.value is None:
         return None
     view = source.part(entry.value_at, len(entry.value))
-    snapshot = read_versioned_snapshot(view)
+    try:
+        snapshot = read_versioned_snapshot(view)
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
     if view.remaining():
         raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=view.position)
     return snapshot

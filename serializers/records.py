@@ -324,7 +324,11 @@ class RecordSerializerSnapshot(RecordSnapshot):
         fields = []
         for _ in range(source.read_size("fields", least_bytes_each=9)):
             name, optional = source.read_utf(), source.read_boolean()
-            fields.append(StoredField(name, read_versioned_snapshot(source), optional))
+            try:
+                fields.append(StoredField(name, read_versioned_snapshot(source), optional))
+            except StateShiftError as error:
+                add_step(error, f".{name}")
+                raise
         self.fields = tuple(fields)
         count = source.read_size("subclasses", least_bytes_each=8)
         self.registered = tuple((source.read_utf(), _read_record_snapshot(source)) for _ in range(count))

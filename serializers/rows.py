@@ -213,11 +213,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     def restore_with(self, readers: dict[int, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
         """Make a reader of these rows, with other readers for some columns; the rest is restored."""
         columns = []
-        for index, child in enumerate(self.nested):
-            try:
-                reader: Any = readers[index] if index in readers else child.restore_serializer()
-            except StateShiftError as error:
-                add_step(error, f"({index})")
-                raise
+        for index in range(len(self.nested)):
+            reader: Any = readers[index] if index in readers else self.restore_nested(index)
             columns.append(RecordField("", reader, optional=True))
         return RowSerializer(tuple(columns), supports_row_kind=self.supports_row_kind)

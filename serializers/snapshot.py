@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
 
-from .errors import CorruptSavepoint, OldReaderUnavailable, SnapshotVersionError, UnknownSnapshot, located
+from .errors import (
+    CorruptSavepoint,
+    OldReaderUnavailable,
+    SnapshotVersionError,
+    StateShiftError,
+    UnknownSnapshot,
+    add_step,
+    located,
+)
 from .registry import registry
 from .views import DataInputView, DataOutputView
 
@@ -180,6 +188,8 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
     outer_version: ClassVar[int] = 1
     nested_count: ClassVar[int] = -1
     """How many nested snapshots there must be, or -1."""
+    steps: ClassVar[tuple[str, ...]] = ()
+    """By which step a path reaches the values of each nested snapshot; where nothing is said, by its place: `(0)`."""
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...]
 
@@ -196,6 +206,17 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         if self.kind == TypeSerializerConfigSnapshot.kind:
             return self.describe()
         return f"{self.kind}<{', '.join(map(speller.part, self.nested))}>"
+
+    def restore_nested(self, index: int) -> TypeSerializer[Any]:
+        """Restore the serializer of a nested snapshot; an error tells by which step it was reached."""
+        try:
+            return self.nested[index].restore_serializer()
+        except StateShiftError as error:
+            add_step(error, self._step(index))
+            raise
+
+    def _step(self, index: int) -> str:
+        return self.steps[index] if index < len(self.steps) else f"({index})"
 
     def get_compatible_outer_versions(self) -> Collection[int]:
         """The outer versions that this code reads."""
@@ -230,7 +251,14 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
             raise CorruptSavepoint(
                 f"{type(self).__name__} has {count} nested snapshots and should have {self.nested_count}", offset=start
             )
-        self.nested = tuple(read_versioned_snapshot(source) for _ in range(count))
+        self.nested = tuple(self._read_nested(source, index) for index in range(count))
+
+    def _read_nested(self, source: DataInputView, index: int) -> TypeSerializerConfigSnapshot[Any]:
+        try:
+            return read_versioned_snapshot(source)
+        except StateShiftError as error:
+            add_step(error, self._step(index))
+            raise
 
 
 def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerConfigSnapshot[Any]) -> None:

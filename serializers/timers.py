@@ -146,6 +146,7 @@ class TimerSerializerSnapshot(CompositeTypeSerializerSnapshot[Timer[Any, Any]]):
     kind: ClassVar[str] = "timer"
     outer_version: ClassVar[int] = 2
     nested_count: ClassVar[int] = 2
+    steps: ClassVar[tuple[str, ...]] = (_KEY, _NAMESPACE)
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
@@ -157,5 +158,5 @@ class TimerSerializerSnapshot(CompositeTypeSerializerSnapshot[Timer[Any, Any]]):
         return key, namespace
 
     def restore_serializer(self) -> TypeSerializer[Timer[Any, Any]]:
-        key, namespace = self.key_and_namespace()
-        return TimerSerializer(key.restore_serializer(), namespace.restore_serializer())
+        self.key_and_namespace()
+        return TimerSerializer(self.restore_nested(0), self.restore_nested(1))

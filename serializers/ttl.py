@@ -115,6 +115,7 @@ class TtlSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     kind: ClassVar[str] = "ttl"
     outer_version: ClassVar[int] = 2
     nested_count: ClassVar[int] = 2
+    steps: ClassVar[tuple[str, ...]] = ("", "")
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
@@ -131,4 +132,4 @@ class TtlSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
             raise CorruptSavepoint(f"the time stamps of ttl are described as {self.nested[0].describe()}", offset=start)
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        return TtlSerializer(self.nested[1].restore_serializer())
+        return TtlSerializer(self.restore_nested(1))

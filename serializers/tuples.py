@@ -171,14 +171,8 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
             raise CorruptSavepoint(f"a tuple of {len(self.nested)} items is described", offset=start)
 
     def restore_serializer(self) -> TypeSerializer[Any]:
-        fields = []
-        for index, child in enumerate(self.nested):
-            try:
-                fields.append(child.restore_serializer())
-            except StateShiftError as error:
-                add_step(error, f"({index})")
-                raise
-        return TupleSerializer(tuple(fields), self.tuple_class)
+        fields = tuple(self.restore_nested(index) for index in range(len(self.nested)))
+        return TupleSerializer(fields, self.tuple_class)
 
 
 @register_snapshot
