@@ -8,7 +8,7 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $set    elements, sorted by JSON text     $double           NaN, Infinity, -Infinity (also of a float)
     $row    kind, and fields by position      $left, $right     the side of an either
     $window [start, end]                      $void, $global    the void namespace, the global window
-    $opaque text of a value whose type is not built in
+    $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
 
 A list and an array are lists. A TTL value is bare: its time stamp is left out. Null is null.
 """
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...serializers.decimals import split_decimal
 from ...serializers.either import Left
+from ...serializers.sequences import SequenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from ...serializers.record_values import Record
     from ...serializers.records import RecordSnapshot
-    from ...serializers.sequences import SequenceSnapshot
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .entries import Entry
     from .reader import SavepointOperator
@@ -92,7 +92,9 @@ def _bytes(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$bytes": bytes(value).hex()}
 
 
-def _list(snapshot: SequenceSnapshot) -> Tagger:
+def _list(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    if not isinstance(snapshot, SequenceSnapshot):
+        return _opaque(snapshot)  # an array whose values are not read
     element = tagger_of(snapshot.element_snapshot())
     return lambda value: [element(item) for item in value]
 
@@ -163,6 +165,10 @@ def _inner(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return tagger_of(snapshot.children()[0])
 
 
+def _kryo(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"}
+
+
 def _opaque(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     def convert(value: Any) -> Any:
         match value:
@@ -191,6 +197,7 @@ _MAKERS: dict[str, Callable[[Any], Tagger]] = {
     "decimal": _decimal,
     "either": _either,
     "enum": _enum,
+    "kryo": _kryo,
     "list": _list,
     "map": _map,
     "number": _number,
