@@ -2,7 +2,7 @@
 
     key group = murmur(hash of the key) mod max parallelism
 
-Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, strings and tuples of these. Keys of
+Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings and tuples of these. Keys of
 other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that Flink is
 not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a signed 32-bit
 number. Reading never needs a hash: the key group stands in every entry.
@@ -29,6 +29,7 @@ MAX_KEY_GROUPS = 1 << 15
 ONE_BYTE_KEY_GROUPS = 128
 _MASK = 0xFFFFFFFF
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
+_LAST_UNIT = 0xFFFF
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 _FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT_NAN, _DOUBLE_NAN = 0x7FC00000, 0x7FF8000000000000
@@ -175,6 +176,12 @@ def _boolean_hash(value: Any) -> int:
     return _TRUE_HASH if value else _FALSE_HASH
 
 
+def _char_hash(value: Any) -> int:
+    if not isinstance(value, str) or len(value) != 1 or ord(value) > _LAST_UNIT:
+        raise ValueNotConvertible(f"{shown(value)} is not a char (one UTF-16 unit)")
+    return ord(value)
+
+
 def _string_hash(value: Any) -> int:
     if not isinstance(value, str):
         raise ValueNotConvertible(f"{shown(value)} is not a string")
@@ -207,6 +214,7 @@ def _double_hash(value: Any) -> int:
 _HASHES: dict[str, Callable[[Any], int]] = {
     **{name: _integer_hasher(name) for name in _INTEGER_BITS},
     "boolean": _boolean_hash,
+    "char": _char_hash,
     "string": _string_hash,
     "float": _float_hash,
     "double": _double_hash,

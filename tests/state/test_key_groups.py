@@ -1,4 +1,5 @@
 import decimal
+import json
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.text import CharSerializer, StringSerializer
 from stateshift.state.key_groups import (
     has_stable_hash,
     java_hash,
@@ -143,6 +144,42 @@ def test_the_rule_of_our_own_never_changes():
 def test_impossible_parallelism_is_refused(parallelism, most):
     with pytest.raises(DeclarationError, match="not possible"):
         key_group_range(0, parallelism, most)
+
+
+SERIALIZERS = {
+    "boolean": BooleanSerializer(),
+    "byte": ByteSerializer(),
+    "char": CharSerializer(),
+    "short": ShortSerializer(),
+    "int": IntSerializer(),
+    "long": LONG,
+    "float": FloatSerializer(),
+    "double": DoubleSerializer(),
+    "string": STRING,
+}
+
+
+def typed(kind, value):
+    """A key of the table as Python has it, and its serializer."""
+    if isinstance(kind, list):
+        fields = [typed(*field) for field in zip(kind, value, strict=True)]
+        return tuple(field for field, _ in fields), TupleSerializer(tuple(serializer for _, serializer in fields))
+    return float.fromhex(value) if kind in {"float", "double"} else value, SERIALIZERS[kind]
+
+
+def test_hashes_and_key_groups_are_those_that_flink_computed(root):
+    """The table is written and checked by `fx.Hashes`, which runs in real Flink (tests/interop/test_hashes.py)."""
+    table = json.loads((root / "tests" / "fixtures" / "flink-hashes.json").read_text(encoding="utf-8"))
+    wrong = []
+    for kind, value, hash_code, groups in table["keys"]:
+        key, serializer = typed(kind, value)
+        assert has_stable_hash(serializer)
+        found = java_hash(key, serializer)
+        if (found, [key_group(found, most) for most in table["max_parallelism"]]) != (hash_code, groups):
+            wrong.append((kind, value, hash_code, found))
+
+    assert wrong == []
+    assert {str(kind) for kind, *_ in table["keys"]} >= SERIALIZERS.keys()
 
 
 def test_a_second_byte_is_needed_from_129_key_groups_on():
