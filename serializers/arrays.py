@@ -31,7 +31,7 @@ from .registry import register_snapshot
 from .sequences import STEP, SequenceSnapshot, convert_elements, element_child, from_other_sequence
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .unread import PlainUnreadSnapshot
+from .text import CharSerializer
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
@@ -105,6 +105,7 @@ _FORMS: dict[type[TypeSerializer[Any]], str] = {
     LongSerializer: "q",
     FloatSerializer: "f",
     DoubleSerializer: "d",
+    CharSerializer: "H",
 }
 """By the serializer of an element, the letter of the module `struct` for its bytes."""
 
@@ -178,7 +179,7 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
         if isinstance(self.element, BooleanSerializer):
             return _booleans(data, start)
         items = struct.unpack(f">{count}{self._form}", data)
-        return list(items)
+        return list(map(chr, items) if isinstance(self.element, CharSerializer) else items)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
         return _SNAPSHOTS[type(self.element)]()
@@ -232,12 +233,11 @@ class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 @register_snapshot
 @attrs.define
-class CharPrimitiveArraySerializerSnapshot(PlainUnreadSnapshot):
+class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's char[]."""
 
     snapshot_id: ClassVar[str] = ARRAY + "CharPrimitiveArraySerializer$CharPrimitiveArraySerializerSnapshot"
-    kind: ClassVar[str] = "array"
-    words: ClassVar[str] = "array<char>"
+    element: ClassVar[TypeSerializer[Any]] = CharSerializer()
 
 
 @register_snapshot
@@ -289,6 +289,7 @@ _SNAPSHOTS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {
     type(snapshot.element): snapshot
     for snapshot in (
         BooleanPrimitiveArraySerializerSnapshot,
+        CharPrimitiveArraySerializerSnapshot,
         ShortPrimitiveArraySerializerSnapshot,
         IntPrimitiveArraySerializerSnapshot,
         LongPrimitiveArraySerializerSnapshot,

@@ -111,7 +111,7 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
             serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
             "declare the type optional (T | None)", CONVERTER,
         )  # fmt: skip
-    primitives = {"boolean", "number", "string", "bytes"}
+    primitives = {"boolean", "number", "char", "string", "bytes"}
     if old in primitives and new in primitives:
         return incompatible(serializer, snapshot, "PRIM-4", "no conversion keeps the meaning")
     sequences = {"array", "list", "set", "tuple"}

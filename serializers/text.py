@@ -1,6 +1,7 @@
-"""Strings: Flink's STR, its snapshot, and rule TEXT-2.
+"""Strings and chars: Flink's STR and its u16, their snapshots, and rule TEXT-2.
 
-    varint of the number of UTF-16 units + 1 (0 is null, 1 is empty), then each unit as a varint
+    string  varint of the number of UTF-16 units + 1 (0 is null, 1 is empty), then each unit as a varint
+    char    u16, one UTF-16 unit; there is no null form
 
 A varint has seven bits a byte, low bits first, the top bit set on all bytes but the last. Source: format notes 1.2, 7.
 """
@@ -20,12 +21,11 @@ from .numeric import BASE
 from .registry import register_snapshot
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .unread import PlainUnreadSnapshot
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
-_MOST_UNIT_BYTES = 3
+_MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
 _MAX_UNITS = 0x7FFFFFFE  # one less than Java's longest, since the length is stored plus one
 
 
@@ -162,11 +162,39 @@ class StringSerializerSnapshot(FlinkSnapshot[str]):
         return StringSerializer(allow_null=True)
 
 
+@attrs.frozen
+class CharSerializer(TypeSerializer[str]):
+    """Flink's Character: a string of one UTF-16 unit, which may be half a character. What the hint `Char` means.
+
+    The book has no rule that turns chars into anything else, or anything into chars (PRIM-4).
+    """
+
+    @property
+    def length(self) -> int:
+        return 2
+
+    def serialize(self, value: str, target: DataOutputView) -> None:
+        if not (isinstance(value, str) and len(value) == 1 and value <= _LAST_UNIT):
+            raise ValueNotConvertible(f"{shown(value)} is not a char: a string of one UTF-16 unit")
+        target.write_unsigned_short(ord(value))
+
+    def deserialize(self, source: DataInputView) -> str:
+        return chr(source.read_unsigned_short())
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
+        return CharSerializerSnapshot()
+
+
 @register_snapshot
 @attrs.define
-class CharSerializerSnapshot(PlainUnreadSnapshot):
-    """Snapshot of Flink's Character: one UTF-16 unit in two bytes, which need not be a character by itself."""
+class CharSerializerSnapshot(FlinkSnapshot[str]):
+    """Snapshot of `CharSerializer`."""
 
     snapshot_id: ClassVar[str] = BASE + "CharSerializer$CharSerializerSnapshot"
     kind: ClassVar[str] = "char"
-    words: ClassVar[str] = "char"
+
+    def describe(self) -> str:
+        return "char"
+
+    def restore_serializer(self) -> TypeSerializer[str]:
+        return CharSerializer()

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from ...compat.description import StateKind
 from ...serializers.decimals import split_decimal
 from ...serializers.either import Left
-from ...serializers.sequences import SequenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from ...serializers.record_values import Record
     from ...serializers.records import RecordSnapshot
+    from ...serializers.sequences import SequenceSnapshot
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .entries import Entry
     from .reader import SavepointOperator
@@ -92,9 +92,7 @@ def _bytes(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$bytes": bytes(value).hex()}
 
 
-def _list(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
-    if not isinstance(snapshot, SequenceSnapshot):
-        return _opaque(snapshot)  # an array whose values are not read
+def _list(snapshot: SequenceSnapshot) -> Tagger:
     element = tagger_of(snapshot.element_snapshot())
     return lambda value: [element(item) for item in value]
 
@@ -194,6 +192,7 @@ _MAKERS: dict[str, Callable[[Any], Tagger]] = {
     "array": _list,
     "boolean": _as_is,
     "bytes": _bytes,
+    "char": _as_is,
     "decimal": _decimal,
     "either": _either,
     "enum": _enum,

@@ -1,4 +1,4 @@
-"""Strings: Flink's bytes, and the ways between text and bytes (rules TEXT-1, TEXT-2)."""
+"""Strings and chars: Flink's bytes, and the ways between text and bytes (rules TEXT-1, TEXT-2)."""
 
 import pickle
 
@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer
+from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.compatibility import Flag, Verdict
-from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable, ValueNotConvertible
+from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
 from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.text import CharSerializerSnapshot, StringSerializer, read_string, write_string
+from stateshift.serializers.text import CharSerializer, StringSerializer, read_string, write_string
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 EXAMPLES = [
@@ -127,10 +127,31 @@ class TestRules:
         assert result.is_incompatible()
         assert ["PRIM-4"] == [finding.rule for finding in result.findings]
 
-    @pytest.mark.parametrize("serializer", [StringSerializer(), BytesSerializer()])
-    def test_a_char_is_no_string(self, serializer):
-        assert serializer.ensure_compatibility(CharSerializerSnapshot()).is_incompatible()
 
-    def test_chars_are_described_and_not_read(self):
-        with pytest.raises(OldReaderUnavailable, match="values of char are not read by this release"):
-            CharSerializerSnapshot().restore_serializer()
+class TestChars:
+    @pytest.mark.parametrize(("char", "data"), [("a", "0061"), ("\0", "0000"), ("中", "4E2D"), ("\ud83d", "D83D")])
+    def test_bytes(self, write, read, char, data):
+        assert bytes.fromhex(data) == write(CharSerializer(), char)
+        assert char == read(CharSerializer(), bytes.fromhex(data))
+
+    @pytest.mark.parametrize("value", ["", "ab", "😀", None, 97, b"a"])
+    def test_what_is_no_utf16_unit_is_an_error(self, write, value):
+        with pytest.raises(ValueNotConvertible, match="is not a char: a string of one UTF-16 unit"):
+            write(CharSerializer(), value)
+
+    @pytest.mark.parametrize("other", [StringSerializer(), BytesSerializer(), LongSerializer()])
+    def test_prim_4_a_char_becomes_nothing_else(self, ask, rules, other):
+        for result in (ask(other, CharSerializer()), ask(CharSerializer(), other)):
+            assert result.is_incompatible()
+            assert [("$", "PRIM-4")] == rules(result)
+
+    def test_an_array_of_chars(self, write, read, stored):
+        array = PrimitiveArraySerializer(CharSerializer())
+        data = bytes.fromhex("00000003 0061 D83D 4E2D")
+
+        assert data == write(array, ["a", "\ud83d", "中"])
+        assert ["a", "\ud83d", "中"] == read(stored(array).restore_serializer(), data)
+        assert "array<char>" == array.describe()
+        with pytest.raises(ValueNotConvertible, match="'😀' is not a char") as caught:
+            write(array, ["a", "😀"])
+        assert "$[]" == caught.value.where["path"]

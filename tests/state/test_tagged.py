@@ -7,7 +7,6 @@ from decimal import Decimal
 import pytest
 
 from stateshift import BigInt, serializer_for
-from stateshift.serializers.registry import registry
 from stateshift.state.savepoint.tagged import tagger_of
 
 
@@ -20,11 +19,3 @@ def test_integers_of_any_length_are_written_digit_by_digit(digits, sign):
 
     assert tag[BigInt](number) == {"$bigint": text}
     assert tag[Decimal](Decimal((sign < 0, (9,) * digits, -2))) == {"$bigdec": [text, 2]}
-
-
-def test_an_array_whose_values_are_not_read_has_a_form():
-    """A state that is left out of an export is asked for its form, too."""
-    name = "org.apache.flink.api.common.typeutils.base.array.CharPrimitiveArraySerializer"
-    unread = registry.snapshot_class(f"{name}$CharPrimitiveArraySerializerSnapshot")()
-
-    assert tagger_of(unread)(b"\0a") == {"$bytes": "0061"}
