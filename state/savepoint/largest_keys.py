@@ -1,0 +1,187 @@
+"""The keys of a keyed state that hold the most bytes, found in one walk with bounded memory.
+
+Only the key is cut out of each entry; values stay bytes, so this works also where they cannot be read. What one key
+holds in a state is the sum over its namespaces (windows), the entries of its map, its timers. All of it lies in one key
+group, but side by side only in sorted streams, as RocksDB writes them: those of the heap backend come in the order of a
+hash table. Therefore sums are kept for up to `ROOM` keys of a key group at a time. Beyond that the smaller ones are
+forgotten. In a sorted stream that loses nothing; in another one a key might come back, and the result says so.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.transcode.framing import end_of
+from ...serializers.views import DataInputView
+from ..key_groups import prefix_size
+from .entry_keys import decode
+
+if TYPE_CHECKING:
+    from ...serializers.layout import Layout
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .blocks import Block
+
+ROOM = 1 << 16
+_ROOM_BYTES = 32 << 20
+_TIME_BYTES, _FRAME_BYTES = 8, 8
+_Sum = tuple[int, int]
+
+
+@attrs.frozen
+class KeySize:
+    """What one key holds in one state.
+
+    Attributes:
+        key: The key.
+        key_group: Its key group.
+        entries: Entries as they lie there: of map state one for each user key.
+        size_bytes: Their bytes, keys and framing included.
+    """
+
+    key: Any
+    key_group: int
+    entries: int
+    size_bytes: int
+
+
+@attrs.frozen
+class LargestKeys:
+    """The keys of a state that hold most.
+
+    Attributes:
+        keys: Largest first.
+        is_exact: Whether it is certain that no other key is larger, and that none of these is larger than told.
+        unknown: Why keys cannot be told apart, or "".
+    """
+
+    keys: tuple[KeySize, ...] = ()
+    is_exact: bool = True
+    unknown: str = ""
+
+
+@attrs.frozen
+class KeyCutter:
+    """Cuts the key out of the key of an entry; made with `of`.
+
+    Attributes:
+        start: Where it begins.
+        size: How long it is, where all are of one length; else -1.
+        layout: Where it ends.
+    """
+
+    start: int
+    size: int
+    layout: Layout
+
+    @classmethod
+    def of(cls, kind: StateKind, key: TypeSerializer[Any], max_parallelism: int) -> KeyCutter:
+        """Give what cuts keys of this type out of the entries of such a state."""
+        start = prefix_size(max_parallelism) + (_TIME_BYTES if kind is StateKind.TIMERS else 0)
+        return cls(start, key.length, end_of(key))
+
+    def cut(self, entry_key: bytes) -> bytes:
+        """Give the bytes of the key; `CorruptSavepoint` where there are not enough."""
+        if 0 <= self.size <= len(entry_key) - self.start:
+            return entry_key[self.start : self.start + self.size]
+        view = DataInputView(entry_key)
+        view.skip_bytes(self.start)
+        self.layout.skip(view)
+        return view.span(self.start)
+
+
+class KeyTally:
+    """Sums up what each key of one state of one operator holds. Add all blocks, key groups one after the other.
+
+    Args:
+        kind: Of the state.
+        key: Snapshot of its keys.
+        max_parallelism: Number of key groups.
+        wanted: How many keys to find.
+        room: For how many keys sums are kept at a time.
+
+    Raises:
+        OldReaderUnavailable: Keys of that type are not read, and their ends are not known.
+    """
+
+    def __init__(
+        self,
+        kind: StateKind,
+        key: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+        wanted: int,
+        room: int = ROOM,
+    ) -> None:
+        self._serializer = key.restore_serializer()
+        self._cut = KeyCutter.of(kind, self._serializer, max_parallelism).cut
+        self._wanted = wanted
+        self._room = max(room, wanted)
+        self._top: list[tuple[int, int, int, bytes]] = []
+        self._is_exact = True
+        self._key_group = -1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._sums: dict[bytes, _Sum] = {}
+        self._sum_bytes = 0
+        self._key = b""
+        self._entries = self._size = 0
+        self._is_sorted, self._has_forgotten = True, False
+
+    def add(self, block: Block) -> None:
+        """Take the entries of a block, or of a piece of one."""
+        if block.key_group != self._key_group:
+            self._finish_key_group()
+            self._key_group = block.key_group
+        for entry_key, value in block.items():
+            key = self._cut(entry_key)
+            if key != self._key:
+                self._finish_key()
+                self._is_sorted &= key > self._key
+                self._key = key
+            self._entries += 1
+            self._size += _FRAME_BYTES + len(entry_key) + len(value)
+
+    def result(self) -> LargestKeys:
+        """Give the largest; call it once, after the last block."""
+        self._finish_key_group()
+        largest = sorted(self._top, key=lambda one: (-one[0], one[2:]))
+        keys = (KeySize(decode(self._serializer, key), group, entries, size) for size, entries, group, key in largest)
+        return LargestKeys(tuple(keys), self._is_exact)
+
+    def _finish_key(self) -> None:
+        """Put down what one run of entries with the same key came to."""
+        if not self._entries:
+            return
+        known = self._sums.get(self._key)
+        if known is None:
+            self._sum_bytes += len(self._key)
+            known = (0, 0)
+        self._sums[self._key] = (known[0] + self._size, known[1] + self._entries)
+        self._entries = self._size = 0
+        if len(self._sums) > self._room or self._sum_bytes > _ROOM_BYTES:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keep the larger half; of very long keys only as many as are wanted."""
+        kept = self._largest(max(self._room // 2, self._wanted))
+        if sum(map(len, kept)) > _ROOM_BYTES // 2:
+            kept = self._largest(self._wanted)
+        self._sums = {key: self._sums[key] for key in kept}
+        self._sum_bytes = sum(map(len, kept))
+        self._has_forgotten = True
+
+    def _largest(self, count: int) -> list[bytes]:
+        return heapq.nlargest(count, self._sums, key=self._sums.__getitem__)
+
+    def _finish_key_group(self) -> None:
+        self._finish_key()
+        # Encodings of keys tell their own end, so none begins another: sorted entries are sorted by key.
+        self._is_exact &= self._is_sorted or not self._has_forgotten
+        found = ((*self._sums[key], self._key_group, key) for key in self._largest(self._wanted))
+        self._top = heapq.nlargest(self._wanted, [*self._top, *found])
+        self._begin()

@@ -1,0 +1,246 @@
+"""How much lies where: entries and bytes of each state and each key group, and the keys that hold most.
+
+One walk over the blocks of an operator's keyed streams gives all of it. Nothing is decoded; keys are cut out of entries
+only where the largest are asked for (`largest_keys`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import StateShiftError, located
+from ..key_groups import key_group_range
+from .keyed_readers import open_keyed
+from .largest_keys import KeyTally, LargestKeys
+from .meta_info import MetaInfoKind
+from .states import Measure, keyed_handles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from .blocks import Block
+    from .meta_info import StateMetaInfo
+    from .reader import SavepointOperator
+    from .states import SavepointState
+
+BINS = 16
+_TELL_EVERY_BYTES = 1 << 20
+_NOTHING = Measure(0, 0)
+_ASYNCHRONOUS = "keys cannot be told apart: the state is one of the asynchronous state API"
+
+
+@attrs.frozen
+class StateSizes:
+    """How much one state holds.
+
+    Attributes:
+        state: The state.
+        measure: All of it; None where it cannot be counted: see `error` and `state.is_hidden`.
+        key_groups: Of keyed state: what lies in each key group that has entries.
+        largest: The keys that hold most, where they were asked for and the state has keys.
+        error: Why it cannot be counted: damage, or a missing file.
+    """
+
+    state: SavepointState
+    measure: Measure | None
+    key_groups: Mapping[int, Measure] = attrs.field(factory=dict, repr=False)
+    largest: LargestKeys | None = None
+    error: StateShiftError | None = None
+
+
+@attrs.frozen
+class Share:
+    """What lies in neighbouring key groups: those of a subtask, or of a bar in a chart.
+
+    Attributes:
+        key_groups: From the first to before the last.
+        entries: Entries of keyed state.
+        size_bytes: Their bytes.
+    """
+
+    key_groups: range
+    entries: int
+    size_bytes: int
+
+
+@attrs.frozen
+class Spread:
+    """How unequal sizes are, in bytes.
+
+    Attributes:
+        smallest: The smallest.
+        median: Half of them are smaller.
+        largest: The largest.
+        average: Of all.
+    """
+
+    smallest: int
+    median: float
+    largest: int
+    average: float
+
+    @classmethod
+    def of(cls, sizes: Collection[int]) -> Spread:
+        """Look at sizes, of which there is at least one."""
+        return cls(min(sizes), statistics.median(sizes), max(sizes), statistics.fmean(sizes))
+
+    @property
+    def skew(self) -> float | None:
+        """How many times the average the largest is: 1 where all are equal. None where all are empty."""
+        return self.largest / self.average if self.average else None
+
+
+@attrs.frozen(slots=False)
+class OperatorSizes:
+    """How much the states of an operator hold, and how its keyed state is spread.
+
+    Attributes:
+        operator: The operator.
+        states: Those that were measured, in the order of `operator.states`.
+    """
+
+    operator: SavepointOperator
+    states: tuple[StateSizes, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all entries that could be counted: of compressed streams more than their files hold."""
+        return sum(sizes.measure.size_bytes for sizes in self.states if sizes.measure is not None)
+
+    @cached_property
+    def key_groups(self) -> tuple[Share, ...]:
+        """What lies in each key group, empty ones included; of all measured keyed states together."""
+        sums: dict[int, tuple[int, int]] = {}
+        for state in self.states:
+            for group, measure in state.key_groups.items():
+                entries, size = sums.get(group, (0, 0))
+                sums[group] = (entries + measure.entries, size + measure.size_bytes)
+        groups = range(self.operator.max_parallelism)
+        return tuple(Share(groups[group : group + 1], *sums.get(group, (0, 0))) for group in groups)
+
+    @property
+    def subtasks(self) -> tuple[Share, ...]:
+        """What each subtask has, by its index."""
+        count, groups = self.operator.parallelism, self.operator.max_parallelism
+        return tuple(self._share(key_group_range(index, count, groups)) for index in range(count))
+
+    def bins(self, count: int = BINS) -> tuple[Share, ...]:
+        """Divide the key groups into that many neighbouring ranges of about the same length."""
+        groups = self.operator.max_parallelism
+        count = min(count, groups)
+        return tuple(self._share(range(at * groups // count, (at + 1) * groups // count)) for at in range(count))
+
+    def _share(self, key_groups: range) -> Share:
+        shares = self.key_groups[key_groups.start : key_groups.stop]
+        return Share(key_groups, sum(one.entries for one in shares), sum(one.size_bytes for one in shares))
+
+
+def measure_operator(
+    operator: SavepointOperator,
+    *,
+    states: Collection[str] | None = None,
+    keys: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> OperatorSizes:
+    """Measure the states of an operator. What cannot be counted has its reason with it; the others are counted.
+
+    Args:
+        operator: The operator.
+        states: Names of those to measure; None: all.
+        keys: How many of the largest keys to find in each keyed state.
+        progress: Told now and then how many bytes of entries were seen so far.
+
+    Raises:
+        CorruptSavepoint: The header of a stream is damaged, so that its states are not known.
+        SavepointNotFound: A file is missing.
+    """
+    chosen = [state for state in operator.states if states is None or state.name in states]
+    walked = _walked(operator, [state for state in chosen if _has_key_groups(state)], keys, progress)
+    sizes = {found.state.name: found for found in walked}
+    return OperatorSizes(
+        operator, tuple(sizes[state.name] if _has_key_groups(state) else _not_walked(state) for state in chosen)
+    )
+
+
+def _has_key_groups(state: SavepointState) -> bool:
+    return state.kind.is_keyed and not state.is_hidden
+
+
+def _not_walked(state: SavepointState) -> StateSizes:
+    """Measure what lies in no key group; what is hidden cannot be measured."""
+    if state.is_hidden:
+        return StateSizes(state, None)
+    try:
+        return StateSizes(state, state.measure())
+    except StateShiftError as error:
+        return StateSizes(state, None, error=error)
+
+
+def _walked(
+    operator: SavepointOperator, states: list[SavepointState], keys: int, progress: Callable[[int], None] | None
+) -> list[StateSizes]:
+    """Measure keyed states in one walk; damage anywhere leaves none of them counted."""
+    counts = {state.name: _Counts(state, _tally(operator, state, keys)) for state in states}
+    try:
+        with located(savepoint=operator.folder.place, operator=operator.title):
+            for info, block in _blocks(operator, counts.keys(), progress):
+                counts[info.name].add(info, block)
+            return [count.result() for count in counts.values()]
+    except StateShiftError as error:
+        return [StateSizes(state, None, error=error) for state in states]
+
+
+def _blocks(
+    operator: SavepointOperator, names: Collection[str], progress: Callable[[int], None] | None
+) -> Iterator[tuple[StateMetaInfo, Block]]:
+    """Give the blocks of some states, each with what its stream says of the state; subtask after subtask."""
+    seen = told = 0
+    for handle in keyed_handles(operator.stored):
+        with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
+            of_id = {index: info for index, info in enumerate(reader.header.states) if info.name in names}
+            for block in reader.blocks(state_ids=of_id.keys()) if of_id else ():
+                yield of_id[block.state_id], block
+                seen += len(block.data)
+                if progress is not None and seen - told >= _TELL_EVERY_BYTES:
+                    progress(seen)
+                    told = seen
+
+
+def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> KeyTally | str | None:
+    """Give what finds the largest keys, or why that cannot be; None where nobody asks."""
+    if not keys or operator.key is None:
+        return None
+    try:
+        return KeyTally(state.kind, operator.key, operator.max_parallelism, keys)
+    except StateShiftError as error:
+        return f"keys cannot be told apart: {error.what.splitlines()[0]}"
+
+
+class _Counts:
+    """Adds up the blocks of one state."""
+
+    def __init__(self, state: SavepointState, tally: KeyTally | str | None) -> None:
+        self._state = state
+        self._tally = tally
+        self._key_groups: dict[int, Measure] = {}
+
+    def add(self, info: StateMetaInfo, block: Block) -> None:
+        before = self._key_groups.get(block.key_group, _NOTHING)
+        self._key_groups[block.key_group] = Measure(before.entries + block.entries, before.size_bytes + len(block.data))
+        if isinstance(self._tally, KeyTally):
+            if info.kind is MetaInfoKind.KEY_VALUE_V2:
+                self._tally = _ASYNCHRONOUS
+            else:
+                self._tally.add(block)
+
+    def result(self) -> StateSizes:
+        found = self._key_groups.values()
+        measure = Measure(sum(one.entries for one in found), sum(one.size_bytes for one in found))
+        largest = self._tally.result() if isinstance(self._tally, KeyTally) else None
+        if isinstance(self._tally, str):
+            largest = LargestKeys(unknown=self._tally)
+        return StateSizes(self._state, measure, self._key_groups, largest)
