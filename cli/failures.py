@@ -14,6 +14,7 @@ from ..serializers.errors import (
     IncompatibleState,
     JobNotFound,
     MigrationFailed,
+    NoSpaceLeft,
     NothingInCommon,
     OldReaderUnavailable,
     SavepointNotFound,
@@ -67,6 +68,7 @@ _STATUSES: Mapping[type[BaseException], Status] = {
     IncompatibleState: Status.REFUSED,
     CompatibilityCheckError: Status.FAILED,
     MigrationFailed: Status.FAILED,
+    NoSpaceLeft: Status.FAILED,
     ValueNotConvertible: Status.FAILED,
 }
 _OWN_FACTS = {"what", "advice", "written", "where"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.errors import MigrationFailed, SavepointNotFound, StateShiftError, StorageFailed
+from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
@@ -144,10 +144,13 @@ def _announce(report: MigrationReport) -> None:
 @contextmanager
 def _failures_told(target_place: str) -> Iterator[None]:
     """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
+    from ..spark.watching import cause_of
     from ..state.savepoint.files import Folder
 
     try:
         yield
+    except NoSpaceLeft:
+        raise
     except (SavepointNotFound, StorageFailed) as error:
         if error.where.get("savepoint") != Folder.at(target_place).place:
             raise
@@ -155,6 +158,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
             f"{target_place} cannot be written: {error.what}",
             advice="choose a target whose folder is there and may be written to",
             written=error.written or "nothing was written",
+            **error.where,
         ) from error
     except StateShiftError:
         raise
@@ -162,16 +166,10 @@ def _failures_told(target_place: str) -> Iterator[None]:
         if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
             raise
         raise MigrationFailed(
-            f"Spark failed: {_reason(error)}",
+            f"Spark failed: {cause_of(error)}",
             advice="check --master and Spark's own messages above; the same command run again starts anew",
             written="nothing was published: the source is untouched, and the target has no _metadata",
         ) from error
-
-
-def _reason(error: Exception) -> str:
-    """The line of a Java stack trace that tells something: the message of its exception."""
-    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "Exception: " in line), lines[0] if lines else type(error).__name__)
 
 
 def _start_lines(report: MigrationReport) -> list[str]:

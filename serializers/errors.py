@@ -136,6 +136,12 @@ class StorageFailed(StateShiftError, OSError):
     advice = "check the address, the credentials and the permissions"
 
 
+class NoSpaceLeft(StorageFailed):
+    """The store has no room for what is to be written; trying again at once does not help."""
+
+    advice = "make room there, or choose a target on a larger disk, and run the same command again"
+
+
 class NothingInCommon(StateShiftError, LookupError):
     """No operator of the job is in the savepoint: it is probably another job's, or a uid is mistyped."""
 

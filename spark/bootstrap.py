@@ -22,6 +22,7 @@ import pyarrow as pa
 from ..compat.targets import Target
 from ..serializers.errors import (
     DeclarationError,
+    NoSpaceLeft,
     StateShiftError,
     StorageFailed,
     redact_values,
@@ -40,6 +41,7 @@ from ..state.bootstrap.rows import RowEncoder
 from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
 from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
 from ..state.key_groups import key_group_range
+from ..state.savepoint.estimate import require_room
 from ..state.savepoint.files import Folder
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.new_streams import check_job
@@ -114,6 +116,7 @@ def bootstrap(
         IncompatibleState: Flink could not restore an operator, and it is to.
         TargetExists: The target is taken.
         ValueNotConvertible: A null key, two rows for one key where one is allowed, a value that does not fit.
+        NoSpaceLeft: The target, or the folder in which Spark sorts, has too little room.
         MigrationFailed: What was written is not what was encoded, or the engine failed.
     """
     started = time.monotonic()
@@ -218,6 +221,7 @@ class _Run:
             try:
                 found = run_watched(context, lambda: _summary(rows).collect(), "encoding", self.tell)
                 sizes, encoded = _summed(found)
+                require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
                 operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism)
                 written = self._written(rows, operators, worker)
                 answers = run_watched(context, written.collect, "writing", self.tell)
@@ -373,7 +377,7 @@ class _Writer:
             for result in write_streams(batches, self.operators, self.folder):
                 yield _answer(result)
         except StateShiftError as error:
-            if isinstance(error, StorageFailed) and may_try_again:
+            if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
                 raise
             yield _answer(error)
 

@@ -27,14 +27,14 @@ from ..state.savepoint.journal import Journal, run_id
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.migration import name_of, publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
-from ..state.savepoint.publish import IfTargetExists, check_target, clear_target, prepare_target
+from ..state.savepoint.publish import IfTargetExists, check_target, clear_target, held_bytes, prepare_target
 from ..state.savepoint.reader import Savepoint
 from .scheduling import carry_out
 from .session import own_session
 from .watching import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyspark.sql import SparkSession
 
@@ -90,6 +90,7 @@ def migrate(
         TargetExists: The target is taken.
         ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
         CorruptSavepoint: The source is damaged.
+        NoSpaceLeft: The target has too little room, or was filled up during the run.
         MigrationFailed: What was written is not what was read, or the engine failed.
     """
     started = time.monotonic()
@@ -102,7 +103,8 @@ def migrate(
     plan = plan_migration(check(old, description, target=restore_target))
     check_target(folder, target_exists)
     tasks = split(savepoint, plan, parallelism=parallelism)
-    expected = estimate(tasks, savepoint.folder, folder, _cores(session, master))
+    held = held_bytes(folder, target_exists)
+    expected = estimate(tasks, savepoint.folder, folder, _cores(session, master), held_bytes=held)
     report = attrs.evolve(MigrationReport.planned(savepoint, plan, folder.place, tasks), estimate=expected)
     expected.require_room(folder)
     if dry_run:
@@ -114,6 +116,7 @@ def migrate(
     journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
     with _all_or_nothing(savepoint.folder, folder, target_exists), ExitStack() as until_published:
         finished = journal.finished()
+        _clear_attempts(folder, finished.values())
         results = list(finished.values()) + carry_out(
             [task for task in tasks if name_of(task) not in finished],
             savepoint.folder,
@@ -176,7 +179,7 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
         raise
 
 
-def _clear_attempts(target: Folder, results: Sequence[TaskResult]) -> None:
+def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:
     """Remove what killed workers have left behind."""
     winners = {result.stored.attempt for result in results}
     for name in target.names():

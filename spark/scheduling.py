@@ -13,6 +13,7 @@ import attrs
 
 from ..serializers.errors import (
     MigrationFailed,
+    NoSpaceLeft,
     StateShiftError,
     StorageFailed,
     redact_values,
@@ -27,7 +28,7 @@ from .watching import (
     POLL_S,
     Progress,
     attempts_of,
-    cause_of,
+    gave_up,
     interrupts_kept,
     raise_if_java_ended,
     stop_group,
@@ -162,7 +163,7 @@ class _Work:
             self.journal.record(result)
             return result
         except StateShiftError as error:
-            if isinstance(error, StorageFailed) and may_try_again:
+            if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
                 raise
             return error
         except Exception as error:
@@ -247,4 +248,4 @@ def _engine_failure(error: BaseException, work: _Work, bundles: list[list[int]])
             advice=f"try a higher --parallelism, more memory, or a master that tries again (local[*,4]); {again}",
             **where,
         )
-    return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=f"see Spark's log, and {again}", **where)
+    return gave_up(error, f"see Spark's log, and {again}", **where)

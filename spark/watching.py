@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..serializers.errors import MigrationFailed, StateShiftError, shown
+from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, shown, values_are_redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ POLL_S = 0.2
 _JAVA_END_S = 0.5
 _LONGEST_END_S = 15.0  # Spark gives a worker of a cancelled task two seconds, and looks every other two
 _LONGEST_CAUSE = 300
-_PYTHON_FAILURE = re.compile(r"^Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
+_PYTHON_FAILURE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\w\S*?)(?:: (.*))?$", re.MULTILINE)
+_TASK_FAILURE = re.compile(r"most recent failure: .*? executor [^)]*\): (.+)")
+_JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ")
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -192,14 +195,35 @@ def _told(error: BaseException) -> BaseException:
             f"a worker process died {times} over the same piece of work: it was killed, or ran out of memory",
             advice=f"give it more memory, or a master that tries again (local[*,4]); {again}",
         )
-    return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=f"see Spark's log, mend the query, and {again}")
+    return gave_up(error, f"see Spark's log, mend the query, and {again}")
+
+
+def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
+    """Say why Spark gave up, where nothing more is known than what it says."""
+    if "No space left on device" not in str(error):
+        return MigrationFailed(f"Spark gave up: {cause_of(error)}", advice=advice, **where)
+    place = os.environ.get("SPARK_LOCAL_DIRS", "the folder for temporary files")
+    return NoSpaceLeft(
+        f"no space is left where Spark keeps what it sorts: {place}",
+        advice="make room there, or let SPARK_LOCAL_DIRS name a folder on a larger disk; "
+        "run it again: what is left behind is cleared first",
+        **where,
+    )
 
 
 def cause_of(error: Exception) -> str:
-    """Give in a line why Spark gave up: of a failed worker what Python raised there, else the first line."""
+    """Give in a line why Spark gave up; what it raises comes with stack traces of Java and of Python.
+
+    Of a failed worker it is what Python raised there; else what ended the task, or Spark itself.
+    """
     text = str(error).partition("Driver stacktrace")[0]
     raised = _PYTHON_FAILURE.findall(text)
     if raised:
         name, message = raised[-1]
         return f"a worker failed with {name}" + (f": {shown(message, _LONGEST_CAUSE)}" if message else "")
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    task = _TASK_FAILURE.search(text)
+    if task is not None and values_are_redacted():
+        return task[1].partition(": ")[0]  # the class; SQL's messages show values
+    lines = [task[1]] if task else [line.strip().removeprefix(": ") for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("An error occurred while calling")]
+    return _JAVA_CLASS.sub("", told[0]) if told else type(error).__name__

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
-from ...serializers.errors import StateShiftError, StorageFailed
+from ...serializers.errors import NoSpaceLeft, StateShiftError
 from .block_rewriter import BlockRewriter, Tally
 from .blocks import Block
 from .keyed_readers import open_keyed
@@ -38,7 +38,8 @@ class Estimate:
     Attributes:
         bytes_to_read: Bytes of all streams.
         bytes_to_write: About how many will be written.
-        free_bytes: Free space of the target; None where its store does not tell.
+        free_bytes: Free space of the target, with what the run clears or goes on with; None where its store does not
+            tell.
         seconds: About how long it takes on `cores` cores, with Spark's start where it is needed.
         cores: For which the time holds.
     """
@@ -50,22 +51,26 @@ class Estimate:
     cores: int
 
     def require_room(self, target: Folder) -> None:
-        """Refuse a run that cannot fit.
-
-        Raises:
-            StorageFailed: The target has too little free space.
-        """
-        if self.free_bytes is not None and self.bytes_to_write * _MARGIN > self.free_bytes:
-            raise StorageFailed(
-                f"the target has {self.free_bytes:,} bytes free, and the new savepoint needs about "
-                f"{self.bytes_to_write:,}",
-                advice="make room, or choose a target on another store",
-                written="Nothing was written.",
-                savepoint=target.place,
-            )
+        """Refuse a run that cannot fit; errors as of the function of that name."""
+        require_room(target, int(self.bytes_to_write * _MARGIN), self.free_bytes)
 
 
-def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int) -> Estimate:
+def require_room(target: Folder, needed_bytes: int, free_bytes: int | None) -> None:
+    """Refuse to begin what cannot fit.
+
+    Raises:
+        NoSpaceLeft: The target has too little free space.
+    """
+    if free_bytes is not None and needed_bytes > free_bytes:
+        raise NoSpaceLeft(
+            f"the target has {free_bytes:,} bytes free, and the new savepoint needs about {needed_bytes:,}",
+            advice="make room there, or choose a target on a larger disk",
+            written="Nothing was written.",
+            savepoint=target.place,
+        )
+
+
+def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int, *, held_bytes: int = 0) -> Estimate:
     """Measure a sample of what is to be converted; where that fails, the run itself will tell why.
 
     Args:
@@ -73,6 +78,7 @@ def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int) 
         source: Where the streams are.
         target: Where the result goes; it need not be there yet.
         cores: How many tasks run at a time.
+        held_bytes: What is in the target, and will be cleared or gone on with.
     """
     samples: dict[str, _Sample] = {}
     written = seconds = 0.0
@@ -85,7 +91,9 @@ def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int) 
         seconds += task.size_bytes * sample.seconds_per_byte
     starts = 0.0 if all(isinstance(task, CopyTask) for task in tasks) else _START_S
     read = sum(task.size_bytes for task in tasks)
-    return Estimate(read, int(written), target.free_space_bytes(), starts + seconds / max(cores, 1), cores)
+    free = target.free_space_bytes()
+    room = None if free is None else free + held_bytes
+    return Estimate(read, int(written), room, starts + seconds / max(cores, 1), cores)
 
 
 @attrs.frozen

@@ -5,6 +5,7 @@ pyarrow is imported where a place is first opened, so that importing this module
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.errors import CorruptSavepoint, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _COPY_BYTES = 4 << 20
+_NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
 
 
 @attrs.frozen
@@ -244,7 +246,7 @@ class FileOutput:
         self.size = 0
 
     def write(self, data: bytes) -> int:
-        """Append `data`; a full disk and the like raise `StorageFailed`."""
+        """Append `data`; a full disk raises `NoSpaceLeft`, the like of it `StorageFailed`."""
         with _asking(self._place, self.name):
             self._file.write(data)
         self.size += len(data)
@@ -298,6 +300,9 @@ def _asking(place: str, name: str) -> Iterator[None]:
         what = f"there is no file {name}" if name else "there is no such folder"
         raise SavepointNotFound(what, savepoint=place or None, file=name or None) from error
     except (OSError, ValueError) as error:
+        full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
+        if full is not None:
+            raise NoSpaceLeft(full, savepoint=place or None, file=name or None) from error
         raise StorageFailed(f"the store says: {error}", savepoint=place or None, file=name or None) from error
 
 

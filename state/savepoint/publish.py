@@ -75,6 +75,15 @@ def clear_target(folder: Folder) -> None:
             folder.delete(name)
 
 
+def held_bytes(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> int:
+    """Bytes in a target that a run clears first, or goes on with: they are no loss to its room."""
+    if not folder.exists():
+        return 0
+    names = folder.names()
+    known = _files_of(folder) if if_exists is IfTargetExists.REPLACE and METADATA in names else set()
+    return sum(folder.size(name) for name in names if _OURS.fullmatch(name) or name in known)
+
+
 def clean(folder: Folder) -> tuple[str, ...]:
     """Remove what a run that died has left in its target; give the names.
 

@@ -5,10 +5,11 @@ import pytest
 
 from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
 from stateshift.compat.plan import plan
-from stateshift.serializers.errors import StorageFailed
+from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.savepoint.estimate import estimate
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.migration import split
+from stateshift.state.savepoint.publish import IfTargetExists, held_bytes
 from stateshift.state.savepoint.rewrite import perform
 
 
@@ -50,8 +51,24 @@ def test_a_target_without_room_is_refused_with_both_numbers(savepoint, tmp_path)
     target = Folder.at(tmp_path)
     expected = attrs.evolve(estimate(tasks, savepoint.folder, target, 2), bytes_to_write=1000, free_bytes=1099)
 
-    with pytest.raises(StorageFailed, match=r"has 1,099 bytes free, and the new savepoint needs about 1,000"):
+    with pytest.raises(NoSpaceLeft, match=r"has 1,099 bytes free, and the new savepoint needs about 1,100"):
         expected.require_room(target)
 
     attrs.evolve(expected, free_bytes=1100).require_room(target)
     attrs.evolve(expected, free_bytes=None).require_room(target)
+
+
+def test_what_a_run_clears_or_goes_on_with_is_no_loss_to_its_room(savepoint, savepoint_copy, tmp_path):
+    tasks = tasks_of(savepoint, ValueStateDescriptor("count", BigInt))
+    dead = tmp_path / "dead"
+    dead.mkdir()
+    (dead / f"{'0' * 32}-keyed-0.attempt-1").write_bytes(bytes(1000))
+    old = savepoint_copy("rocksdb-long-p2-m200-files")
+
+    assert held_bytes(Folder.at(tmp_path / "not there")) == 0
+    assert [held_bytes(Folder.at(dead), choice) for choice in IfTargetExists] == [1000] * 3
+    assert held_bytes(Folder.at(old), IfTargetExists.REPLACE) == sum(file.stat().st_size for file in old.iterdir())
+    free, with_held = (
+        estimate(tasks, savepoint.folder, Folder.at(dead), 1, held_bytes=held).free_bytes for held in (0, 1 << 50)
+    )
+    assert abs(with_held - (1 << 50) - free) < 1 << 30  # others write on this disk, too
