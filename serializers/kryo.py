@@ -1,27 +1,65 @@
-"""Kryo: the snapshot of types that Flink could not analyse. Only Kryo, a Java library, reads their values.
+"""Kryo: the types that Flink could not analyse. Only Kryo, a Java library, reads their values.
 
     UTF type class, then three optional maps: registrations, default serializers, default serializer classes
 
-Source: format notes 6.1.
+A value does not tell where it ends. Where something else does, as the frame of an entry, it is taken as opaque bytes;
+within a POJO, a tuple, a list or a map it makes the whole state unreadable. Source: format notes 6.1 and 7.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import attrs
 
+from .errors import OldReaderUnavailable, ValueNotConvertible, shown
 from .optional_map import OptionalMap
 from .registry import register_snapshot
-from .unread import ValuesNotRead
+from .serializer import TypeSerializer
+from .snapshot import TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 
+@attrs.frozen
+class KryoBytes:
+    """A value that only Kryo reads, as it is stored.
+
+    Attributes:
+        type_class: The Java class that the state declares.
+        data: The bytes of Kryo's `writeClassAndObject`.
+    """
+
+    type_class: str
+    data: bytes = attrs.field(repr=bytes.hex)
+
+
+@attrs.frozen
+class KryoBytesSerializer(TypeSerializer[KryoBytes]):
+    """Takes all bytes up to the end of the frame for one value. Restored from a snapshot by `restore_framed`.
+
+    Attributes:
+        stored: The snapshot, which is written again as it is.
+    """
+
+    stored: KryoSerializerSnapshot
+
+    def serialize(self, value: KryoBytes, target: DataOutputView) -> None:
+        if not isinstance(value, KryoBytes) or value.type_class != self.stored.type_class:
+            raise ValueNotConvertible(f"{shown(value)} is no stored value of {self.stored.describe()}")
+        target.write(value.data)
+
+    def deserialize(self, source: DataInputView) -> KryoBytes:
+        return KryoBytes(self.stored.type_class, source.read_fully(source.remaining()))
+
+    def snapshot_configuration(self) -> KryoSerializerSnapshot:
+        return self.stored
+
+
 @register_snapshot
 @attrs.define
-class KryoSerializerSnapshot(ValuesNotRead):
+class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
     """Snapshot of Flink's Kryo serializer; the parts of its maps are kept as bytes.
 
     Attributes:
@@ -42,6 +80,16 @@ class KryoSerializerSnapshot(ValuesNotRead):
 
     def describe(self) -> str:
         return f"kryo<{self.type_class}>"
+
+    def restore_serializer(self) -> NoReturn:
+        raise OldReaderUnavailable(
+            f"values of {self.describe()} can only be read by Kryo, a Java library, which alone knows where one ends",
+            advice="leave the state as it is (its bytes are copied), pass a fallback deserializer, or drop it",
+        )
+
+    def restore_framed(self) -> KryoBytesSerializer:
+        """Give the serializer of values that end where their frame does."""
+        return KryoBytesSerializer(self)
 
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.type_class)

@@ -6,8 +6,16 @@ import json
 import shutil
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, settings
+
+from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot
+from stateshift.state.savepoint.blocks import Block
+from stateshift.state.savepoint.handles import InlineHandle
+from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.savepoint.sources import InlineBytes
 
 # Machines of CI are slow and shared: how long a draw takes says nothing about the code.
 settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,6 +73,38 @@ def savepoint_copy(savepoint_of, tmp_path):
         return Path(shutil.copytree(savepoint_of(name, version=version), tmp_path / "copies" / name))
 
     return copy
+
+
+@pytest.fixture
+def kryo_in_pojo(savepoint_copy):
+    """A savepoint of Flink whose Kryo values, those of state `thing`, were put into a field of a POJO: `$.inner`."""
+    folder = savepoint_copy("hashmap-kryo")
+    metadata = read_metadata((folder / "_metadata").read_bytes())
+    operators = tuple(_with_kryo_in_pojo(operator) for operator in metadata.operators)
+    (folder / "_metadata").write_bytes(write_metadata(attrs.evolve(metadata, operators=operators)))
+    return folder
+
+
+def _with_kryo_in_pojo(operator):
+    if operator.uid != "keyed-op":
+        return operator
+    (subtask,) = operator.subtasks
+    handle = subtask.managed_keyed
+    reader = KeyedStreamReader.open(InlineBytes(handle.stream.data), handle)
+    thing = reader.header.state_id("thing")
+    states = list(reader.header.states)
+    field = PojoField("inner", "fx.Order", states[thing].value)
+    states[thing] = states[thing].with_snapshots(VALUE_SERIALIZER=PojoSerializerSnapshot("fx.Order", (field,)))
+    blocks = (
+        Block.of(block.key_group, thing, [(key, b"\2\0" + value) for key, value in block.items()])
+        if block.state_id == thing
+        else block
+        for block in reader.blocks()
+    )
+    header = attrs.evolve(reader.header, states=tuple(states))
+    data, offsets = write_keyed_stream(header, handle.key_groups, blocks)
+    new = attrs.evolve(handle, offsets=offsets, stream=InlineHandle("stream", data))
+    return attrs.evolve(operator, subtasks=(attrs.evolve(subtask, managed_keyed=new),))
 
 
 @pytest.fixture(scope="session")

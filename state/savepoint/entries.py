@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, shown
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ...serializers.windows import VoidNamespace
 from .entry_keys import EntryKeyFormat, decode
+from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ class EntryDecoder:
         """Restore what is needed from the stream's own snapshots; raises `OldReaderUnavailable`."""
         keys, namespaces = key.restore_serializer(), namespace.restore_serializer()
         key_format = EntryKeyFormat.of(keys, namespaces, max_parallelism, has_user_key=kind is StateKind.MAP)
-        return cls(kind, key_format, keys, namespaces, value.restore_serializer())
+        return cls(kind, key_format, keys, namespaces, value_reader(kind, value))
 
     def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
         """Give key, namespace and user key as bytes."""
@@ -82,13 +82,13 @@ class EntryDecoder:
     def read_value(self, user_key: bytes, value: bytes) -> Any:
         """Read what one entry holds; of map state a pair."""
         if self.kind is StateKind.LIST:
-            with _step("[]"):
+            with step("[]"):
                 return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # of a list
         if self.kind is StateKind.MAP:
             mapping: Any = self.value
-            with _step("<key>"):
+            with step("<key>"):
                 name = decode(mapping.key, user_key)
-            with _step("{}"):
+            with step("{}"):
                 is_null = DataInputView(value).read_boolean()
                 return name, None if is_null else decode(mapping.value, value[1:])
         return decode(self.value, value)
@@ -99,16 +99,6 @@ class EntryDecoder:
             return shown(decode(self.key, key))
         except StateShiftError:
             return shown(key.hex())
-
-
-@contextmanager
-def _step(step: str) -> Iterator[None]:
-    """Tell errors by which step of a path their value was reached."""
-    try:
-        yield
-    except StateShiftError as error:
-        add_step(error, step)
-        raise
 
 
 def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:

@@ -20,6 +20,7 @@ from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, State
 from .operator_stream import read_operator_stream, read_operator_stream_header
 from .sources import open_stream
 from .state_kinds import info_snapshot, state_kind
+from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,7 @@ class SavepointState:
         description: What a check compares.
         unsupported: Why this release cannot read its values, or "".
         is_hidden: Whether not even its entries can be told apart, so that there is no measure of it.
+        unread_path: Where in its type that lies which cannot be read; "" where all can.
     """
 
     name: str
@@ -66,6 +68,7 @@ class SavepointState:
     _stored: OperatorState = attrs.field(repr=False)
     _folder: Folder = attrs.field(repr=False)
     is_hidden: bool = False
+    unread_path: str = ""
 
     def measure(self) -> Measure:
         """Count entries and bytes, as they are in the canonical format; nothing is decoded.
@@ -127,7 +130,7 @@ class SavepointState:
         """
         self._require_readable(keyed=False)
         with self._located():
-            value = self.description.value.snapshot.restore_serializer()
+            value = value_reader(self.kind, self.description.value.snapshot)
             key = self.description.key.snapshot.restore_serializer() if self.description.key else None
             if key is not None:
                 return [[read_broadcast(part, key, value) for part in parts] for parts in self._raw_elements()]
@@ -144,9 +147,12 @@ class SavepointState:
 
     def _require_readable(self, *, keyed: bool) -> None:
         if self.unsupported:
-            raise OldReaderUnavailable(
-                self.unsupported, state=self.name, advice="leave it out, or carry it over as bytes"
-            )
+            with self._located():
+                raise OldReaderUnavailable(
+                    self.unsupported,
+                    path=self.unread_path or None,
+                    advice="leave it out of the job: a migration carries it over as bytes",
+                )
         if self.kind.is_keyed is not keyed:
             raise TypeError(f"{self.name!r} is {self.kind} state: use read_{'elements' if keyed else 'entries'}")
 
@@ -223,9 +229,8 @@ def _state(
         reason = reason or _TIMERS
     elif info.kind is MetaInfoKind.KEY_VALUE_V2:
         reason = _ASYNC
-    snapshots = [part.snapshot for part in description.serializers()] + ([key] if key is not None else [])
-    unsupported = reason or _unreadable(snapshots)
-    return SavepointState(info.name, kind, description, unsupported, stored, folder, info.name in hidden)
+    why, path = (reason, "") if reason else _unreadable(description, key)
+    return SavepointState(info.name, kind, description, why, stored, folder, info.name in hidden, path)
 
 
 def _unread(name: str, hidden: dict[str, str]) -> str:
@@ -234,10 +239,17 @@ def _unread(name: str, hidden: dict[str, str]) -> str:
     return hidden.get(name, others)
 
 
-def _unreadable(snapshots: list[TypeSerializerConfigSnapshot[Any]]) -> str:
-    for snapshot in snapshots:
-        try:
-            snapshot.restore_serializer()
-        except StateShiftError as error:
-            return error.what.splitlines()[0]
-    return ""
+def _unreadable(description: StateDescription, key: TypeSerializerConfigSnapshot[Any] | None) -> tuple[str, str]:
+    """Why nothing reads the state, and the path in its type to what cannot be read; two empty texts where all can."""
+    namespace = None if description.namespace is None else description.namespace.snapshot
+    user_key = None if description.key is None else description.key.snapshot
+    try:
+        for name, snapshot in (("<key>", key), ("<namespace>", namespace), ("<key>", user_key)):
+            with step(name):
+                if snapshot is not None:
+                    snapshot.restore_serializer()
+        value_reader(description.kind, description.value.snapshot)
+    except StateShiftError as error:
+        path = str(error.where.get("path", "$"))
+        return error.what.splitlines()[0] + (f", at {path}" if path != "$" else ""), path
+    return "", ""

@@ -72,10 +72,13 @@ def prove_elements(info: StateMetaInfo, parts: Iterable[bytes]) -> bool:
     Raises:
         CorruptSavepoint: One does not end where its type says.
     """
-    layout: Layout = info.value.restore_serializer().layout
     key = info.snapshot(KEY_SERIALIZER)
-    if key is not None:
-        layout = Counted(Sequence((key.restore_serializer().layout, layout)))
+    try:
+        layout: Layout = info.value.restore_serializer().layout
+        if key is not None:
+            layout = Counted(Sequence((key.restore_serializer().layout, layout)))
+    except OldReaderUnavailable:
+        return False
     if not layout.can_skip:
         return False
     with located(state=info.name):

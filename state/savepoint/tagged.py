@@ -140,15 +140,18 @@ def _enum(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 def _record(snapshot: RecordSnapshot) -> Tagger:
-    subclasses = (*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses())
-    by_class = {snapshot.record_name(): snapshot} | dict(subclasses)
-    taggers = {
-        name: {field.name: tagger_of(field.snapshot) for field in one.stored_fields()} for name, one in by_class.items()
-    }
+    taggers: dict[str, dict[str, Tagger]] = {}
+    pending = [snapshot]
+    while pending:  # a subclass may have some of its own; two of one name are told apart by no value
+        one = pending.pop(0)
+        forms = {field.name: tagger_of(field.snapshot) for field in one.stored_fields()}
+        taggers.setdefault(one.record_name(), forms)
+        pending += [subclass for _, subclass in (*one.registered_subclasses(), *one.unregistered_subclasses())]
 
     def convert(value: Record) -> Any:
         name, fields = value._type_name, value._asdict()  # noqa: SLF001 - its public way
-        tagged = {field: taggers[name][field](item) for field, item in fields.items()}
+        forms = taggers.get(name, {})
+        tagged = {field: forms.get(field, repr)(item) for field, item in fields.items()}
         return {"$pojo": {"class": name, "fields": dict(sorted(tagged.items()))}}
 
     return convert

@@ -127,16 +127,17 @@ def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
     assert subtasks == [0] * 6 + [1] * 6
 
 
-def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, savepoint_of):
-    ran = run("export", savepoint_of("hashmap-kryo"))
+def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, kryo_in_pojo):
+    ran = run("export", kryo_in_pojo)
 
     assert ran.status == 0
     assert {json.loads(line)["state"] for line in ran.stdout.splitlines()} == {"plain"}
     assert "left out: state 'thing' of operator keyed-op: values of kryo<fx.Scenarios$Thing>" in ran.stderr
+    assert "at $.inner" in ran.stderr
 
 
-def test_a_state_of_an_unread_type_that_is_asked_for_is_an_error(run, savepoint_of):
-    ran = run("export", savepoint_of("hashmap-kryo"), "--state", "thing")
+def test_a_state_of_an_unread_type_that_is_asked_for_is_an_error(run, kryo_in_pojo):
+    ran = run("export", kryo_in_pojo, "--state", "thing")
 
     assert (ran.status, ran.stdout) == (3, "")
     assert ran.stderr.startswith("OldReaderUnavailable: ")
@@ -152,8 +153,19 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are(run, savepoint
     assert {"--operator": "list-op", "--state": "buffer, names"}[option] in ran.stderr
 
 
-def test_json_with_a_file_prints_a_summary(run, tmp_path, savepoint_of):
-    ran = run("export", savepoint_of("hashmap-kryo"), "--json", "-o", tmp_path / "entries.jsonl")
+def test_values_that_only_kryo_reads_are_there_as_bytes(run, savepoint_of, expected_of):
+    ran = run("export", savepoint_of("hashmap-kryo"), "--format", "tagged")
+
+    (operator,) = json.loads(ran.stdout)["operators"]
+    (expected,) = expected_of("hashmap-kryo")["operators"]
+    assert expected["keyed"]["plain"]["entries"] == operator["keyed"]["plain"]["entries"]
+    found = dict(operator["keyed"]["thing"]["entries"])
+    assert [key for key, _ in expected["keyed"]["thing"]["entries"]] == list(found)
+    assert {"$opaque": "kryo<fx.Scenarios$Thing> 5701017468b204"} == found[2]
+
+
+def test_json_with_a_file_prints_a_summary(run, tmp_path, kryo_in_pojo):
+    ran = run("export", kryo_in_pojo, "--json", "-o", tmp_path / "entries.jsonl")
 
     assert (ran.status, ran.stderr) == (0, "")
     assert ran.data["states"] == [{"operator": "keyed-op", "state": "plain", "exported": 3}]

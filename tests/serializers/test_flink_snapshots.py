@@ -246,7 +246,7 @@ class TestFlinksSnapshots:
         try:
             restored = snapshot_from_bytes(data).restore_serializer()
         except OldReaderUnavailable as error:
-            assert f"values of {words} are not read by this release" == error.what  # noqa: PT017 - both ways are right
+            assert error.what.startswith(f"values of {words} ")  # noqa: PT017 - both ways are right
         else:
             assert without_ttl_awareness(snapshot) == restored.snapshot_configuration()
 

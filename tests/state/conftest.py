@@ -67,6 +67,13 @@ def operator_streams_of(streams_of):
     return lambda folder: (found for found in streams_of(folder) if not isinstance(found[2], KeyedHandle))
 
 
+def by_key_only(value):
+    """The same without the content of values that only Kryo reads."""
+    if isinstance(value, dict):
+        return {name: "" if name == "$opaque" else by_key_only(item) for name, item in value.items()}
+    return [by_key_only(item) for item in value] if isinstance(value, list) else value
+
+
 def rooms_of(operators):
     """The operators of expected.json or of an export, by id, as both have them: without types, names and timers."""
     found = {}
@@ -81,7 +88,7 @@ def rooms_of(operators):
             for name, state in operator.get("operator", {}).items()
         }
         rooms = {"keyed": keyed, "operator": lists, "broadcast": operator.get("broadcast")}
-        rooms = {room: content for room, content in rooms.items() if content}
+        rooms = {room: by_key_only(content) for room, content in rooms.items() if content}
         if rooms:
             found[operator_id] = rooms
     return found

@@ -332,8 +332,8 @@ class TestCarriedOver:
             old, new = (Savepoint.open(folder).operator(uid) for folder in (source, tmp_path / "new"))
             assert (old.parallelism, old.max_parallelism, old.name) == (new.parallelism, new.max_parallelism, new.name)
 
-    def test_states_that_cannot_be_read_are_kept(self, savepoint_of, migrate, tmp_path):
-        source = savepoint_of("hashmap-kryo")
+    def test_states_that_cannot_be_read_are_kept(self, kryo_in_pojo, migrate, tmp_path):
+        source = kryo_in_pojo
         (plain,) = (s for s in Savepoint.open(source).operator("keyed-op").states if s.name == "plain")
         job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("plain", BigInt)])])
         assert "long" == plain.description.describe()
