@@ -116,7 +116,8 @@ class _EitherConversion:
         if convert is None or value.value is None:
             return value
         try:
-            return attrs.evolve(value, value=convert(value.value))
+            converted = convert(value.value)
+            return Left(converted) if is_left else Right(converted)
         except StateShiftError as error:
             add_step(error, _STEPS[not is_left])
             raise

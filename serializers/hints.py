@@ -19,7 +19,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
 from .containers import ListSerializer, SetSerializer
 from .decimals import DecimalSerializer
-from .either import EitherSerializer, Left, Right
+from .either import Either, EitherSerializer
 from .enums import EnumSerializer
 from .errors import DeclarationError, shown
 from .maps import MapSerializer
@@ -123,7 +123,9 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
         return serializer_for(arguments[0]) if given is None else given
     if origin in {Union, types.UnionType}:
         bare, optional = strip_none(hint)
-        return OptionalSerializer(serializer_for(bare)) if optional else _either(hint)
+        if not optional:
+            raise DeclarationError(f"{hint} is a union of several types", advice="only T | None can be stored")
+        return OptionalSerializer(serializer_for(bare))
     if origin is not None:
         return _generic(hint, origin, arguments)
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -139,7 +141,7 @@ def _unknown(hint: object) -> DeclarationError:
         return DeclarationError(
             "a generic type hint does not say of what", advice="write it with its types: Array[int]"
         )
-    if hint in (*_CONTAINERS, tuple, Row):
+    if hint in (*_CONTAINERS, tuple, Either, Row):
         return DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
     return DeclarationError(
         f"no serializer is known for {name}",
@@ -155,7 +157,6 @@ def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSe
         return SetSerializer(serializer_for(element), nullable_elements=nullable, frozen=origin is frozenset)
     if origin is dict:
         value, nullable = strip_none(arguments[1])
-        nullable = nullable or value is types.NoneType  # Flink writes null, the one value of Void, by the map's flag
         return MapSerializer(serializer_for(arguments[0]), serializer_for(value), nullable_values=nullable)
     if origin is tuple:
         if Ellipsis in arguments:
@@ -163,6 +164,8 @@ def _generic(hint: object, origin: object, arguments: tuple[Any, ...]) -> TypeSe
         return TupleSerializer(tuple(serializer_for(item) for item in arguments if item != ()))
     if origin is Row:
         return RowSerializer(tuple(_column(item) for item in arguments))
+    if origin is Either:
+        return EitherSerializer(*map(serializer_for, arguments))
     raise _unknown(hint)
 
 
@@ -182,26 +185,23 @@ def _array(hint: Any) -> TypeSerializer[Any]:
     return GenericArraySerializer(element, nullable_elements=nullable)
 
 
-def _either(hint: Any) -> TypeSerializer[Any]:
-    left, right = (next((side for side in get_args(hint) if get_origin(side) is one), None) for one in (Left, Right))
-    if len(get_args(hint)) != 2 or left is None or right is None:
-        raise DeclarationError(
-            f"{hint} is a union of several types", advice="only T | None and Either[A, B] can be stored"
-        )
-    return EitherSerializer(*(serializer_for(get_args(side)[0]) for side in (left, right)))
-
-
 def _given_serializer(hint: Any, metadata: tuple[Any, ...]) -> TypeSerializer[Any] | None:
     given = next((item for item in metadata if isinstance(item, TypeSerializer | _AsArray)), None)
     return _array(get_args(hint)[0]) if isinstance(given, _AsArray) else given
 
 
 def strip_none(hint: Any) -> tuple[Any, bool]:
-    """Take `| None` off a hint, where the layout around it has a null flag of its own."""
-    members = get_args(hint) if get_origin(hint) in {Union, types.UnionType} else ()
-    if types.NoneType not in members:
-        return hint, False
-    return Union[tuple(member for member in members if member is not types.NoneType)], True  # noqa: UP007 - of a tuple
+    """Take `| None` off a hint, where the layout around it has a null flag of its own.
+
+    Null is the one value of Void (the hint `None`), so that such a flag tells it always, as in Flink.
+    """
+    if not _is_optional(hint):
+        return hint, hint is None or hint is types.NoneType
+    return Union[tuple(member for member in get_args(hint) if member is not types.NoneType)], True  # noqa: UP007 - many
+
+
+def _is_optional(hint: Any) -> bool:
+    return get_origin(hint) in {Union, types.UnionType} and types.NoneType in get_args(hint)
 
 
 def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
@@ -254,13 +254,14 @@ def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> Reco
     where = f"{qualified_name(cls)}.{field.attribute}"
     hint, given, options = field.hint, None, Field()
     optional = False
-    while get_origin(hint) is Annotated or strip_none(hint)[1]:
+    while get_origin(hint) is Annotated or _is_optional(hint):
         if get_origin(hint) is Annotated:
             hint, *metadata = get_args(hint)
             given = given or _given_serializer(hint, tuple(metadata))
             options = next((item for item in metadata if isinstance(item, Field)), options)
         else:
             hint, optional = strip_none(hint)
+    optional = optional or strip_none(hint)[1]
     serializer: TypeSerializer[Any] = given or serializer_for(hint)
     if is_pojo and optional and given is None and get_origin(hint) in _CONTAINERS:
         # Flink 2 extracts such a field as Nullable<List<…>> (format notes 6.2)

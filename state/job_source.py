@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from .source_types import Snapshot
 
 _FACE = (
-    "AggregatingStateDescriptor", "BigInt", "Field", "Float32", "Int8", "Int16", "Int32", "Job",
-    "ListStateDescriptor", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "TimeWindow",
-    "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
+    "AggregatingStateDescriptor", "Array", "BigInt", "Either", "Field", "Float32", "GlobalWindow", "Int8", "Int16",
+    "Int32", "Job", "ListStateDescriptor", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row",
+    "TimeWindow", "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
 )  # fmt: skip
-_OTHER_NAMES = ("Annotated", "Decimal", "GlobalWindowSerializer", "attrs", "enum", "job", "self")
+_OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
 _DESCRIPTORS = {
     StateKind.VALUE: "ValueStateDescriptor",
     StateKind.REDUCING: "ReducingStateDescriptor",
@@ -207,8 +207,6 @@ def _imports(body: str) -> Iterator[str]:
     if len(line) > WIDTH:
         line = "\n".join(["from stateshift import (", *(f"    {name}," for name in own), ")"])
     third_party.append(line)
-    if "GlobalWindowSerializer" in used:
-        third_party.append("from stateshift.serializers.windows import GlobalWindowSerializer")
     yield "\n".join(third_party)
 
 

@@ -107,6 +107,28 @@ def statement(expression: Expression, *, before: str = "", after: str = "", inde
     return lines
 
 
+def subscript(text: str) -> Expression:
+    """Give a type hint as an expression that can be laid out: `Row[…]` of two types or more becomes a group."""
+    head, bracket, inside = text.partition("[")
+    items = _split(inside[:-1]) if bracket and text.endswith("]") else []
+    # A comma behind a single type would make it a tuple of types.
+    return Group(f"{head}[", map(subscript, items)) if len(items) > 1 else text
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that stand in no brackets; nothing where the brackets are not those of one subscript."""
+    items, depth = [""], 0
+    for character in text:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if depth < 0:
+            return []
+        if character == "," and not depth:
+            items.append("")
+        else:
+            items[-1] += character
+    return [item.strip() for item in items]
+
+
 def is_name(text: str) -> bool:
     """Whether text can stand as a Python name, and Python takes it for the same name."""
     return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text

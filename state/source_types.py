@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..serializers.arrays import BytePrimitiveArraySerializerSnapshot
+from ..serializers.arrays import BytePrimitiveArraySerializerSnapshot, PrimitiveArraySnapshot
 from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
 from ..serializers.decimals import BigDecSerializerSnapshot
+from ..serializers.either import JavaEitherSerializerSnapshot
 from ..serializers.enums import EnumSerializerSnapshot, JavaEnumSerializerSnapshot
 from ..serializers.numeric import (
     BigIntSerializerSnapshot,
@@ -24,24 +25,28 @@ from ..serializers.numeric import (
     LongSerializerSnapshot,
     ShortSerializerSnapshot,
 )
+from ..serializers.object_arrays import GenericArraySerializerSnapshot, StringArraySerializerSnapshot
 from ..serializers.optional import NullableSerializerSnapshot
 from ..serializers.pojo import PojoSerializerSnapshot
 from ..serializers.records import RecordSnapshot
+from ..serializers.rows import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.text import StringSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
 from ..serializers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
+from ..serializers.void import VoidSerializerSnapshot
 from ..serializers.windows import (
     GlobalWindowSerializerSnapshot,
     TimeWindowSerializerSnapshot,
     VoidNamespaceSerializerSnapshot,
 )
-from .source_text import Expression, Group, Names, is_name, quoted, statement
+from .source_text import Expression, Group, Names, is_name, quoted, statement, subscript
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..serializers.record_fields import StoredField
+    from ..serializers.sequences import SequenceSnapshot
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .stored_nulls import StoredNulls
 
@@ -59,16 +64,20 @@ _PLAIN: dict[type, str] = {
     BigDecSerializerSnapshot: "Decimal",
     StringSerializerSnapshot: "str",
     BytePrimitiveArraySerializerSnapshot: "bytes",
+    StringArraySerializerSnapshot: "Array[str | None]",
     Tuple0SerializerSnapshot: "tuple[()]",
     TimeWindowSerializerSnapshot: "TimeWindow",
     VoidNamespaceSerializerSnapshot: "VoidNamespace",
-    GlobalWindowSerializerSnapshot: "GlobalWindowSerializer()",
+    GlobalWindowSerializerSnapshot: "GlobalWindow",
+    VoidSerializerSnapshot: "None",
 }
 _PRIMITIVES = (
     BooleanSerializerSnapshot, ByteSerializerSnapshot, ShortSerializerSnapshot, IntSerializerSnapshot,
     LongSerializerSnapshot, FloatSerializerSnapshot, DoubleSerializerSnapshot,
 )  # fmt: skip
 _CONTAINERS = (ListSerializerSnapshot, SetSerializerSnapshot, MapSerializerSnapshot)
+_ARRAYS = (PrimitiveArraySnapshot, StringArraySerializerSnapshot, GenericArraySerializerSnapshot)
+_MUTABLE = (ListSerializerSnapshot, MapSerializerSnapshot, *_ARRAYS)
 _LONGEST_HINT = 44
 _QUALIFIED = re.compile(r"[\w.$]+")
 BUILTINS = ("bool", "bytes", "dict", "float", "frozenset", "int", "list", "set", "str", "tuple")
@@ -136,39 +145,60 @@ class TypeSource:
             return written
         if written not in self._aliases:
             name = self._names.take(f"Stored{snapshot.kind.capitalize()}")
-            self.blocks.append(statement(written, before=f"{name} = "))
+            self.blocks.append(statement(subscript(written), before=f"{name} = "))
             self._aliases[written] = name
         return self._aliases[written]
 
     def _hint(self, snapshot: Snapshot, *, hashable: bool) -> str:
+        if hashable and isinstance(snapshot, _MUTABLE):
+            raise NoSourceError(f"{snapshot.describe()} cannot be looked up in Python, as a key or in a set")
         if type(snapshot) in _PLAIN:
             return _PLAIN[type(snapshot)]
         if isinstance(snapshot, RecordSnapshot):
             return self._record(snapshot)
         if isinstance(snapshot, EnumSerializerSnapshot):
             return self._enum(snapshot)
-        if isinstance(snapshot, NullableSerializerSnapshot):
-            inner = without_ttl_awareness(snapshot.nested[0])
-            if isinstance(inner, NullableSerializerSnapshot):
-                raise NoSourceError(f"no type hint says {snapshot.describe()}")
-            return f"{self.hint(inner, hashable=hashable)} | None"
-        if isinstance(snapshot, TupleSerializerSnapshot):
-            return f"tuple[{', '.join(self.hint(item, hashable=hashable) for item in snapshot.nested)}]"
+        if isinstance(snapshot, _ARRAYS):
+            return self._array(snapshot)
+        if isinstance(snapshot, ListSerializerSnapshot):
+            return f"list[{self.hint(snapshot.nested[0])}]"
         if isinstance(snapshot, SetSerializerSnapshot):
             element = self._item(self.hint(snapshot.nested[0], hashable=True), snapshot)
             return f"{'frozenset' if hashable else 'set'}[{element}]"
-        if isinstance(snapshot, ListSerializerSnapshot) and not hashable:
-            return f"list[{self.hint(snapshot.nested[0])}]"
-        if isinstance(snapshot, MapSerializerSnapshot) and not hashable:
+        if isinstance(snapshot, MapSerializerSnapshot):
             key, value = snapshot.nested
             return f"dict[{self.hint(key, hashable=True)}, {self._item(self.hint(value), snapshot)}]"
-        if hashable and isinstance(snapshot, _CONTAINERS):
-            raise NoSourceError(f"{snapshot.describe()} cannot be looked up in Python, as a key or in a set")
+        return self._fixed(snapshot, hashable=hashable)
+
+    def _fixed(self, snapshot: Snapshot, *, hashable: bool) -> str:
+        """Give the hint of what has a fixed number of parts."""
+        if isinstance(snapshot, NullableSerializerSnapshot):
+            inner = without_ttl_awareness(snapshot.nested[0])
+            if not isinstance(inner, NullableSerializerSnapshot | VoidSerializerSnapshot):
+                return f"{self.hint(inner, hashable=hashable)} | None"
+        elif isinstance(snapshot, TupleSerializerSnapshot):
+            return f"tuple[{', '.join(self.hint(item, hashable=hashable) for item in snapshot.nested)}]"
+        elif isinstance(snapshot, RowSerializerSnapshot):
+            if not snapshot.supports_row_kind:
+                raise NoSourceError("no type hint says rows without a kind, as Flink wrote them before 1.11")
+            columns = [_or_none(self.hint(column, hashable=hashable)) for column in snapshot.nested]
+            return f"Row[{', '.join(columns) or '()'}]"
+        elif isinstance(snapshot, JavaEitherSerializerSnapshot):
+            left, right = (self.hint(side, hashable=hashable) for side in snapshot.nested)
+            return f"Either[{left}, {right}]"
         raise NoSourceError(f"no type hint says {snapshot.describe()}")
+
+    def _array(self, snapshot: SequenceSnapshot) -> str:
+        element = without_ttl_awareness(snapshot.element_snapshot())
+        if isinstance(snapshot, PrimitiveArraySnapshot):
+            return f"Array[{self.hint(element)}]"
+        if isinstance(element, StringSerializerSnapshot):
+            raise NoSourceError("no type hint says an array of strings that is no String[] for Flink")
+        return f"Array[{_or_none(self.hint(element))}]"
 
     def _item(self, hint: str, container: Snapshot) -> str:
         """Let an item be null where one was; the container's own flag tells it."""
-        return f"{hint} | None" if self._nulls.has_item(container) and not hint.endswith(" | None") else hint
+        return _or_none(hint) if self._nulls.has_item(container) else hint
 
     def _enum(self, snapshot: EnumSerializerSnapshot) -> str:
         place = snapshot_to_bytes(snapshot)
@@ -271,10 +301,15 @@ class TypeSource:
             options.append(f"declared_by={quoted(field.declared_by)}")
         if options:
             more.append(Group("Field(", options))
-        full = f"{hint} | None" if optional else hint
+        full = _or_none(hint) if optional else hint
         written: Expression = Group("Annotated[", (full, *more)) if more else full
         after = " = None" if optional else ""
         return statement(written, before=f"{attribute}: ", after=after, indent=4), optional
+
+
+def _or_none(hint: str) -> str:
+    """Let a value be null, once."""
+    return hint if hint == "None" or hint.endswith(" | None") else f"{hint} | None"
 
 
 _NOT_IN_A_BODY = {"enum", "name", "value"}

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.description import StateKind
-from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.containers import MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.either import JavaEitherSerializerSnapshot, Right
 from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
 from ..serializers.optional import NullableSerializerSnapshot
 from ..serializers.records import RecordSnapshot
+from ..serializers.rows import RowSerializerSnapshot
+from ..serializers.sequences import SequenceSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import TtlSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
@@ -91,12 +94,16 @@ def _has_null(value: Any) -> bool:
 
 
 def _items(value: Any, snapshot: Snapshot) -> Iterator[tuple[Any, Snapshot]]:
-    if isinstance(snapshot, ListSerializerSnapshot | SetSerializerSnapshot):
+    if isinstance(snapshot, SequenceSnapshot):
+        yield from ((item, snapshot.element_snapshot()) for item in value)
+    elif isinstance(snapshot, SetSerializerSnapshot):
         yield from ((item, snapshot.nested[0]) for item in value)
+    elif isinstance(snapshot, JavaEitherSerializerSnapshot):
+        yield value.value, snapshot.nested[isinstance(value, Right)]
     elif isinstance(snapshot, MapSerializerSnapshot):
         for entry in value.items():
             yield from zip(entry, snapshot.nested, strict=True)
-    elif isinstance(snapshot, TupleSerializerSnapshot):
+    elif isinstance(snapshot, TupleSerializerSnapshot | RowSerializerSnapshot):
         yield from zip(value, snapshot.nested, strict=True)
 
 
