@@ -92,7 +92,7 @@ def ask(
     """
     with located(path=path):
         try:
-            result = serializer.ensure_compatibility(snapshot)
+            result = serializer.ensure_compatibility(without_ttl_awareness(snapshot))
         except StateShiftError:
             raise
         except Exception as error:

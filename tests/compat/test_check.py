@@ -26,6 +26,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
 )
 from stateshift.serializers.timers import TimerSerializer
+from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
 VALUE = StateKind.VALUE
 
@@ -53,6 +54,16 @@ def test_an_equal_type_starts(judged):
     report = judged(LongSerializer(), LongSerializer())
 
     assert (Verdict.COMPATIBLE, Decision.START, "") == (report.result.verdict, report.decision, report.reader)
+
+
+def test_a_stored_type_that_only_notes_the_absence_of_ttl_is_the_type_it_wraps(make):
+    """Flink 2 wraps the serializers of states without TTL too, to tell later whether it was switched on."""
+    wrapped = TtlAwareSerializerSnapshot(has_ttl=False, inner=LongSerializer().snapshot_configuration())
+    new = make.state("s", VALUE, LongSerializer())
+
+    report = check(make.job(attrs.evolve(new, value=SerializerDescription(wrapped))), make.job(new))
+
+    assert report.decision is Decision.START
 
 
 def test_a_wider_number_migrates_with_the_reader_of_the_snapshot(judged):
