@@ -2,10 +2,10 @@
 
     key group = murmur(hash of the key) mod max parallelism
 
-Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings and tuples of these. Keys of
-other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that Flink is
-not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a signed 32-bit
-number. Reading never needs a hash: the key group stands in every entry.
+Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings and tuples of these.
+Keys of other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that
+Flink is not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a
+signed 32-bit number. Reading never needs a hash: the key group stands in every entry.
 
 Source: format notes 5.1.
 """
