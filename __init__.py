@@ -12,7 +12,18 @@ from .serializers.compatibility import CompatibilityResult, Decision, Finding, V
 from .serializers.either import Either, Left, Right
 from .serializers.enums import enum_options
 from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
-from .serializers.hints import Array, BigInt, Float32, Int8, Int16, Int32, serializer_for
+from .serializers.hints import (
+    Array,
+    AwareDatetime,
+    BigInt,
+    Char,
+    Float32,
+    Int8,
+    Int16,
+    Int32,
+    NaiveDatetime,
+    serializer_for,
+)
 from .serializers.record_classes import Field, record
 from .serializers.record_values import Record
 from .serializers.registry import register_serializer, register_snapshot
@@ -20,6 +31,8 @@ from .serializers.row_hints import row_of
 from .serializers.row_values import Row, RowKind
 from .serializers.serializer import TypeDeserializer, TypeSerializer
 from .serializers.snapshot import TypeSerializerConfigSnapshot
+from .serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from .serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from .serializers.views import DataInputView, DataOutputView
 from .serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from .state.descriptors import (
@@ -36,7 +49,9 @@ from .state.savepoint.writer import SavepointWriter
 __all__ = [
     "AggregatingStateDescriptor",
     "Array",
+    "AwareDatetime",
     "BigInt",
+    "Char",
     "CompatibilityResult",
     "CorruptSavepoint",
     "DataInputView",
@@ -47,13 +62,19 @@ __all__ = [
     "Finding",
     "Float32",
     "GlobalWindow",
+    "Instant",
     "Int8",
     "Int16",
     "Int32",
+    "JavaDate",
     "Job",
     "Left",
     "ListStateDescriptor",
+    "LocalDate",
+    "LocalDateTime",
+    "LocalTime",
     "MapStateDescriptor",
+    "NaiveDatetime",
     "Operator",
     "Record",
     "ReducingStateDescriptor",
@@ -62,6 +83,9 @@ __all__ = [
     "RowKind",
     "Savepoint",
     "SavepointWriter",
+    "SqlDate",
+    "SqlTime",
+    "SqlTimestamp",
     "StateShiftError",
     "Target",
     "TimeWindow",

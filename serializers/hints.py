@@ -1,15 +1,17 @@
 """Python type hints -> serializers.
 
-    int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, bytes,
-    Decimal, list[T], set[T], dict[K, V], tuple[A, B], T | None, Array[T] a Java array, Row[A, B], Either[A, B],
-    None Void, enum classes, attrs classes, dataclasses, named tuples, any class given to `register_serializer`, and
-    Annotated[T, serializer] for everything else.
+    int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, Char, bytes,
+    Decimal, datetime and AwareDatetime Instant, NaiveDatetime LocalDateTime, date LocalDate, time LocalTime, list[T],
+    set[T], dict[K, V], tuple[A, B], T | None, Array[T] a Java array, Row[A, B], Either[A, B], None Void, the exact
+    temporal values, enum classes, attrs classes, dataclasses, named tuples, any class given to `register_serializer`,
+    and Annotated[T, serializer] for everything else.
 
 Source: DESIGN, section 3.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import enum
 import types
@@ -54,7 +56,11 @@ from .registry import registry
 from .row_values import Row
 from .rows import RowSerializer
 from .serializer import TypeSerializer
-from .text import StringSerializer
+from .sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from .temporal import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
+from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
+from .text import CharSerializer, StringSerializer
 from .tuples import TupleSerializer
 from .views import DataOutputView
 from .void import VoidSerializer
@@ -74,6 +80,11 @@ Int16 = Annotated[int, ShortSerializer()]
 Int32 = Annotated[int, IntSerializer()]
 BigInt = Annotated[int, BigIntSerializer()]
 Float32 = Annotated[float, FloatSerializer()]
+Char = Annotated[str, CharSerializer()]
+AwareDatetime = Annotated[dt.datetime, InstantSerializer()]
+"""A datetime with a time zone, stored as the moment that it is and read in UTC; what a bare `datetime` means, too."""
+NaiveDatetime = Annotated[dt.datetime, LocalDateTimeSerializer()]
+"""A datetime without a time zone."""
 
 
 class _AsArray:
@@ -94,10 +105,24 @@ _PLAIN: dict[object, TypeSerializer[Any]] = {
     types.NoneType: VoidSerializer(),
     GlobalWindow: GlobalWindowSerializer(),
     TimeWindow: TimeWindowSerializer(),
+    dt.datetime: InstantSerializer(),
+    dt.date: LocalDateSerializer(),
+    dt.time: LocalTimeSerializer(),
+    Instant: InstantSerializer(exact=True),
+    LocalDate: LocalDateSerializer(exact=True),
+    LocalTime: LocalTimeSerializer(exact=True),
+    LocalDateTime: LocalDateTimeSerializer(exact=True),
+    JavaDate: DateSerializer(exact=True),
+    SqlDate: SqlDateSerializer(exact=True),
+    SqlTime: SqlTimeSerializer(exact=True),
+    SqlTimestamp: SqlTimestampSerializer(exact=True),
     VoidNamespace: VoidNamespaceSerializer(),
 }
 _CONTAINERS = (list, set, frozenset, dict)
-_SUPPORTED = "int, float, bool, str, bytes, Decimal, list, set, dict, tuple, T | None, enums, attrs and data classes"
+_SUPPORTED = (
+    "int, float, bool, str, bytes, Decimal, datetime, date, time, list, set, dict, tuple, T | None, enums, attrs and "
+    "data classes"
+)
 _in_progress: ContextVar[tuple[type, ...]] = ContextVar("_in_progress", default=())
 
 

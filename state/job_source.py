@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .source_types import Snapshot
 
 _FACE = (
-    "AggregatingStateDescriptor", "Array", "BigInt", "Either", "Field", "Float32", "GlobalWindow", "Int8", "Int16",
-    "Int32", "Job", "ListStateDescriptor", "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row",
+    "AggregatingStateDescriptor", "Array", "BigInt", "Char", "Either", "Field", "Float32", "GlobalWindow", "Instant",
+    "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor", "LocalDate", "LocalDateTime", "LocalTime",
+    "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row", "SqlDate", "SqlTime", "SqlTimestamp",
     "TimeWindow", "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
 )  # fmt: skip
 _OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")

@@ -31,7 +31,19 @@ from ..serializers.pojo import PojoSerializerSnapshot
 from ..serializers.records import RecordSnapshot
 from ..serializers.rows import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.text import StringSerializerSnapshot
+from ..serializers.sql_temporal import (
+    DateSerializerSnapshot,
+    SqlDateSerializerSnapshot,
+    SqlTimeSerializerSnapshot,
+    SqlTimestampSerializerSnapshot,
+)
+from ..serializers.temporal import (
+    InstantSerializerSnapshot,
+    LocalDateSerializerSnapshot,
+    LocalDateTimeSerializerSnapshot,
+    LocalTimeSerializerSnapshot,
+)
+from ..serializers.text import CharSerializerSnapshot, StringSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
 from ..serializers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
 from ..serializers.void import VoidSerializerSnapshot
@@ -62,7 +74,16 @@ _PLAIN: dict[type, str] = {
     FloatSerializerSnapshot: "Float32",
     DoubleSerializerSnapshot: "float",
     BigDecSerializerSnapshot: "Decimal",
+    CharSerializerSnapshot: "Char",
     StringSerializerSnapshot: "str",
+    InstantSerializerSnapshot: "Instant",
+    LocalDateSerializerSnapshot: "LocalDate",
+    LocalTimeSerializerSnapshot: "LocalTime",
+    LocalDateTimeSerializerSnapshot: "LocalDateTime",
+    DateSerializerSnapshot: "JavaDate",
+    SqlDateSerializerSnapshot: "SqlDate",
+    SqlTimeSerializerSnapshot: "SqlTime",
+    SqlTimestampSerializerSnapshot: "SqlTimestamp",
     BytePrimitiveArraySerializerSnapshot: "bytes",
     StringArraySerializerSnapshot: "Array[str | None]",
     Tuple0SerializerSnapshot: "tuple[()]",
@@ -73,7 +94,7 @@ _PLAIN: dict[type, str] = {
 }
 _PRIMITIVES = (
     BooleanSerializerSnapshot, ByteSerializerSnapshot, ShortSerializerSnapshot, IntSerializerSnapshot,
-    LongSerializerSnapshot, FloatSerializerSnapshot, DoubleSerializerSnapshot,
+    LongSerializerSnapshot, FloatSerializerSnapshot, DoubleSerializerSnapshot, CharSerializerSnapshot,
 )  # fmt: skip
 _CONTAINERS = (ListSerializerSnapshot, SetSerializerSnapshot, MapSerializerSnapshot)
 _ARRAYS = (PrimitiveArraySnapshot, StringArraySerializerSnapshot, GenericArraySerializerSnapshot)

@@ -8,6 +8,9 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $set    elements, sorted by JSON text     $double           NaN, Infinity, -Infinity (also of a float)
     $row    kind, and fields by position      $left, $right     the side of an either
     $window [start, end]                      $void, $global    the void namespace, the global window
+    $date, $sqldate, $sqltime       milliseconds since 1970
+    $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
+    $localdate, $localtime, $localdatetime   the numbers of which they are made, in order
     $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
 
 A list and an array are lists. A TTL value is bare: its time stamp is left out. Null is null.
@@ -86,6 +89,28 @@ def _decimal(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
         return {"$bigdec": [_digits(unscaled), scale]}
 
     return convert
+
+
+def _temporal(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    tag = _TEMPORAL_TAGS[snapshot.describe()]
+
+    def convert(value: Any) -> Any:
+        parts = value.parts
+        return {tag: parts[0] if len(parts) == 1 else list(parts)}
+
+    return convert
+
+
+_TEMPORAL_TAGS = {
+    "java.util.Date": "$date",
+    "java.sql.Date": "$sqldate",
+    "java.sql.Time": "$sqltime",
+    "java.sql.Timestamp": "$sqltimestamp",
+    "instant": "$instant",
+    "date": "$localdate",
+    "time": "$localtime",
+    "local datetime": "$localdatetime",
+}
 
 
 def _bytes(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
@@ -208,6 +233,7 @@ _MAKERS: dict[str, Callable[[Any], Tagger]] = {
     "row": _row,
     "set": _set,
     "string": _as_is,
+    "temporal": _temporal,
     "ttl": _ttl,
     "ttl_aware": _inner,
     "tuple": _tuple,

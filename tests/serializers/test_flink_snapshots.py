@@ -109,7 +109,7 @@ PLAIN = {
     simple("SqlTimestamp"): "java.sql.Timestamp",
     simple("LocalDate"): "date",
     simple("LocalTime"): "time",
-    simple("LocalDateTime"): "datetime",
+    simple("LocalDateTime"): "local datetime",
     simple("Instant"): "instant",
     simple("Void"): "void",
     array("Boolean"): "array<boolean>",
