@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop clean
+.PHONY: help demo test lint types interop fuzz clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -28,6 +28,9 @@ types: $(INSTALLED) .cache/stateshift ## mypy, strict
 
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
+
+fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where atheris has a wheel; SECONDS=3600 for longer
+	@$(PY) tests/fuzz/run_fuzz.py --seconds "$(or $(SECONDS),600)" $(ARGS)
 
 ##@ Keep house
 

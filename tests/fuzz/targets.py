@@ -1,0 +1,213 @@
+"""What is fuzzed: functions of bytes that let out nothing but `StateShiftError`, and laws of what they accept."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tempfile
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pieces
+import seeds
+
+from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.state.job_source import job_source
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.handles import AbsoluteFileHandle
+from stateshift.state.savepoint.lineage import Lineage
+from stateshift.state.savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.tagged import tagged_operator, tagger_of
+from stateshift.state.savepoint.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stateshift.serializers.serializer import TypeSerializer
+    from stateshift.serializers.snapshot import TypeSerializerConfigSnapshot
+
+
+@attrs.frozen
+class Target:
+    """One thing to fuzz.
+
+    Attributes:
+        name: What it is called.
+        run: Takes an input; whatever it raises but `StateShiftError` is a finding.
+        seeds: Gives inputs to begin with.
+        apart: Takes an input apart for a mutation of one piece; `StateShiftError` where it cannot be.
+    """
+
+    name: str
+    run: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes] | tuple[bytes, ...]]
+    apart: Callable[[bytes], pieces.Pieces] = pieces.whole
+
+
+@cache
+def _nowhere() -> Folder:
+    """An empty folder: all that is fuzzed lies inside `_metadata`."""
+    return Folder.at(tempfile.mkdtemp(prefix="stateshift-fuzz-"))
+
+
+def metadata(data: bytes) -> None:
+    """What is accepted is written again byte for byte."""
+    written = write_metadata(read_metadata(data))
+
+    assert written == data
+
+
+def savepoint(data: bytes) -> None:
+    """All that the commands do with a savepoint that they only read: describe, count, export, verify."""
+    found = read_metadata(data)
+    if not _leaves_the_machine_alone(found):
+        return
+    opened = Savepoint(_nowhere(), found)
+    with suppress(StateShiftError):
+        opened.describe()
+    verify(opened)
+    for operator in opened.operators:
+        with suppress(StateShiftError):
+            for state in operator.states:
+                _read(operator, state)
+
+
+def _leaves_the_machine_alone(found: SavepointMetadata) -> bool:
+    """Whether no handle names a file or store elsewhere, which a fuzz run has no business to open."""
+    handles = [
+        handle.stream
+        for operator in found.operators
+        for subtask in operator.subtasks
+        for handle in (subtask.managed_keyed, subtask.managed_operator, subtask.raw_keyed, subtask.raw_operator)
+        if handle is not None
+    ]
+    return not any(isinstance(stream, AbsoluteFileHandle) for stream in handles)
+
+
+def _read(operator: Any, state: Any) -> None:
+    with suppress(StateShiftError):
+        state.measure()
+    with suppress(StateShiftError):
+        json.dumps(tagged_operator(operator, [state]))
+
+
+def source(data: bytes) -> None:
+    """The job file that a savepoint implies is Python, whatever the names in the savepoint are."""
+    found = read_metadata(data)
+    if not _leaves_the_machine_alone(found):
+        return
+    ast.parse(job_source(Savepoint(_nowhere(), found)))
+
+
+def lineage(data: bytes) -> None:
+    """A lineage that is accepted takes part in `verify`, and is written again to the same content."""
+    found = Lineage.from_json(data)
+    verify(Savepoint(_nowhere(), SavepointMetadata.new(()), found))
+
+    assert Lineage.from_json(found.to_json()) == found
+
+
+def snapshot(data: bytes) -> None:
+    """A snapshot that is accepted can be shown, written to bytes that stay the same, and is compatible with itself."""
+    found = snapshot_from_bytes(data)
+    written = snapshot_to_bytes(found)
+
+    assert snapshot_to_bytes(snapshot_from_bytes(written)) == written
+    assert isinstance(found.describe(), str)
+    assert found.is_flink in {True, False}
+    tagger_of(found)
+    serializer = found.restore_serializer()
+    assert serializer.length >= -1
+    assert serializer.layout is not None
+    if _mentions(found, "ttl_aware"):  # unwrapped by who asks
+        return
+    verdict = serializer.ensure_compatibility(found).verdict
+    assert verdict in {Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION}, verdict
+
+
+def _mentions(found: TypeSerializerConfigSnapshot[Any], kind: str) -> bool:
+    return found.kind == kind or any(_mentions(child, kind) for child in found.children())
+
+
+def value(data: bytes) -> None:
+    """A value that is read ends where its layout says, and is written to bytes that read the same."""
+    source = DataInputView(data)
+    found = read_versioned_snapshot(source)
+    serializer, start = found.restore_serializer(), source.position
+    read = serializer.deserialize(source)
+    json.dumps(tagger_of(found)(read))
+    copied, again = DataOutputView(), DataInputView(data, start)
+    serializer.copy_bytes(again, copied)
+
+    assert (again.position, copied.getvalue()) == (source.position, source.span(start))
+    written = _written(serializer, read)
+    assert _written(serializer, serializer.deserialize(DataInputView(written))) == written
+
+
+def conversion(data: bytes) -> None:
+    """The verdict on any pair of snapshots; where there is a conversion, values that it accepts can be written."""
+    source = DataInputView(data)
+    old, new = read_versioned_snapshot(source), read_versioned_snapshot(source)
+    writer = new.restore_serializer()
+    result = writer.ensure_compatibility(old)
+    if result.verdict is Verdict.INCOMPATIBLE:
+        return
+    read = old.restore_serializer().deserialize(source)
+    _written(result._reconfigured or writer, read if result.conversion is None else result.conversion(read))
+
+
+def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def _stream(kind: str) -> Target:
+    return Target(kind, savepoint, lambda: seeds.streams(kind), pieces.streams_apart)
+
+
+TARGETS = {
+    target.name: target
+    for target in (
+        Target("metadata", metadata, seeds.metadata),
+        Target("savepoint", savepoint, seeds.savepoints, pieces.streams_apart),
+        _stream("canonical"),
+        _stream("snappy"),
+        _stream("native"),
+        _stream("operator"),
+        Target("source", source, lambda: seeds.streams("canonical") + seeds.streams("operator"), pieces.streams_apart),
+        Target("snapshot", snapshot, seeds.snapshots),
+        Target("value", value, seeds.values, pieces.snapshots_apart(1)),
+        Target("conversion", conversion, seeds.conversions, pieces.snapshots_apart(2)),
+        Target("lineage", lineage, seeds.lineages),
+    )
+}
+
+
+def few(inputs: Sequence[bytes], count: int) -> list[bytes]:
+    """Give `count` inputs, evenly spread; all of them where it is 0."""
+    return list(inputs[:: -(-len(inputs) // count)] if count and inputs else inputs)
+
+
+def mixed(count: int) -> Target:
+    """Give one target of all: the first byte of an input says which. `count` seeds of each, or all of them."""
+    members = list(TARGETS.values())
+
+    def run(data: bytes) -> None:
+        if data:
+            members[data[0] % len(members)].run(data[1:])
+
+    def apart(data: bytes) -> pieces.Pieces:
+        found = members[data[0] % len(members)].apart(data[1:])
+        return attrs.evolve(found, join=lambda parts: data[:1] + found.join(parts))
+
+    def begin() -> list[bytes]:
+        return [bytes([at]) + seed for at, member in enumerate(members) for seed in few(member.seeds(), count)]
+
+    return Target("all", run, begin, apart)
