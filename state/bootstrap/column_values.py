@@ -1,7 +1,8 @@
 """Columns as values of a declared type: which types of columns fit, and the Python value of a row.
 
-A record comes from a struct whose fields have its fields' names, a tuple from a struct by position, an enum from the
-names of its members, the rest from what Arrow calls by the same word.
+A record or a row with names comes from a struct whose fields have those names, a tuple or a row without from a struct
+by position, an array from an array, an enum from the names of its members, the rest from what Arrow calls by the same
+word.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.arrays import BytesSerializer
+from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from ...serializers.containers import ListSerializer, SetSerializer
 from ...serializers.decimals import DecimalSerializer
+from ...serializers.either import EitherSerializer
 from ...serializers.enums import EnumSerializer
 from ...serializers.errors import ValueNotConvertible, shown
 from ...serializers.maps import MapSerializer
@@ -26,9 +28,12 @@ from ...serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
+from ...serializers.object_arrays import GenericArraySerializer, StringArraySerializer
 from ...serializers.optional import OptionalSerializer
 from ...serializers.record_values import Record
 from ...serializers.records import DescribedRecordSerializer
+from ...serializers.row_values import Row
+from ...serializers.rows import RowSerializer
 from ...serializers.symbols import Symbol
 from ...serializers.text import StringSerializer
 from ...serializers.ttl import TtlSerializer
@@ -40,6 +45,11 @@ if TYPE_CHECKING:
     from ...serializers.record_fields import RecordField
     from ...serializers.serializer import TypeSerializer
 
+_SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
+_FOR_FUNCTIONS: dict[type, str] = {
+    TtlSerializer: "has no time of last access; a function can give TtlValue(last_access_ms, value)",
+    EitherSerializer: "is of one type, and one of two is declared; a function can give Left(value) or Right(value)",
+}
 _INTEGERS = (ByteSerializer, ShortSerializer, IntSerializer, LongSerializer)
 _SPARK_NAMES = {
     "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean",
@@ -61,19 +71,21 @@ def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "
     Returns:
         Pairs of a path below the column, and what is wrong there.
     """
-    if isinstance(serializer, TtlSerializer):
-        yield path, "has no time of last access; a function can give TtlValue(last_access_ms, value)"
+    if type(serializer) in _FOR_FUNCTIONS:
+        yield path, _FOR_FUNCTIONS[type(serializer)]
     elif isinstance(serializer, OptionalSerializer):
         yield from mismatches(serializer.value, kind, path)
     elif isinstance(serializer, DescribedRecordSerializer):
         yield from _record_mismatches(serializer, kind, path)
+    elif isinstance(serializer, RowSerializer):
+        yield from _row_mismatches(serializer, kind, path)
     elif isinstance(serializer, TupleSerializer):
         if not pa.types.is_struct(kind) or kind.num_fields != len(serializer.fields):
             yield path, _wrong(serializer, kind, f"a struct of {len(serializer.fields)} fields")
             return
         for index, field in enumerate(serializer.fields):
             yield from mismatches(field, kind.field(index).type, f"{path}({index})")
-    elif isinstance(serializer, ListSerializer | SetSerializer):
+    elif isinstance(serializer, (*_SEQUENCES, SetSerializer)):
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
             yield path, _wrong(serializer, kind, "an array")
             return
@@ -101,6 +113,20 @@ def _record_mismatches(
             yield from mismatches(field.serializer, kind.field(name).type, f"{path}.{field.name}")
         elif field.default is None:
             yield f"{path}.{field.name}", f"there is no column for the field {field.name!r}, and it has no default"
+
+
+def _row_mismatches(serializer: RowSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    count = len(serializer.columns)
+    if not pa.types.is_struct(kind) or not (serializer.names or kind.num_fields == count):
+        yield path, _wrong(serializer, kind, f"a struct of {count} fields")
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for index, column in enumerate(serializer.columns):
+        if column.name and column.name not in names:
+            yield f"{path}.{column.name}", f"there is no column for the row's {column.name!r}"
+            continue
+        place = names.index(column.name) if column.name else index
+        yield from mismatches(column.serializer, kind.field(place).type, path + serializer.step(index))
 
 
 def fields_by_default(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[str]:
@@ -182,7 +208,9 @@ def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
     if isinstance(serializer, TupleSerializer):
         readers = [_reader(field) for field in serializer.fields]
         return lambda value: tuple(_read(read, item) for read, item in zip(readers, value.values(), strict=True))
-    if isinstance(serializer, ListSerializer):
+    if isinstance(serializer, RowSerializer):
+        return _row_reader(serializer)
+    if isinstance(serializer, _SEQUENCES):
         element = _reader(serializer.element)
         return None if element is None else lambda value: [_read(element, item) for item in value]
     if isinstance(serializer, SetSerializer):
@@ -214,6 +242,17 @@ def _record_reader(serializer: DescribedRecordSerializer[Any]) -> Callable[[Any]
             else:
                 fields[field.name] = field.default.make() if field.default else None
         return Record(serializer.name, fields)
+
+    return read
+
+
+def _row_reader(serializer: RowSerializer) -> Callable[[Any], Any]:
+    readers = [_reader(column.serializer) for column in serializer.columns]
+    names = serializer.names
+
+    def read(value: dict[str, Any]) -> Row[*tuple[Any, ...]]:
+        items = [value[name] for name in names] if names else value.values()
+        return Row._of([_read(*pair) for pair in zip(readers, items, strict=True)], names)  # noqa: SLF001 - its public way
 
     return read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stateshift import Savepoint
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataInputView, DataOutputView
 
@@ -88,3 +89,14 @@ def migrate():
 def rules():
     """`rules(result)`: path and rule of each finding."""
     return rules_of
+
+
+@pytest.fixture(scope="session")
+def stored_states(savepoint_of):
+    """`stored_states("hashmap-zoo-p1-m128", "2.3")`: the states of a savepoint that Flink wrote, by name."""
+
+    def states(name, version):
+        operators = Savepoint.open(savepoint_of(name, version=version)).operators
+        return {state.name: state for operator in operators for state in operator.states}
+
+    return states

@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift.serializers.either import Either
 from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import BigInt, Float32, Int8, Int16, Int32, serializer_for
+from stateshift.serializers.hints import Array, BigInt, Float32, Int8, Int16, Int32, serializer_for
 from stateshift.serializers.record_classes import Field, record
+from stateshift.serializers.row_hints import row_of
+from stateshift.serializers.row_values import Row
 from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
 from stateshift.state.bootstrap.column_order import order_bytes
 from stateshift.state.bootstrap.column_values import fields_by_default, mismatches, python_values
@@ -73,6 +76,8 @@ outer = st.fixed_dictionaries(
         "not a field": st.none(),
     }
 )
+PLAIN = pa.struct([("a", pa.string()), ("b", pa.int64())])
+plain = st.fixed_dictionaries({"a": text, "b": st.integers(-(2**32), 2**32)})
 COLUMNS = {
     "byte": (Int8, pa.int64(), st.integers(-200, 200)),
     "short": (Int16, pa.int32(), st.integers(-40000, 40000)),
@@ -90,11 +95,20 @@ COLUMNS = {
     "decimal": (decimal.Decimal, pa.decimal128(10, 2), st.decimals(-999, 999, places=2)),
     "enum": (Colour, pa.string(), st.sampled_from(["RED", "GREEN", "BLUE"])),
     "list": (list[int], pa.list_(pa.int64()), st.lists(st.integers(0, 9), max_size=3)),
+    "array": (Array[Int32], pa.list_(pa.int64()), st.lists(st.integers(-(2**32), 2**32) | st.none(), max_size=3)),
+    "array of booleans": (Array[bool], pa.list_(pa.bool_()), st.lists(st.booleans(), max_size=3)),
+    "array of objects": (Array[Plain | None], pa.list_(PLAIN), st.lists(st.none() | plain, max_size=3)),
+    "array of strings": (Array[str | None], pa.list_(pa.string()), st.lists(st.none() | text, max_size=3)),
+    "row": (Row[int, str | None], pa.struct([("l", pa.int64()), ("r", pa.string())]),
+            st.fixed_dictionaries({"l": st.none() | st.integers(0, 9), "r": st.none() | text})),
+    "named row": (row_of({"a b": int | None, "of": Row[Colour | None]}),
+                  pa.struct([("of", pa.struct([("c", pa.string())])), ("none", pa.int8()), ("a b", pa.int64())]),
+                  st.fixed_dictionaries({"of": st.fixed_dictionaries({"c": st.sampled_from(["RED", "BLUE", None])}),
+                                         "none": st.none(), "a b": st.integers(0, 9)})),
     "set": (set[int], pa.list_(pa.int64()), st.lists(st.integers(0, 3), max_size=3)),
     "map": (dict[str, int | None], pa.map_(pa.string(), pa.int64()), st.lists(st.tuples(text, st.none()), max_size=2)),
     "optional": (str | None, pa.string(), text),
-    "pojo": (Plain, pa.struct([("a", pa.string()), ("b", pa.int64())]),
-             st.fixed_dictionaries({"a": text, "b": st.integers(-(2**32), 2**32)})),
+    "pojo": (Plain, PLAIN, plain),
     "record": (Outer, OUTER, outer),
     "tuple": (tuple[int, str | None], pa.struct([("l", pa.int64()), ("r", pa.string())]),
               st.fixed_dictionaries({"l": st.integers(0, 9), "r": st.none() | text})),
@@ -184,6 +198,14 @@ def test_an_error_names_its_row():
         (Plain, pa.struct([("a", pa.string())]), ".b", "there is no column for the field 'b', and it has no default"),
         (Plain, pa.struct([("a", pa.int8()), ("b", pa.int8())]), ".a", "is a tinyint, and string is declared"),
         (int | None, pa.string(), "", "is a string, and long is declared"),
+        (Array[int], pa.int64(), "", "is a bigint, and array<long> is declared (an array)"),
+        (Array[Int32 | None], pa.list_(pa.string()), "[]", "is a string, and int is declared"),
+        (Array[str], pa.list_(pa.int64()), "[]", "is a bigint, and string is declared"),
+        (Row[int, str], pa.struct([("a", pa.int64())]), "", "and row<long, string> is declared (a struct of 2 fields)"),
+        (Row[int, int], pa.struct([("a", pa.int64()), ("b", pa.string())]), "(1)", "is a string, and long is declared"),
+        (row_of({"a": int}), pa.struct([("b", pa.int64())]), ".a", "there is no column for the row's 'a'"),
+        (row_of({"a": int}), pa.struct([("b", pa.int8()), ("a", pa.string())]), ".a", "is a string, and long is"),
+        (Either[int, str], pa.int64(), "", "a function can give Left(value) or Right(value)"),
     ],
 )
 def test_columns_of_a_wrong_type_are_found_before_any_value_is_read(hint, kind, path, what):
