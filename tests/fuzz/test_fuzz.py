@@ -15,7 +15,7 @@ from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes
 
 HERE = Path(__file__).parent
-RUNS = {"atheris": 1500, "chance": 3000}
+RUNS = {"atheris": 1000, "chance": 2000}
 SEEDS_EACH = 8
 
 
