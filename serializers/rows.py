@@ -62,7 +62,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 f"the columns of a row are called {', '.join(map(repr, names))}",
                 advice="give each column a name of its own, or none to any",
             )
-        if self.stored_names and not any(names):
+        if self.stored_names and names and not any(names):
             raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
 
     @classmethod
