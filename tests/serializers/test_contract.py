@@ -3,6 +3,7 @@
 A new built-in is one more line in `CASES`.
 """
 
+import datetime as dt
 import pickle
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer
+from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.decimals import DecimalSerializer
@@ -39,8 +40,22 @@ from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.sql_temporal import (
+    DateSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.temporal import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+)
+from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
+from stateshift.serializers.text import CharSerializer, StringSerializer
 from stateshift.serializers.timers import Timer, TimerSerializer
 from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.tuples import TupleSerializer
@@ -107,6 +122,7 @@ PLAIN = [
     Case("decimal", DecimalSerializer(), DECIMALS, (Decimal(0), Decimal("0.00"), Decimal("1E+9"), Decimal("-12.345"))),
     Case("string", StringSerializer(), st.text(), ("", "\0", "é日", "😀", "\ud800", "a" * 127, "ß" * 20_000)),
     Case("string or null", StringSerializer(allow_null=True), st.none() | st.text(), (None, "")),
+    Case("char", CharSerializer(), st.integers(0, 0xFFFF).map(chr), ("a", "\0", "\ud83d", "\uffff")),
     Case("bytes", BytesSerializer(), st.binary(), (b"", b"\0\xff", b"," * 300)),
     Case("void", VoidSerializer(), st.none(), (None,)),
     Case("void namespace", VoidNamespaceSerializer(), st.just(VOID_NAMESPACE), (VOID_NAMESPACE,), True),
@@ -126,7 +142,71 @@ PLAIN = [
     ),
 ]
 
+NANOS = st.integers(0, 999_999_999)
+CHARS = st.integers(0, 0xFFFF).map(chr)
+MILLIS = st.integers(-(2**63) + 1, 2**63 - 1)
+INSTANTS = st.builds(Instant, st.integers(-31557014167219200, 31556889864403199), NANOS)
+DATES = st.builds(LocalDate, st.integers(-999_999_999, 999_999_999), st.integers(1, 12), st.integers(1, 28))
+TIMES = st.builds(LocalTime, st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), NANOS)
+DATETIMES = st.builds(lambda date, time: LocalDateTime(*date.parts, *time.parts), DATES, TIMES)
+LEAP_DAY = dt.datetime(2024, 2, 29, 23, 59, 59, 999999)  # noqa: DTZ001 - it is to have none
+ANCIENT, LATE = dt.datetime.min, dt.datetime.max  # noqa: DTZ901 - nor have they
+
+TEMPORAL = [
+    Case(
+        "instant",
+        InstantSerializer(exact=True),
+        INSTANTS,
+        (Instant(0), Instant(-1, 999_999_999), Instant(-31557014167219200), Instant(31556889864403199, 999_999_999)),
+    ),
+    Case("instant or null", InstantSerializer(exact=True, allow_null=True), st.none() | INSTANTS, (None, Instant(0))),
+    Case(
+        "datetime with a zone",
+        InstantSerializer(),
+        st.datetimes(timezones=st.just(dt.UTC)),
+        tuple(value.replace(tzinfo=dt.UTC) for value in (LEAP_DAY, ANCIENT, LATE)),
+    ),
+    Case(
+        "date",
+        LocalDateSerializer(exact=True),
+        DATES,
+        (LocalDate(0, 2, 29), LocalDate(-999_999_999, 1, 1), LocalDate(999_999_999, 12, 31)),
+    ),
+    Case("date or null", LocalDateSerializer(exact=True, allow_null=True), st.none() | DATES, (None,)),
+    Case("date of Python", LocalDateSerializer(), st.dates(), (ANCIENT.date(), LATE.date())),
+    Case("time", LocalTimeSerializer(exact=True), TIMES, (LocalTime(0, 0), LocalTime(23, 59, 59, 999_999_999))),
+    Case("time or null", LocalTimeSerializer(exact=True, allow_null=True), st.none() | TIMES, (None,)),
+    Case("time of Python", LocalTimeSerializer(), st.times(), (ANCIENT.time(), LATE.time())),
+    Case(
+        "local datetime",
+        LocalDateTimeSerializer(exact=True),
+        DATETIMES,
+        (LocalDateTime(0, 1, 1), LocalDateTime(-999_999_999, 12, 31, 23, 59, 59, 999_999_999)),
+    ),
+    Case(
+        "local datetime or null", LocalDateTimeSerializer(exact=True, allow_null=True), st.none() | DATETIMES, (None,)
+    ),
+    Case("datetime without a zone", LocalDateTimeSerializer(), st.datetimes(), (LEAP_DAY, ANCIENT, LATE)),
+    Case(
+        "java.util.Date", DateSerializer(exact=True), st.builds(JavaDate, MILLIS), (JavaDate(-1), JavaDate(2**63 - 1))
+    ),
+    Case("java.util.Date or null", DateSerializer(exact=True, allow_null=True), st.none(), (None,)),
+    Case("java.sql.Date", SqlDateSerializer(), st.builds(SqlDate, MILLIS), (SqlDate(0), SqlDate(1 - 2**63))),
+    Case("java.sql.Date or null", SqlDateSerializer(allow_null=True), st.none(), (None,)),
+    Case("java.sql.Time", SqlTimeSerializer(), st.builds(SqlTime, MILLIS), (SqlTime(0), SqlTime(1 - 2**63))),
+    Case("java.sql.Time or null", SqlTimeSerializer(allow_null=True), st.none(), (None,)),
+    Case(
+        "java.sql.Timestamp",
+        SqlTimestampSerializer(exact=True),
+        st.builds(SqlTimestamp.at, st.integers(-(10**15), 10**15), NANOS),
+        (SqlTimestamp(0, 0), SqlTimestamp(-1, 999_999_999), SqlTimestamp(2**63 - 1, 807_000_001)),
+    ),
+]
+
 COMPOSITES = [
+    Case(
+        "array of chars", PrimitiveArraySerializer(CharSerializer()), st.lists(CHARS), ([], ["a", "\ud83d", "\uffff"])
+    ),
     Case("list", ListSerializer(STRING), st.lists(st.text()), ([], [""], ["a", "a", "é"])),
     Case("array list", ArrayListSerializer(LONG), st.lists(LONGS), ([], [1, 2])),
     Case("set", SetSerializer(STRING), st.sets(st.text()), (set(), {""}, set("hash seeds change me"))),
@@ -159,7 +239,7 @@ COMPOSITES = [
     Case("pojo", PojoSerializer("fx.Account", FIELDS), RECORDS, RECORD_EDGES),
 ]
 
-CASES = [*PLAIN, *COMPOSITES]
+CASES = [*PLAIN, *TEMPORAL, *COMPOSITES]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 few = settings(deadline=None, max_examples=25)
