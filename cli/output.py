@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
 _KEPT = {"\n", "\t"}
+_LEAST_WIDTH = 80
+
+Span = tuple[str, str]
+"""Text, and how rich shows it: "bold", "dim", "red"; "" for plain."""
+Line = list[Span]
 
 
 class OutputClosedError(Exception):
@@ -90,6 +96,21 @@ def print_rich(renderables: Iterable[RenderableType]) -> None:
             console.print(_Escaped(renderable))
 
 
+def text_width() -> int:
+    """How many characters a line may have: as wide as the terminal is, else 80."""
+    return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if is_terminal() else _LEAST_WIDTH
+
+
+def print_styled(lines: Iterable[Line]) -> None:
+    """Print lines: coloured for a terminal, plain for a pipe."""
+    if not is_terminal():
+        print_lines("".join(text for text, _ in line) for line in lines)
+        return
+    from rich.text import Text
+
+    print_rich(Text.assemble(*line) for line in lines)
+
+
 def print_notice(text: str) -> None:
     """Say something that is not the answer; it goes to stderr."""
     sys.stdout.flush()
@@ -134,6 +155,19 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
             for column, cell, width in zip(columns, row, widths, strict=True)
         ]
         lines.append((" " * indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Line]:
+    """Give a table as aligned lines, with a line of titles; each row is a line with one span for each column."""
+    titles: Line = [(column.title, "dim") for column in columns]
+    widths = [max(len(row[index][0]) for row in (titles, *rows)) for index in range(len(columns))]
+    lines = []
+    for row in (titles, *rows):
+        line: Line = [(" " * indent, "")]
+        for column, (text, style), width in zip(columns, row, widths, strict=True):
+            line += [(text.rjust(width) if column.is_number else text.ljust(width), style), ("  ", "")]
+        lines.append(line[:-1])
     return lines
 
 

@@ -1,4 +1,4 @@
-"""How far a migration is: a bar on a terminal, now and then a line in a log. Both on stderr."""
+"""How far a run or a look is: a bar on a terminal, now and then a line in a log. Both on stderr."""
 
 from __future__ import annotations
 
@@ -40,6 +40,19 @@ def _logger() -> Callable[[Progress], None]:
     return show
 
 
+def _name_logger(what: str) -> Callable[[str], None]:
+    """Nothing of a short look, a line every half minute of a long one."""
+    last = time.monotonic()
+
+    def show(name: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LOG_EVERY_S:
+            last = time.monotonic()
+            print_notice(f"{what} {name}")
+
+    return show
+
+
 @contextmanager
 def _bar() -> Iterator[Callable[[Progress], None]]:
     from rich.console import Console
@@ -58,9 +71,9 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
 
 @contextmanager
 def spinning(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is looked at; give the function that names it."""
+    """Show what is looked at: always on a terminal, now and then in a log. Give the function that names it."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _name_logger(what)
         return
     from rich.console import Console
 

@@ -32,14 +32,12 @@ def type_text(snapshot: TypeSerializerConfigSnapshot[Any], width: int = 0) -> st
         snapshot: Of the type.
         width: How many characters there is room for; details are left out until the text fits. 0: all of it.
     """
-    if not width:
-        return _Speller().part(snapshot)
-    text = ""
-    for detail in _DETAILS:
-        text = attrs.evolve(detail).part(snapshot)
-        if len(text) <= width:
-            return text
-    return text[: max(width - len(CUT), 0)] + CUT
+    whole = _Speller().part(snapshot)
+    if not width or len(whole) <= width:
+        return whole
+    texts = [attrs.evolve(detail).part(snapshot) for detail in _DETAILS]
+    fitting = [text for text in texts if len(text) <= width]
+    return max(fitting, key=len) if fitting else texts[-1][: max(width - len(CUT), 0)] + CUT
 
 
 def state_type_text(state: StateDescription, width: int = 0) -> str:
@@ -85,7 +83,7 @@ class _Speller:
         return self._opening(word, name, dict.fromkeys(symbols))
 
     def _opening(self, word: str, name: str, items: dict[str, Callable[[], str] | None]) -> str:
-        title = f"{word} {name if self.has_packages else shorten(name)}"
+        title = f"{word} {name if self.has_packages else shorten(name).rpartition('$')[2]}"
         identity = (word, name, *items)
         if not items:
             return f"{title}{{}}"
@@ -116,12 +114,13 @@ class _Field:
         return f"optional<{text}>" if self.is_optional else text
 
 
-_DETAILS = (
-    _Speller(),
-    *(_Speller(levels=2, items=items) for items in (math.inf, 8, 4)),
-    *(_Speller(levels=1, items=items) for items in (math.inf, 8, 6, 5, 4, 3, 2, 1)),
-    _Speller(levels=0),
-    _Speller(levels=1, items=1, has_packages=False),
-    _Speller(levels=0, has_packages=False),
+_DETAILS = tuple(
+    _Speller(levels, items, has_packages)
+    for has_packages in (True, False)
+    for levels, items in (
+        *((2, items) for items in (math.inf, 8, 4)),
+        *((1, items) for items in range(8, 0, -1)),
+        (0, 0),
+    )
 )
-"""From all to nearly nothing."""
+"""What may be left out, from little to nearly all; the longest text that fits is told."""

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+import attrs
 import pytest
 
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+
 UNKNOWN = (b"StringSerializer$StringSerializerSnapshot", b"StrungSerializer$StringSerializerSnapshot")
+
+
+@attrs.frozen
+class Account:
+    number: int
 
 
 def operator_of(ran, uid):
@@ -22,8 +33,9 @@ def test_it_lists_operators_states_types_and_sizes(run, savepoint_of):
     assert "operator account-state (bdab0fa58a5abd3de224d7421ec2edc6)" in ran.stdout
     assert "key long, parallelism 2, max parallelism 200" in ran.stdout
     rows = [line.split() for line in ran.stdout.splitlines()]
-    assert ["account", "value", "fx.evo.Account", "10", "435"] in rows
-    assert ["pending", "split_list", "fx.evo.Account", "10", "245"] in rows
+    assert ["account", "value", "10", "435", "19%"] in rows
+    assert ["pending", "split_list", "10", "245", "100%"] in rows
+    assert "    pojo fx.evo.Account{id: long, name: string, obsolete: string, visits: int}" in ran.stdout.splitlines()
 
 
 def test_json_holds_the_same_and_the_fields_of_records(run, savepoint_of):
@@ -69,9 +81,10 @@ def test_operators_without_state_are_shown(run, savepoint_of):
 def test_a_state_that_cannot_be_read_is_one_line_with_its_class(run, kryo_in_pojo):
     ran = run("inspect", kryo_in_pojo)
 
-    line = next(line for line in ran.stdout.splitlines() if line.strip().startswith("thing"))
+    lines = ran.stdout.splitlines()
+    below = lines[next(index for index, line in enumerate(lines) if line.strip().startswith("thing")) + 1]
     assert ran.status == 0
-    assert line.endswith("unsupported")
+    assert below.endswith("(unsupported)")
     (why,) = (line for line in ran.stdout.splitlines() if line.strip().startswith("unsupported: "))
     assert "values of kryo<fx.Scenarios$Thing>" in why
     assert why.endswith("at $.inner (thing)")
@@ -141,3 +154,124 @@ def test_control_characters_in_names_do_not_reach_the_terminal(run, savepoint_co
     assert ran.status == 0
     assert "\x1b" not in ran.stdout
     assert r"version\x1b[2J!" in ran.stdout
+
+
+def test_whole_types_stand_on_several_lines_that_fit(run, savepoint_of):
+    ran = run("inspect", savepoint_of("hashmap-native-string-snappy"), "--operator", "keyed-op", "--full")
+
+    lines = ran.stdout.splitlines()
+    at = next(index for index, line in enumerate(lines) if line.startswith("  person "))
+    text = " ".join(line.strip() for line in lines[at + 1 : at + 4])
+    assert text.startswith("pojo fx.Scenarios$Person{active: boolean, address: pojo fx.Scenarios$Address{number: int,")
+    assert "level: enum fx.Scenarios$Level{LOW, MIDDLE, HIGH}, name: string" in text
+    assert max(len(line) for line in lines[at : at + 4]) <= 80
+
+
+def test_one_state_is_shown_whole_and_alone(run, savepoint_of):
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--state", "account", "--json")
+
+    (operator,) = ran.data["operators"]
+    (account,) = operator["states"]
+    expected = "pojo fx.evo.Account{id: long, name: string, obsolete: string, visits: int}"
+    assert (0, expected) == (ran.status, account["expression"])
+    assert (1.0, None) == (account["share"], account["largest_keys"])
+    assert 0 < operator["share"] < 1
+
+
+@pytest.mark.parametrize("option", ["--state", "--operator"])
+def test_a_name_that_is_not_there_is_told_with_those_that_are(run, savepoint_of, option):
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), option, "acount")
+
+    assert (2, "") == (ran.status, ran.stdout)
+    assert "'acount'" in ran.stderr
+    assert "account" in ran.stderr.replace("acount", "")
+
+
+def test_keys_are_shown_only_when_asked_for(run, savepoint_of):
+    folder = savepoint_of("hashmap-string-p2-m128-files")
+
+    assert "key-1" not in run("inspect", folder, "--skew").stdout
+    ran = run("inspect", folder, "--keys", "2")
+
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    assert ["events", "'key-9'", "59", "1", "4,761", "31%"] in rows
+    largest = state_of(run("inspect", folder, "--keys", "2", "--json"), "keyed-op", "events")["largest_keys"]
+    assert (True, None, 2) == (largest["exact"], largest["unknown"], len(largest["keys"]))
+    assert {"key": "key-9", "key_group": 59, "entries": 1, "bytes": 4761} == largest["keys"][0]
+
+
+def test_redacted_keys_leave_their_sizes(run, savepoint_of):
+    folder = savepoint_of("hashmap-string-p2-m128-files")
+
+    ran = run("inspect", folder, "--keys", "2", "--redact")
+    as_json = run("inspect", folder, "--keys", "2", "--redact", "--json")
+
+    assert "key-9" not in ran.stdout + as_json.stdout
+    assert ["events", "<redacted>", "59", "1", "4,761", "31%"] in [line.split() for line in ran.stdout.splitlines()]
+    first = state_of(as_json, "keyed-op", "events")["largest_keys"]["keys"][0]
+    assert {"key": None, "key_group": 59, "entries": 1, "bytes": 4761} == first
+
+
+def test_keys_of_windows_and_timers_are_summed_up(run, savepoint_of):
+    ran = run("inspect", savepoint_of("hashmap-windows-p2-m128"), "--keys", "1")
+
+    rows = [line.split() for line in ran.stdout.splitlines()]
+    assert ["window-contents", "'w4'", "92", "3", "135", "20%"] in rows
+    assert ["_timer_state/event_window-timers", "'w4'", "92", "3", "108", "20%"] in rows
+
+
+def test_keys_that_cannot_be_told_apart_are_a_note(run, tmp_path, damage):
+    job = Job([Operator("op", key=Account, states=[ValueStateDescriptor("s", int)])])
+    with SavepointWriter(tmp_path / "sp", job) as writer:
+        writer.put("op", "s", Account(1), 2)
+    for file in (tmp_path / "sp").iterdir():
+        if b"stateshift/record" in file.read_bytes():
+            damage(file, replace=(b"stateshift/record", b"stateshift/recall"))
+
+    text = run("inspect", tmp_path / "sp", "--keys", "1")
+    largest = state_of(run("inspect", tmp_path / "sp", "--keys", "1", "--json"), "op", "s")["largest_keys"]
+
+    note = "keys cannot be told apart: the snapshot stateshift/recall"
+    assert ([], note) == (largest["keys"], largest["unknown"][: len(note)])
+    assert note in text.stdout
+
+
+def test_skew_is_a_bar_for_each_range_and_subtask(run, savepoint_of):
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--operator", "account-state", "--skew")
+
+    lines = ran.stdout.splitlines()
+    assert "  200 key groups of 0 B to 247 B, median 0 B, largest 21.1 x the average" in lines
+    assert ["87-99", "10", "469", "20%", "#" * 24] in [line.split() for line in lines]
+    assert ["1", "100-199", "25", "1,160", "49%", "#" * 24] in [line.split() for line in lines]
+
+
+def test_skew_in_json_is_numbers(run, savepoint_of):
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--skew", "--json")
+
+    skew = operator_of(ran, "account-state")["skew"]
+    assert {"smallest": 0, "median": 0.0, "largest": 247, "average": 11.725} == {
+        name: value for name, value in skew["key_groups"].items() if name != "ranges"
+    }
+    assert (16, 2) == (len(skew["key_groups"]["ranges"]), len(skew["subtasks"]["ranges"]))
+    assert {"first": 0, "last": 99, "entries": 25, "bytes": 1185} == skew["subtasks"]["ranges"][0]
+    assert operator_of(ran, "src-events")["skew"] is None
+
+
+def test_lines_fit_80_columns_where_names_allow_it(run, savepoint_of):
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--operator", "account-state", "--skew", "--keys", "3")
+
+    assert [] == [line for line in ran.stdout.splitlines()[1:] if len(line) > 80 and not line.startswith("operator ")]
+
+
+def test_pyspark_is_not_loaded(savepoint_of):
+    code = "import atexit, sys; atexit.register(lambda: print('pyspark' in sys.modules))"
+    code += "; from stateshift.cli import main; main(sys.argv[1:])"
+    place = str(savepoint_of("rocksdb-account-v1"))
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "inspect", place, "--keys", "2", "--skew"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "False" == ran.stdout.splitlines()[-1]
