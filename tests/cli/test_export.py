@@ -18,15 +18,30 @@ ACCEPTED = [
     ("1.20", "hashmap-account-v1"),
     ("2.3", "hashmap-collections"),
     ("2.3", "hashmap-operator-only-p2-m128"),
-]
-# Of these some states are of types that this release does not read; everything else must be equal.
-IN_PART = [
-    ("2.3", "hashmap-zoo-p1-m128"),
-    ("2.3", "hashmap-long-p2-m128-snappy"),
-    ("2.3", "rocksdb-tuple-p2-m128"),
+    ("2.3", "hashmap-namespaced-p1-m128"),
     ("2.3", "rocksdb-namespaced-p2-m200"),
-    ("2.3", "rocksdb-windows-p1-m200"),
+    ("2.3", "hashmap-subclass-registered"),
     ("2.3", "rocksdb-subclass-unregistered"),
+    ("2.3", "hashmap-zoo-p1-m128"),
+    ("2.3", "rocksdb-zoo-p1-m200"),
+    ("1.20", "hashmap-zoo-p1-m128"),
+]
+# Of these the timers are left out; everything else must be equal.
+IN_PART = [
+    ("2.3", "hashmap-long-p1-m128"),
+    ("2.3", "hashmap-long-p2-m128-snappy"),
+    ("2.3", "hashmap-native-long-p2-m128"),
+    ("2.3", "hashmap-native-string-snappy"),
+    ("2.3", "hashmap-string-p2-m128-files"),
+    ("2.3", "hashmap-tuple-p2-m200"),
+    ("2.3", "hashmap-windows-p2-m128"),
+    ("2.3", "rocksdb-long-p2-m200-files"),
+    ("2.3", "rocksdb-string-p1-m128"),
+    ("2.3", "rocksdb-string-p1-m200-snappy"),
+    ("2.3", "rocksdb-tuple-p2-m128"),
+    ("2.3", "rocksdb-windows-p1-m200"),
+    ("1.20", "hashmap-long-p1-m128"),
+    ("1.20", "hashmap-string-p2-m128-snappy"),
     ("1.20", "rocksdb-tuple-p2-m200-files"),
 ]
 
