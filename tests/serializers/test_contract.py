@@ -20,6 +20,7 @@ from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySeriali
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.either import EitherSerializer, Left, Right
 from stateshift.serializers.enums import EnumSerializer, JavaEnumSerializer
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
 from stateshift.serializers.maps import MapSerializer
@@ -33,11 +34,14 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
+from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.pojo import PojoSerializer
 from stateshift.serializers.record_fields import RecordField
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.row_values import Row, RowKind
+from stateshift.serializers.rows import RowSerializer
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.sql_temporal import (
@@ -239,7 +243,59 @@ COMPOSITES = [
     Case("pojo", PojoSerializer("fx.Account", FIELDS), RECORDS, RECORD_EDGES),
 ]
 
-CASES = [*PLAIN, *TEMPORAL, *COMPOSITES]
+SHORTS, INTS = integers(16)[0], integers(32)[0]
+TEXTS_OR_NONE = st.none() | st.text()
+ROWS = st.builds(
+    lambda items, kind: Row(*items)._with_kind(kind),
+    st.tuples(TEXTS_OR_NONE, st.none() | LONGS),
+    st.sampled_from(RowKind),
+)
+ROW_EDGES = (Row(None, None), Row("é", -1), *(Row("", 0)._with_kind(kind) for kind in RowKind))
+
+ARRAYS_AND_ROWS = [
+    *(
+        Case(f"array of {element.describe()}", PrimitiveArraySerializer(element), st.lists(values), ([], edge))
+        for element, values, edge in (
+            (BooleanSerializer(), st.booleans(), [True, False]),
+            (ShortSerializer(), SHORTS, [-(2**15), 2**15 - 1]),
+            (IntSerializer(), INTS, [-(2**31), 2**31 - 1]),
+            (LONG, LONGS, [-(2**63), 2**63 - 1]),
+            (FloatSerializer(), st.floats(width=32, allow_nan=False), [0.5, -0.0, float("inf")]),
+            (DoubleSerializer(), st.floats(allow_nan=False), [5e-324, -0.0]),
+        )
+    ),
+    Case("array of strings", StringArraySerializer(), st.lists(st.text()), ([], ["", "é"])),
+    Case(
+        "array of strings or nulls",
+        StringArraySerializer(nullable_elements=True),
+        st.lists(TEXTS_OR_NONE),
+        ([], [None, ""]),
+    ),
+    Case("array of boxed longs", GenericArraySerializer(LONG), st.lists(LONGS), ([], [0, -1])),
+    Case(
+        "array of arrays",
+        GenericArraySerializer(PrimitiveArraySerializer(IntSerializer()), nullable_elements=True),
+        st.lists(st.none() | st.lists(INTS)),
+        ([], [None, [], [1, 2]]),
+    ),
+    Case("row", RowSerializer.of([STRING, LONG]), ROWS, ROW_EDGES),
+    Case(
+        "row without kind",
+        attrs.evolve(RowSerializer.of([STRING] * 9), supports_row_kind=False),
+        st.tuples(*[TEXTS_OR_NONE] * 9).map(lambda items: Row(*items)),
+        (Row(*[None] * 9), Row(*"abcdefghi")),
+    ),
+    Case("row of nothing", RowSerializer(()), st.just(Row()), (Row(),)),
+    Case(
+        "either",
+        EitherSerializer(STRING, LONG),
+        st.text().map(Left) | LONGS.map(Right),
+        (Left(""), Left("é"), Right(0), Right(-1)),
+    ),
+    Case("tuple of 25", TupleSerializer((LONG,) * 25), st.tuples(*[LONGS] * 25), (tuple(range(25)),)),
+]
+
+CASES = [*PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 few = settings(deadline=None, max_examples=25)
