@@ -94,34 +94,61 @@ def command(
             {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
             | {"unsupported": selected.unsupported_data()}
         )
-        return Status.DONE
-    for left_out in selected.unsupported:
+        return selected.status
+    for left_out in (*selected.unsupported, *selected.met):
         print_notice(left_out.notice())
     if file is not None:
         total = sum(state["exported"] for state in counted)
         print_notice(f"{file}: {many(total, 'entry', 'entries')} of {many(len(counted), 'state')}")
-    return Status.DONE
+    return selected.status
 
 
 @attrs.frozen
 class _LeftOut:
-    """A state, or all states of an operator, that this release cannot read."""
+    """A state, or all states of an operator, that this release cannot read.
+
+    Attributes:
+        operator: Whose it is.
+        state: Its name; "" where all of the operator are meant that cannot be told.
+        why: With the class.
+        exported: How many of its entries could be read before one could not, and are there.
+    """
 
     operator: SavepointOperator
     state: str
     why: str
+    exported: int = 0
+
+    @classmethod
+    def met(cls, operator: SavepointOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
+        """Say of a state that one of its values was found unreadable when it was met."""
+        places = ", ".join(f"{name} {error.where[name]}" for name in ("key", "path") if name in error.where)
+        return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
 
     def notice(self) -> str:
         what = f"state {self.state!r}" if self.state else "the states"
-        return f"left out: {what} of operator {self.operator.title}: {self.why}"
+        how = f"incomplete, after {many(self.exported, 'entry', 'entries')}" if self.exported else "left out"
+        return f"{how}: {what} of operator {self.operator.title}: {self.why}"
 
 
 @attrs.frozen
 class _Selection:
-    """What is to be exported, and what was asked for and cannot be."""
+    """What is to be exported, and what was asked for and cannot be.
+
+    Attributes:
+        states: What is to be exported.
+        unsupported: What cannot be, by its types.
+        met: What was found unreadable on the way: a subclass, say, that the savepoint does not describe.
+    """
 
     states: tuple[tuple[SavepointOperator, tuple[SavepointState, ...]], ...]
     unsupported: tuple[_LeftOut, ...]
+    met: list[_LeftOut] = attrs.field(factory=list)
+
+    @property
+    def status(self) -> Status:
+        """How the command ends: what was found unreadable on the way may have left half a state."""
+        return Status.UNREADABLE if self.met else Status.DONE
 
     @classmethod
     def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:
@@ -153,7 +180,7 @@ class _Selection:
         """What is left out, as plain data; `state` is "" where it is all of the operator."""
         return [
             {"operator": left_out.operator.title, "state": left_out.state, "why": left_out.why}
-            for left_out in self.unsupported
+            for left_out in (*self.unsupported, *self.met)
         ]
 
 
@@ -221,8 +248,11 @@ def _write(selected: _Selection, form: str, stream: _Stream) -> list[dict[str, A
     for operator, states in selected.states:
         for state in states:
             count = 0
-            for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
-                stream.write(json.dumps(line) + "\n")
+            try:
+                for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
+                    stream.write(json.dumps(line) + "\n")
+            except OldReaderUnavailable as error:
+                selected.met.append(_LeftOut.met(operator, state.name, error, count))
             counted.append({"operator": operator.title, "state": state.name, "exported": count})
     return counted
 
@@ -243,16 +273,30 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[
 
 def _write_tagged(selected: _Selection, stream: _Stream) -> list[dict[str, Any]]:
     """Write operator by operator, so that one of them is in memory at a time."""
-    from ..state.savepoint.tagged import tagged_operator
-
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')
     for index, (operator, states) in enumerate(selected.states):
-        tagged = tagged_operator(operator, states)
+        tagged = _tagged(selected, operator, list(states))
         stream.write((",\n" if index else "\n") + json.dumps(tagged))
         counted += _counts(operator, tagged)
     stream.write(f'\n], "unsupported": {json.dumps(selected.unsupported_data())}}}\n')
     return counted
+
+
+def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
+    """Give an operator without the states of which a value was found unreadable."""
+    from ..state.savepoint.tagged import tagged_operator
+
+    while True:
+        try:
+            return tagged_operator(operator, states)
+        except OldReaderUnavailable as error:
+            name = str(error.where.get("state", ""))
+            left = [state for state in states if state.name != name]
+            if len(left) == len(states):
+                raise
+            selected.met.append(_LeftOut.met(operator, name, error))
+            states = left
 
 
 def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:

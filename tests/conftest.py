@@ -75,36 +75,73 @@ def savepoint_copy(savepoint_of, tmp_path):
     return copy
 
 
+@pytest.fixture(scope="session")
+def describe_anew():
+    """`describe_anew(folder, uid, describe, value=…)`: write the keyed states of an operator under other descriptions.
+
+    `describe` is a function from what a header says of a state, `value` one from a state's name and a value's bytes.
+    The savepoint is one of Flink's, uncompressed and without files.
+    """
+
+    def write(folder, uid, describe, value=lambda name, data: data):  # noqa: ARG005 - by default as they are
+        def keyed(handle):
+            reader = KeyedStreamReader.open(InlineBytes(handle.stream.data), handle)
+            names = [info.name for info in reader.header.states]
+            blocks = [
+                Block.of(
+                    block.key_group,
+                    block.state_id,
+                    [(key, value(names[block.state_id], data)) for key, data in block.items()],
+                )
+                for block in reader.blocks()
+            ]
+            header = attrs.evolve(reader.header, states=tuple(map(describe, reader.header.states)))
+            data, offsets = write_keyed_stream(header, handle.key_groups, blocks)
+            return attrs.evolve(handle, offsets=offsets, stream=InlineHandle("stream", data))
+
+        metadata = read_metadata((folder / "_metadata").read_bytes())
+        operators = tuple(
+            attrs.evolve(
+                operator,
+                subtasks=tuple(attrs.evolve(s, managed_keyed=keyed(s.managed_keyed)) for s in operator.subtasks),
+            )
+            if operator.uid == uid
+            else operator
+            for operator in metadata.operators
+        )
+        (folder / "_metadata").write_bytes(write_metadata(attrs.evolve(metadata, operators=operators)))
+
+    return write
+
+
 @pytest.fixture
-def kryo_in_pojo(savepoint_copy):
+def kryo_in_pojo(savepoint_copy, describe_anew):
     """A savepoint of Flink whose Kryo values, those of state `thing`, were put into a field of a POJO: `$.inner`."""
     folder = savepoint_copy("hashmap-kryo")
-    metadata = read_metadata((folder / "_metadata").read_bytes())
-    operators = tuple(_with_kryo_in_pojo(operator) for operator in metadata.operators)
-    (folder / "_metadata").write_bytes(write_metadata(attrs.evolve(metadata, operators=operators)))
+
+    def describe(info):
+        field = PojoField("inner", "fx.Order", info.value)
+        pojo = PojoSerializerSnapshot("fx.Order", (field,))
+        return info.with_snapshots(VALUE_SERIALIZER=pojo) if info.name == "thing" else info
+
+    describe_anew(folder, "keyed-op", describe, lambda name, data: b"\2\0" + data if name == "thing" else data)
     return folder
 
 
-def _with_kryo_in_pojo(operator):
-    if operator.uid != "keyed-op":
-        return operator
-    (subtask,) = operator.subtasks
-    handle = subtask.managed_keyed
-    reader = KeyedStreamReader.open(InlineBytes(handle.stream.data), handle)
-    thing = reader.header.state_id("thing")
-    states = list(reader.header.states)
-    field = PojoField("inner", "fx.Order", states[thing].value)
-    states[thing] = states[thing].with_snapshots(VALUE_SERIALIZER=PojoSerializerSnapshot("fx.Order", (field,)))
-    blocks = (
-        Block.of(block.key_group, thing, [(key, b"\2\0" + value) for key, value in block.items()])
-        if block.state_id == thing
-        else block
-        for block in reader.blocks()
-    )
-    header = attrs.evolve(reader.header, states=tuple(states))
-    data, offsets = write_keyed_stream(header, handle.key_groups, blocks)
-    new = attrs.evolve(handle, offsets=offsets, stream=InlineHandle("stream", data))
-    return attrs.evolve(operator, subtasks=(attrs.evolve(subtask, managed_keyed=new),))
+@pytest.fixture
+def undescribed_subclass(savepoint_copy, describe_anew):
+    """A savepoint as the heap backend writes it, with values of a subclass that its header does not describe."""
+    folder = savepoint_copy("rocksdb-subclass-unregistered")
+
+    def describe(info):
+        if info.name not in {"home", "homes"}:
+            return info
+        record = info.value.nested[0] if info.name == "homes" else info.value
+        record = attrs.evolve(record, unregistered=())
+        return info.with_snapshots(VALUE_SERIALIZER=type(info.value)((record,)) if info.name == "homes" else record)
+
+    describe_anew(folder, "keyed-op", describe)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -119,6 +119,7 @@ def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[
                     continue
             except StateShiftError as error:
                 error.where.setdefault("key", decoder.show_key(key))
+                error.where.setdefault("path", "$")
                 raise
             yield Entry(*decoder.read_key(key, namespace), value)
     yield from _flushed(maps, decoders.get(current[1]))

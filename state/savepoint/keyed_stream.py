@@ -13,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ...serializers.errors import (
+    CorruptSavepoint,
+    MigrationFailed,
+    StateShiftError,
+    UnsupportedFormat,
+    add_step,
+    located,
+)
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
-from .snappy import decompress
+from .snappy import FrameWriter, decompress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -40,7 +47,7 @@ class KeyedStreamHeader:
     Attributes:
         key_snapshot: The key serializer's.
         states: In the order of the file: the place of a state is its id in the entries.
-        compressed: Whether each key group is compressed. What is written never is.
+        compressed: Whether each key group is compressed.
         version: Of the header's own format.
     """
 
@@ -74,7 +81,11 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
             offset=start,
         )
     compressed = source.read_boolean()
-    key_snapshot = read_serializer_snapshot(source)
+    try:
+        key_snapshot = read_serializer_snapshot(source)
+    except StateShiftError as error:
+        add_step(error, "<key>")
+        raise
     return KeyedStreamHeader(key_snapshot, read_meta_infos(source, "keyed states"), compressed, version)
 
 
@@ -213,12 +224,12 @@ def _runs(extents: list[Extent]) -> Iterator[list[Extent]]:
 
 
 class KeyedStreamWriter:
-    """Writes the keyed state of one subtask, uncompressed, in bounded memory.
+    """Writes the keyed state of one subtask, in bounded memory.
 
     Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`.
 
     Args:
-        header: Keys and states; it is written with its compression flag cleared.
+        header: Keys and states; it says whether each key group is compressed.
         key_groups: Exactly those of the subtask, as `key_group_range` gives them.
         write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
 
@@ -235,8 +246,10 @@ class KeyedStreamWriter:
         self._flushed = 0
         self._pending: Block | None = None
         self._seen: set[int] = set()
+        self._compressed = header.compressed
+        self._frame: FrameWriter | None = None
         self.entries = [0] * len(header.states)
-        write_keyed_header(attrs.evolve(header, compressed=False, version=STREAM_VERSION), self._buffer)
+        write_keyed_header(attrs.evolve(header, version=STREAM_VERSION), self._buffer)
 
     @property
     def size(self) -> int:
@@ -262,8 +275,7 @@ class KeyedStreamWriter:
     def finish(self) -> tuple[int, ...]:
         """Write what is waiting, and give the offset of each key group (0: empty), for the handle."""
         if self._pending is not None:
-            self._close(self._pending)
-            self._buffer.write_unsigned_short(END_MARK)
+            self._end_key_group(self._pending)
             self._pending = None
         self._flush()
         return tuple(self._offsets)
@@ -274,19 +286,30 @@ class KeyedStreamWriter:
                 f"a block of key group {block.key_group}, state {block.state_id} came for a stream of key groups"
                 f" {self._key_groups.start} to {self._key_groups.stop - 1} and {len(self.entries)} states"
             )
-        if before is not None:
+        if before is not None and block.key_group == before.key_group:
             self._close(before)
-        if before is None or block.key_group != before.key_group:
+        else:
             if before is not None:
                 if block.key_group < before.key_group:
                     raise MigrationFailed(f"key group {block.key_group} came after key group {before.key_group}")
-                self._buffer.write_unsigned_short(END_MARK)
-            self._seen.clear()
-            self._offsets[block.key_group - self._key_groups.start] = self.size
+                self._end_key_group(before)
+            self._begin_key_group(block.key_group)
         if block.state_id in self._seen:
             raise MigrationFailed(f"state {block.state_id} came twice in key group {block.key_group}")
         self._seen.add(block.state_id)
-        self._buffer.write_unsigned_short(block.state_id)
+        self._emit(block.state_id.to_bytes(2, "big"))
+
+    def _begin_key_group(self, key_group: int) -> None:
+        self._seen.clear()
+        self._offsets[key_group - self._key_groups.start] = self.size
+        if self._compressed:
+            self._frame = FrameWriter(self._put)
+
+    def _end_key_group(self, last: Block) -> None:
+        self._close(last)
+        self._emit(END_MARK.to_bytes(2, "big"))
+        if self._frame is not None:
+            self._frame.flush()
 
     def _close(self, block: Block) -> None:
         """Write the last piece of a block, with the flag that says so."""
@@ -296,9 +319,15 @@ class KeyedStreamWriter:
         self._emit(bytes(data))
 
     def _emit(self, data: bytes) -> None:
-        self._buffer.write(data)
+        if self._frame is not None:
+            self._frame.write(data)
+        else:
+            self._put(data)
         if len(self._buffer) >= RUN_BYTES:
             self._flush()
+
+    def _put(self, data: bytes) -> None:
+        self._buffer.write(data)
 
     def _flush(self) -> None:
         data = self._buffer.getvalue()

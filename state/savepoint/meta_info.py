@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from ...serializers.errors import CorruptSavepoint, StateShiftError, UnsupportedFormat, add_step, located
 from ...serializers.merging import merge_snapshots
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 KEYED_STATE_TYPE, DISTRIBUTION_MODE = "KEYED_STATE_TYPE", "OPERATOR_STATE_DISTRIBUTION_MODE"
 KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER = "KEY_SERIALIZER", "NAMESPACE_SERIALIZER", "VALUE_SERIALIZER"
+_STEPS = {KEY_SERIALIZER: "<key>", NAMESPACE_SERIALIZER: "<namespace>"}
 _LEAST_OPTION_BYTES, _LEAST_SERIALIZER_BYTES = 4, 12
 
 
@@ -139,12 +140,21 @@ def read_meta_info(source: DataInputView) -> StateMetaInfo:
         count = source.read_size("options", least_bytes_each=_LEAST_OPTION_BYTES)
         options = tuple((source.read_utf(), source.read_utf()) for _ in range(count))
         count = source.read_size("serializers", least_bytes_each=_LEAST_SERIALIZER_BYTES)
-        serializers = tuple((source.read_utf(), read_serializer_snapshot(source)) for _ in range(count))
+        serializers = tuple(_read_serializer(source) for _ in range(count))
         roles = [role for role, _ in serializers]
         missing = [role for role in _NEEDED[kind] if roles.count(role) != 1]
         if missing:
             raise CorruptSavepoint(f"the state {name!r} should have one {missing[0]}", offset=start)
         return StateMetaInfo(name, kind, options, serializers)
+
+
+def _read_serializer(source: DataInputView) -> tuple[str, TypeSerializerConfigSnapshot[Any]]:
+    role = source.read_utf()
+    try:
+        return role, read_serializer_snapshot(source)
+    except StateShiftError as error:
+        add_step(error, _STEPS.get(role, ""))
+        raise
 
 
 def write_meta_info(info: StateMetaInfo, target: DataOutputView) -> None:

@@ -17,6 +17,7 @@ from ...serializers.errors import (
     SavepointNotFound,
     SnapshotVersionError,
     StateNotFound,
+    StateShiftError,
     UnknownSnapshot,
     UnsupportedFormat,
     located,
@@ -35,6 +36,27 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .sizes import OperatorSizes
+
+    Snapshot = TypeSerializerConfigSnapshot[Any]
+
+
+@attrs.frozen
+class _Room:
+    """What the headers of an operator's keyed streams, or of its other streams, tell."""
+
+    key: Snapshot | None = None
+    states: tuple[SavepointState, ...] = ()
+    error: StateShiftError | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the states cannot be told: with the class, the state, and the path in its type."""
+        if self.error is None:
+            return ""
+        where = self.error.where
+        path = f"at {where['path']} " if "path" in where else ""
+        state = f"of the state {where['state']!r}" if "state" in where else ""
+        return ", ".join(part for part in (self.error.what, (path + state).strip()) if part)
 
 
 @attrs.frozen(slots=False)
@@ -91,39 +113,62 @@ class SavepointOperator:
         return sum(stream.size for stream in (*streams, self.stored.coordinator) if stream is not None)
 
     @cached_property
-    def _content(self) -> tuple[TypeSerializerConfigSnapshot[Any] | None, tuple[SavepointState, ...], str]:
-        """Key, states, and why they cannot all be told."""
-        with located(savepoint=self.folder.place, operator=self.title):
-            try:
-                key, keyed = keyed_states(self.stored, self.folder)
-                return key, (*keyed, *operator_states(self.stored, self.folder)), ""
-            except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat) as error:
-                return None, (), error.what
+    def _keyed(self) -> _Room:
+        """What is known of the keyed streams."""
+        return self._told(lambda: keyed_states(self.stored, self.folder))
+
+    @cached_property
+    def _lists(self) -> _Room:
+        """What is known of the streams of list and broadcast state."""
+        return self._told(lambda: (None, operator_states(self.stored, self.folder)))
+
+    def _told(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Room:
+        try:
+            with located(savepoint=self.folder.place, operator=self.title):
+                key, states = read()
+                return _Room(key, tuple(states))
+        except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat) as error:
+            return _Room(error=error)
 
     @property
-    def key(self) -> TypeSerializerConfigSnapshot[Any] | None:
-        """Snapshot of the key serializer; None where there is no keyed state."""
-        return self._content[0]
+    def key(self) -> Snapshot | None:
+        """Snapshot of the key serializer; None where there is no keyed state, or it cannot be told."""
+        return self._keyed.key
 
     @property
     def states(self) -> tuple[SavepointState, ...]:
-        """All states: keyed ones, timers, operator lists, broadcast; empty where `unreadable`."""
-        return self._content[1]
+        """All states that can be told: keyed ones, timers, operator lists, broadcast."""
+        return self._keyed.states + self._lists.states
+
+    @property
+    def unreadable_keyed(self) -> str:
+        """Why keyed states and timers cannot be told, or "": an unknown snapshot class makes a header unreadable."""
+        return self._keyed.why
+
+    @property
+    def unreadable_lists(self) -> str:
+        """Why list and broadcast states cannot be told, or ""."""
+        return self._lists.why
 
     @property
     def unreadable(self) -> str:
-        """Why the states cannot be told (an unknown snapshot class makes a header unreadable), or ""."""
-        return self._content[2]
+        """Why the states cannot all be told, or "". The one of keyed and operator state does not hide the other."""
+        return self.unreadable_keyed or self.unreadable_lists
 
     def state(self, name: str) -> SavepointState:
         """Give a state by name.
 
         Raises:
             StateNotFound: With the names that there are.
+            UnknownSnapshot, SnapshotVersionError, UnsupportedFormat: Not all states can be told, and it is none of
+                those that can.
         """
         for state in self.states:
             if state.name == name:
                 return state
+        for room in (self._keyed, self._lists):
+            if room.error is not None:
+                raise room.error
         names = ", ".join(sorted(state.name for state in self.states)) or "none"
         raise StateNotFound(
             f"the operator has no state {name!r}; it has: {names}", savepoint=self.folder.place, operator=self.title
@@ -155,6 +200,11 @@ class SavepointOperator:
     def is_native(self) -> bool:
         """Whether keyed state lies in the heap backend's native format."""
         return any(not handle.is_canonical for handle in keyed_handles(self.stored))
+
+    @property
+    def _is_reframed(self) -> bool:
+        """Whether a migration can turn native keyed state into canonical."""
+        return self.is_native and not self.unreadable_keyed and not any(state.is_hidden for state in self.states)
 
     @property
     def keeps(self) -> tuple[str, ...]:
@@ -193,7 +243,7 @@ class SavepointOperator:
             max_parallelism=self.max_parallelism,
             unreadable=self.unreadable,
             keeps=self.keeps,
-            is_reframed=self.is_native and not any(state.is_hidden for state in self.states),
+            is_reframed=self._is_reframed,
         )
 
 

@@ -134,8 +134,11 @@ def _operator(savepoint: Savepoint, operator: SavepointOperator, entries: _Entri
     with located(savepoint=savepoint.place, operator=operator.title):
         headers = _guarded("structure", operator, lambda: _header_checks(operator))
         checks += headers
-        if not headers:
+        if any(check.status is Outcome.FAILED for check in headers):
+            return checks
+        if not operator.unreadable_keyed:
             checks += _guarded("key groups", operator, lambda: _keyed_checks(savepoint, operator, entries))
+        if not operator.unreadable_lists:
             checks += _guarded("elements", operator, lambda: _operator_checks(savepoint, operator, entries))
     return checks
 
@@ -149,8 +152,9 @@ def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
             if handle is not None:
                 with open_stream(handle.stream, operator.folder):
                     pass  # it is there, and as long as it should be
-    if operator.unreadable:
-        yield Check("structure", Outcome.UNPROVEN, operator.unreadable, operator.title)
+    for why in (operator.unreadable_keyed, operator.unreadable_lists):
+        if why:
+            yield Check("structure", Outcome.UNPROVEN, why, operator.title)
 
 
 def _check_range(operator: SavepointOperator, subtask: int, found: range) -> None:

@@ -179,6 +179,24 @@ def test_values_that_only_kryo_reads_are_there_as_bytes(run, savepoint_of, expec
     assert {"$opaque": "kryo<fx.Scenarios$Thing> 5701017468b204"} == found[2]
 
 
+@pytest.mark.parametrize("form", ["jsonl", "tagged"])
+def test_a_value_that_is_found_unreadable_ends_its_state_and_nothing_else(run, undescribed_subclass, tmp_path, form):
+    file = tmp_path / "entries"
+    ran = run("export", undescribed_subclass, "--format", form, "-o", file)
+    summary = run("export", undescribed_subclass, "--format", form, "-o", file, "--json")
+
+    assert (3, 3) == (ran.status, summary.status)
+    for name, path in (("home", "$"), ("homes", "$[]")):
+        (line,) = (line for line in ran.stderr.splitlines() if f"state {name!r} of operator keyed-op: a fx" in line)
+        assert line.startswith(("left out: ", "incomplete, after "))
+        assert "stored as its subclass fx.Scenarios$FancyAddress" in line
+        assert f"path {path})" in line
+    assert ["home", "homes"] == sorted(state["state"] for state in summary.data["unsupported"])
+    lines = file.read_text(encoding="utf-8").splitlines()
+    kept = {state["state"]: state["exported"] for state in summary.data["states"]}
+    assert (len(lines) if form == "jsonl" else 0) == sum(kept.values())
+
+
 def test_json_with_a_file_prints_a_summary(run, tmp_path, kryo_in_pojo):
     ran = run("export", kryo_in_pojo, "--json", "-o", tmp_path / "entries.jsonl")
 
