@@ -26,8 +26,10 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.plan import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.serializers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.either import EitherSerializer, Left, Right
 from stateshift.serializers.enums import EnumSerializer
 from stateshift.serializers.numeric import (
     BigIntSerializer,
@@ -38,10 +40,13 @@ from stateshift.serializers.numeric import (
     IntSerializer,
     LongSerializer,
 )
+from stateshift.serializers.object_arrays import GenericArraySerializer
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.record_fields import Default, RecordField
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.row_values import Row, RowKind
+from stateshift.serializers.rows import RowSerializer
 from stateshift.serializers.symbols import Symbol
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.ttl import TtlSerializer, TtlValue
@@ -127,6 +132,51 @@ def lists(draw, item):
 
 
 @st.composite
+def arrays(draw, item):
+    """Arrays and lists of one another."""
+    inner = draw(item)
+    arrays_of = [ListSerializer, lambda element: GenericArraySerializer(element, nullable_elements=True)]
+    was, becomes = arrays_of[:], arrays_of[:]
+    was += [PrimitiveArraySerializer] if is_primitive(inner.old) else []
+    becomes += [PrimitiveArraySerializer] if is_primitive(inner.new) else []
+    return Change(
+        draw(st.sampled_from(was))(inner.old), draw(st.sampled_from(becomes))(inner.new),
+        st.lists(inner.values, max_size=3), lambda value: [inner.model(one) for one in value],
+    )  # fmt: skip
+
+
+@st.composite
+def rows(draw, item):
+    """Columns kept, dropped, added and in another order, for a job that names the stored ones."""
+    columns = {name: draw(item) for name in draw(st.lists(st.sampled_from("abcd"), min_size=1, unique=True))}
+    kept = draw(st.lists(st.sampled_from(sorted(columns)), unique=True))
+    new_columns = [RecordField(name, columns[name].new, optional=True) for name in kept]
+    if draw(st.booleans()) or not kept:
+        new_columns.append(RecordField("z", LONG, default=Default(7)))
+    old = RowSerializer.of([change.old for change in columns.values()])
+    new = RowSerializer(tuple(new_columns), stored_names=tuple(columns))
+
+    def model(value):
+        stored = dict(zip(columns, value, strict=True))
+        found = {name: None if stored[name] is None else columns[name].model(stored[name]) for name in kept}
+        return Row(*found.values(), *([7] if len(new_columns) > len(kept) else []))._with_kind(value._kind)
+
+    items = st.tuples(*(st.none() | change.values for change in columns.values()))
+    values = st.builds(lambda given, kind: Row(*given)._with_kind(kind), items, st.sampled_from(RowKind))
+    return Change(old, new, values, model)
+
+
+@st.composite
+def eithers(draw, item):
+    left, right = draw(item), draw(item)
+    return Change(
+        EitherSerializer(left.old, right.old), EitherSerializer(left.new, right.new),
+        left.values.map(Left) | right.values.map(Right),
+        lambda one: Left(left.model(one.value)) if isinstance(one, Left) else Right(right.model(one.value)),
+    )  # fmt: skip
+
+
+@st.composite
 def sets(draw, _item):
     inner = draw(leaves(INTEGERS))
     return Change(
@@ -207,6 +257,9 @@ changes = st.recursive(
     st.one_of(leaves(), leaves(), enums()),
     lambda item: st.one_of(
         lists(item),
+        arrays(item),
+        rows(item.filter(not_null)),
+        eithers(item),
         sets(item),
         maps(item.filter(not_null)),
         tuples(item),
