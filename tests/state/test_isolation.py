@@ -35,13 +35,13 @@ def unknown_class(savepoint_copy):
         (
             "hashmap-account-v1",
             "IntSerializer$IntSerializerSnapshot",
-            r"at \${}\.visits of the state 'account-by-name'",
+            r"at \${}\.visits of the state 'account-by-.+'",
         ),
         ("hashmap-collections", "SetSerializerSnapshot", r"at \$\[\]\.names\? of the state 'bags'"),
         ("hashmap-account-v1", "LongSerializer$LongSerializerSnapshot", r"at \$<key>"),
         (
             "hashmap-windows-p2-m128",
-            "TimeWindow$Serializer$TimeWindowSerializerSnapshot",
+            "$TimeWindowSerializerSnapshot",
             r"at \$<namespace> of the state '.+'",
         ),
     ],
