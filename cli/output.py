@@ -106,9 +106,17 @@ def print_styled(lines: Iterable[Line]) -> None:
     if not is_terminal():
         print_lines("".join(text for text, _ in line) for line in lines)
         return
+    print_rich(map(_indented, lines))
+
+
+def _indented(line: Line) -> RenderableType:
+    """Keep the indentation also of what goes on in the next line."""
+    from rich.padding import Padding
     from rich.text import Text
 
-    print_rich(Text.assemble(*line) for line in lines)
+    text = Text.assemble(*line)
+    indent = len(text.plain) - len(text.plain.lstrip(" "))
+    return Padding(text[indent:], (0, 0, 0, indent)) if indent else text
 
 
 def print_notice(text: str) -> None:

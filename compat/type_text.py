@@ -35,9 +35,12 @@ def type_text(snapshot: TypeSerializerConfigSnapshot[Any], width: int = 0) -> st
     whole = _Speller().part(snapshot)
     if not width or len(whole) <= width:
         return whole
-    texts = [attrs.evolve(detail).part(snapshot) for detail in _DETAILS]
-    fitting = [text for text in texts if len(text) <= width]
-    return max(fitting, key=len) if fitting else texts[-1][: max(width - len(CUT), 0)] + CUT
+    text = whole
+    for detail in _DETAILS:
+        text = attrs.evolve(detail).part(snapshot)
+        if len(text) <= width:
+            return text
+    return text[: max(width - len(CUT), 0)] + CUT
 
 
 def state_type_text(state: StateDescription, width: int = 0) -> str:
@@ -116,11 +119,11 @@ class _Field:
 
 _DETAILS = tuple(
     _Speller(levels, items, has_packages)
-    for has_packages in (True, False)
     for levels, items in (
         *((2, items) for items in (math.inf, 8, 4)),
         *((1, items) for items in range(8, 0, -1)),
         (0, 0),
     )
+    for has_packages in (True, False)
 )
-"""What may be left out, from little to nearly all; the longest text that fits is told."""
+"""What may be left out, from little to nearly all; a field is worth more than packages."""

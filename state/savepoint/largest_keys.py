@@ -117,7 +117,8 @@ class KeyTally:
         room: int = ROOM,
     ) -> None:
         self._serializer = key.restore_serializer()
-        self._cut = KeyCutter.of(kind, self._serializer, max_parallelism).cut
+        cutter = KeyCutter.of(kind, self._serializer, max_parallelism)
+        self._start, self._cut = cutter.start, cutter.cut
         self._wanted = wanted
         self._room = max(room, wanted)
         self._top: list[tuple[int, int, int, bytes]] = []
@@ -138,8 +139,9 @@ class KeyTally:
             self._finish_key_group()
             self._key_group = block.key_group
         for entry_key, value in block.items():
-            key = self._cut(entry_key)
-            if key != self._key:
+            # No key's encoding begins another's: what begins as the last key is that key, and need not be parsed.
+            if not (self._key and entry_key.startswith(self._key, self._start)):
+                key = self._cut(entry_key)
                 self._finish_key()
                 self._is_sorted &= key > self._key
                 self._key = key
