@@ -79,7 +79,7 @@ def counts(tmp_path):
     return write
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def in_process():
     """Migrate without Spark: what the run on Spark must give, to the byte."""
 
@@ -117,17 +117,17 @@ def values_of(place, operator, state):
     return {entry.key: entry.value for entry in Savepoint.open(place).operator(operator).state(state).read_entries()}
 
 
-@pytest.fixture(name="content_of")
+@pytest.fixture(scope="session", name="content_of")
 def _content_of():
     return content_of
 
 
-@pytest.fixture(name="facts_of")
+@pytest.fixture(scope="session", name="facts_of")
 def _facts_of():
     return facts_of
 
 
-@pytest.fixture(name="values_of")
+@pytest.fixture(scope="session", name="values_of")
 def _values_of():
     return values_of
 
