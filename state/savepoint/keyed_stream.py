@@ -8,6 +8,7 @@ Nothing here decodes a key or a value. Source: format notes, sections 4 and 5.2.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from ...serializers.errors import (
     add_step,
     located,
 )
+from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20
 _MAX_HEADER_BYTES = 64 << 20
+_HEADERS_KEPT = 8
 _LENGTH_BYTES = 4
 
 
@@ -187,7 +190,18 @@ def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
     end = min((offset for offset in handle.offsets if offset), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first key group is said to begin at byte {end} of {source.size}", offset=0)
-    view = DataInputView(source.read_at(0, end))
+    return _parsed_header(source.read_at(0, end), registry.size)
+
+
+@lru_cache(maxsize=_HEADERS_KEPT)
+def _parsed_header(data: bytes, registered: int) -> KeyedStreamHeader:  # noqa: ARG001 - part of the key
+    """Parse a header once for all states and subtasks, whose headers are mostly equal: there may be very many states.
+
+    Args:
+        data: The header.
+        registered: How many snapshot classes are known; what was skipped is read once its class is registered.
+    """
+    view = DataInputView(data)
     header = read_keyed_header(view)
     if view.remaining():
         raise CorruptSavepoint(
@@ -264,6 +278,7 @@ class KeyedStreamWriter:
         """
         if not block.entries:
             return
+        block.refuse_oversized()
         before = self._pending
         if before is None or (before.key_group, before.state_id) != (block.key_group, block.state_id):
             self._switch(before, block)

@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, UnsupportedFormat
 from stateshift.serializers.numeric import IntSerializerSnapshot, LongSerializerSnapshot
+from stateshift.serializers.registry import registry
+from stateshift.serializers.snapshot import SkippedSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block, BlockWalker, join_pieces
@@ -318,3 +320,29 @@ def test_snapshots_are_replaced_in_place():
     assert changed.value == IntSerializerSnapshot()
     assert [role for role, _ in changed.serializers] == [role for role, _ in HEADER.states[0].serializers]
     assert HEADER.state_id("c") == 2
+
+
+def test_a_header_is_parsed_once_for_all_its_states_and_subtasks():
+    """Else a header of some thousand states, in a few hundred kilobytes, would keep an export busy for hours."""
+    states = tuple(keyed_state(f"s{n}", "VALUE", IntSerializerSnapshot(), LongSerializerSnapshot()) for n in range(9))
+    data = header_bytes(KeyedStreamHeader(LongSerializerSnapshot(), states))
+
+    first, second = (open_bytes(bytes(bytearray(data)), [0], first=at).header for at in (0, 1))
+
+    assert first is second
+
+
+def test_a_snapshot_that_was_skipped_is_read_once_its_class_is_registered():
+    @attrs.define
+    class Late(LongSerializerSnapshot):
+        snapshot_id = "stateshift/late-for-a-header"
+
+    data = header_bytes(KeyedStreamHeader(Late(), ()))
+    before = open_bytes(data, [0]).header.key_snapshot
+    registry.add({Late.snapshot_id: Late})
+    try:
+        after = open_bytes(data, [0]).header.key_snapshot
+    finally:
+        del registry._snapshots[Late.snapshot_id]
+
+    assert (type(before), type(after)) == (SkippedSnapshot, Late)
