@@ -60,6 +60,7 @@ def _best_engine() -> str:
 
 
 def _work(options: argparse.Namespace) -> None:
+    until = time.monotonic() + options.seconds
     if options.engine == "atheris":
         import atheris
 
@@ -76,22 +77,21 @@ def _work(options: argparse.Namespace) -> None:
         watch.run(seed)  # libraries are loaded, and caches filled, before memory is limited
     limit_memory()
     run = _guided if options.engine == "atheris" else _by_chance
-    run(options, target, watch, seeds)
+    run(options, target, watch, seeds, until)
 
 
-def _by_chance(options: argparse.Namespace, target, watch, seeds) -> None:
+def _by_chance(options: argparse.Namespace, target, watch, seeds, until: float) -> None:
     import mutation
     from seeds import words
 
     rng = random.Random(options.seed or None)  # noqa: S311 - nothing is kept secret
     change = mutation.by_chance(rng, words(), seeds)
-    until = time.monotonic() + options.seconds
     while watch.executions < options.runs if options.runs else time.monotonic() < until:
         watch.run(mutation.mutate(rng.choice(seeds), rng, target.apart, change, LARGEST_INPUT))
     watch.report()
 
 
-def _guided(options: argparse.Namespace, target, watch, seeds) -> None:
+def _guided(options: argparse.Namespace, target, watch, seeds, until: float) -> None:
     import atheris
     import mutation
     from seeds import words
@@ -111,7 +111,8 @@ def _guided(options: argparse.Namespace, target, watch, seeds) -> None:
         rng = random.Random(seed)  # noqa: S311 - the fuzzer asks for the same by the same seed
         return mutation.mutate(data, rng, target.apart, change, limit)
 
-    how_long = f"-runs={options.runs}" if options.runs else f"-max_total_time={int(options.seconds)}"
+    left = max(int(until - time.monotonic()), 1)
+    how_long = f"-runs={options.runs}" if options.runs else f"-max_total_time={left}"
     arguments = [
         sys.argv[0], how_long, f"-seed={options.seed}", f"-max_len={LARGEST_INPUT}", "-len_control=0",
         f"-timeout={HANGING_SECONDS}", "-rss_limit_mb=3072", "-print_final_stats=1", f"-dict={dictionary}",
