@@ -57,7 +57,7 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
 
 def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair], list[Finding]]:
     """ROW-5, and ROW-7 where the new columns have names."""
-    pairs = [_Pair(column, place, place) for place, column in enumerate(new.columns)]
+    pairs = [_Pair(new.columns[place], place, reads) for reads, place in enumerate(new.places)]
     if not new.names:
         return pairs, []
     reason = "the savepoint does not tell the names of the columns; they are paired by position"
@@ -92,7 +92,8 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     places = {column.name: place for place, column in enumerate(new.columns)}
     reads = {name: place for place, name in enumerate(new.stored_names)}
     pairs = [_Pair(column, places[column.name], reads[was.name]) for column, was in pairing.paired]
-    if not pairing.added and not pairing.removed and pairing.stored_order != list(new.names):
+    in_bytes = [new.names[place] for place in new.places]
+    if not pairing.added and not pairing.removed and pairing.stored_order != in_bytes:
         verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the columns is kept"
         order = ", ".join(new.stored_names), ", ".join(new.names)
         findings.append(Finding("$", "ROW-2", verdict, *order, reason))
@@ -125,8 +126,11 @@ def _composed(
         children.append(Child(step, serializer, result, stored.restore_serializer))
 
     def rebuild(nested: list[TypeSerializer[Any]]) -> RowSerializer:
-        columns = (attrs.evolve(pair.column, serializer=one) for pair, one in zip(pairs, nested, strict=True))
-        return attrs.evolve(new, columns=tuple(columns), supports_row_kind=old.supports_row_kind)
+        columns, order = list(new.columns), tuple(pair.place for pair in pairs)
+        for pair, serializer in zip(pairs, nested, strict=True):
+            columns[pair.place] = attrs.evolve(pair.column, serializer=serializer)
+        order = () if order == tuple(range(len(columns))) else order
+        return attrs.evolve(new, columns=tuple(columns), supports_row_kind=old.supports_row_kind, order=order)
 
     def convert(conversions: list[Convert | None]) -> Convert | None:
         in_place = all(pair.place == pair.reads for pair in pairs) and len(pairs) == len(old.nested)

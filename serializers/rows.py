@@ -49,11 +49,13 @@ class RowSerializer(TypeSerializer["AnyRow"]):
             names, or none has.
         stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
         supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
+        order: The places of the columns in the order of the bytes, where that is another one (rule ROW-2).
     """
 
     columns: tuple[RecordField, ...]
     stored_names: tuple[str, ...] = ()
     supports_row_kind: bool = True
+    order: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -62,6 +64,8 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 f"the columns of a row are called {', '.join(map(repr, names))}",
                 advice="give each column a name of its own, or none to any",
             )
+        if self.order and sorted(self.order) != list(range(len(names))):
+            raise DeclarationError(f"{self.order} is no order of {len(names)} columns", advice="name each place once")
         if self.stored_names and names and not any(names):
             raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
 
@@ -85,12 +89,17 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return tuple(column.name for column in self.columns if column.name)
 
     @property
+    def places(self) -> Sequence[int]:
+        """The places of the columns, in the order of the bytes."""
+        return self.order or range(len(self.columns))
+
+    @property
     def _leading_bits(self) -> int:
         return _KIND_BITS if self.supports_row_kind else 0
 
     @property
     def layout(self) -> layout.Layout:
-        return layout.Row(tuple(column.serializer.layout for column in self.columns), self._leading_bits)
+        return layout.Row(tuple(self.columns[place].serializer.layout for place in self.places), self._leading_bits)
 
     def step(self, index: int) -> str:
         """Give the path step to a column: `.name`, or `(i)` where it has none."""
@@ -100,18 +109,19 @@ class RowSerializer(TypeSerializer["AnyRow"]):
     def serialize(self, value: AnyRow, target: DataOutputView) -> None:
         items = self._items(value)
         mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
-        for item in items:
-            mask = mask << 1 | (item is None)
+        for place in self.places:
+            mask = mask << 1 | (items[place] is None)
         bits = self._leading_bits + len(items)
         target.write((mask << -bits % 8).to_bytes((bits + 7) // 8, "big"))
-        for index, (column, item) in enumerate(zip(self.columns, items, strict=True)):
+        for place in self.places:
+            column, item = self.columns[place], items[place]
             try:
                 if item is None:
                     _check_null(column)
                 else:
                     column.serializer.serialize(item, target)
             except StateShiftError as error:
-                add_step(error, self.step(index))
+                add_step(error, self.step(place))
                 raise
 
     def _items(self, value: object) -> tuple[Any, ...]:
@@ -145,20 +155,21 @@ class RowSerializer(TypeSerializer["AnyRow"]):
             raise CorruptSavepoint("the mask of a row has bits beyond its last column", offset=start)
         mask = padded >> padding
         kind = mask >> len(self.columns)
-        items: list[Any] = []
-        try:
-            for column in self.columns:
-                is_null = mask >> len(self.columns) - 1 - len(items) & 1
-                if is_null:
+        items: list[Any] = [None] * len(self.columns)
+        for index, place in enumerate(self.places, 1):
+            column = self.columns[place]
+            try:
+                if mask >> len(items) - index & 1:
                     _check_null(column)
-                items.append(None if is_null else column.serializer.deserialize(source))
-        except StateShiftError as error:
-            add_step(error, self.step(len(items)))
-            raise
+                else:
+                    items[place] = column.serializer.deserialize(source)
+            except StateShiftError as error:
+                add_step(error, self.step(place))
+                raise
         return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - its public way
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
-        nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)
+        nested = tuple(self.columns[place].serializer.snapshot_configuration() for place in self.places)
         return RowSerializerSnapshot(nested, self.supports_row_kind)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AnyRow]:

@@ -208,6 +208,8 @@ class TestHint:
             RowSerializer.of([INT, INT], ["a", "a"])
         with pytest.raises(DeclarationError, match="2 names are given for 1 columns"):
             RowSerializer.of([INT], ["a", "b"])
+        with pytest.raises(DeclarationError, match=r"\(0, 0\) is no order of 2 columns"):
+            attrs.evolve(RowSerializer.of([INT, INT]), order=(0, 0))
         with pytest.raises(DeclarationError, match="stored columns have names"):
             attrs.evolve(RowSerializer.of([INT]), stored_names=("a",))
 
@@ -228,9 +230,13 @@ class TestRules:
         result = ask(new, OLD)
 
         assert [("$", "ROW-2")] == rules(result)
-        row = read(result.reconfigured_serializer, write(OLD, STORED))
+        copy = result.reconfigured_serializer
+        row = read(copy, write(OLD, STORED))
+        assert (1, "Lovelace", "Ada") == tuple(row), rule
         assert ("Ada", "Lovelace") == (row.first, row.last), rule
-        assert write(OLD, STORED) == write(result.reconfigured_serializer, row)
+        assert write(OLD, STORED) == write(copy, row) == write(copy, Row(*row))
+        assert CompatibilityResult.compatible() == ask(copy, copy) == ask(copy, OLD)
+        assert copy.snapshot_configuration() == OLD.snapshot_configuration()
 
     def test_a_new_column_gets_its_default(self, ask, migrate, rules):
         """ROW-3."""
