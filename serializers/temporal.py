@@ -23,7 +23,7 @@ from .numeric import BASE
 from .registry import register_snapshot
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, Moment, TemporalValue
+from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
@@ -166,9 +166,9 @@ class _ToMoment:
     def __call__(self, value: Any) -> Any:
         if value is None:
             return None
-        moment = value if isinstance(value, Moment) else Instant.from_python(value)
+        moment = Instant.from_python(value)
         try:
-            return self.to.at(*moment.moment)
+            return self.to.from_python(moment)
         except ValueNotConvertible as error:
             raise ValueNotConvertible(
                 f"{shown(str(moment))} is out of the range of {self.to.java}: {error.what}",

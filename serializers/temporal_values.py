@@ -59,7 +59,7 @@ def _iso_time(hour: int, minute: int, second: int, nanos: int) -> str:
     return f"{hour:02}:{minute:02}:{second:02}" + (f".{fraction}" if fraction else "")
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def civil_date(days: int) -> tuple[int, int, int]:
     """Give year, month and day of a day since 1970, in the Gregorian calendar without an end.
 
     Years begin in March here, so that a leap day is the last of its year; 400 years are an era.
@@ -94,6 +94,11 @@ def _check_python_year(year: int, value: object, python: str) -> None:
 def _nanos_of(value: dt.datetime | dt.time) -> int:
     """Nanoseconds of the second; `pandas.Timestamp`, which is a datetime, has them, too."""
     return value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
+
+
+def _is_not_a_time(value: dt.datetime) -> bool:
+    """Whether a datetime is the `NaT` of pandas, which equals nothing."""
+    return value != value  # noqa: PLR0124 - that is how it is known
 
 
 class TemporalValue:
@@ -148,7 +153,10 @@ class Moment(TemporalValue):
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
-        if not isinstance(value, dt.datetime):
+        """Make one of a datetime with a time zone, or of any other moment; raises as `at`."""
+        if isinstance(value, Moment):
+            return cls.at(*value.moment)
+        if not isinstance(value, dt.datetime) or _is_not_a_time(value):
             raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
         if value.utcoffset() is None:
             raise ValueNotConvertible(
@@ -171,7 +179,7 @@ class Moment(TemporalValue):
         seconds, nanos = self.moment
         days, second = divmod(seconds, _DAY_SECONDS)
         minute, second = divmod(second, 60)
-        return f"{_iso_date(*_civil(days))}T{_iso_time(*divmod(minute, 60), second, nanos)}Z"
+        return f"{_iso_date(*civil_date(days))}T{_iso_time(*divmod(minute, 60), second, nanos)}Z"
 
 
 @attrs.frozen(order=True)
@@ -300,7 +308,7 @@ class LocalDateTime(TemporalValue):
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
-        if not isinstance(value, dt.datetime):
+        if not isinstance(value, dt.datetime) or _is_not_a_time(value):
             raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
         if value.tzinfo is not None:
             raise ValueNotConvertible(

@@ -1,9 +1,10 @@
 """Columns of values -> the bytes that their serializers write, a block at a time.
 
-Numbers, booleans, strings of ASCII, bytes, tuples, optional values and records of these are encoded without making
-an object of any value. A row outside of that (a letter beyond ASCII, a number that may not fit, a null) is *declined*:
-its caller writes that row, and no other, with the serializer itself, which is also what words the errors. Values of
-other types are written one by one within their column. So the serializers stay the only authority on bytes.
+Numbers, booleans, dates and times, strings of ASCII, bytes, tuples, optional values and records of these are encoded
+without making an object of any value. A row outside of that (a letter beyond ASCII, a number that may not fit, a null)
+is *declined*: its caller writes that row, and no other, with the serializer itself, which is also what words the
+errors. Values of other types are written one by one within their column. So the serializers stay the only authority on
+bytes.
 
 numpy comes with the extra `spark`; nothing else imports this module. Source: performance notes.
 """
@@ -35,7 +36,8 @@ from ...serializers.records import RecordSerializer
 from ...serializers.text import StringSerializer
 from ...serializers.tuples import TupleSerializer
 from ..savepoint.entry_keys import encode
-from .column_values import column_of_field, value_reader
+from .column_values import column_of_field, listed, value_reader
+from .temporal_columns import temporal_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -82,7 +84,7 @@ def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedC
     if family in _INTEGERS and pa.types.is_integer(column.type):
         return _integers(column, np.dtype(_INTEGERS[family]))
     encoder = _ENCODERS.get(family)
-    encoded = encoder(serializer, column) if encoder is not None else None
+    encoded = encoder(serializer, column) if encoder is not None else _temporal(serializer, column)
     return encoded if encoded is not None else _one_by_one(serializer, column)
 
 
@@ -90,7 +92,7 @@ def encode_values(serializer: TypeSerializer[Any], column: pa.Array, rows: Seque
     """Encode some rows with the serializer itself; raises what it raises, with the row as `error.row`."""
     read = value_reader(serializer)
     found = []
-    for row, value in zip(rows, column.take(pa.array(rows, pa.int64())).to_pylist(), strict=True):
+    for row, value in zip(rows, listed(column.take(pa.array(rows, pa.int64()))), strict=True):
         try:
             found.append(_written(serializer, read, value))
         except StateShiftError as error:
@@ -162,6 +164,14 @@ def _integers(column: pa.Array, form: np.dtype[Any]) -> EncodedColumn:
         limits = np.iinfo(form)
         declined |= (values < limits.min) | (values > limits.max)
     return EncodedColumn((number_bytes(values, form.str),), declined)
+
+
+def _temporal(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedColumn | None:
+    numbers = temporal_numbers(serializer, column)
+    if numbers is None:
+        return None
+    pieces = tuple(number_bytes(values, form) for values, form in numbers.parts)
+    return EncodedColumn(pieces, numbers.declined | nulls_of(column))
 
 
 def _booleans(_: TypeSerializer[Any], column: pa.Array) -> EncodedColumn | None:
@@ -306,7 +316,7 @@ def _one_by_one(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedCol
     declined = np.zeros(len(column), dtype=bool)
     found = []
     read = value_reader(serializer)
-    for row, value in enumerate(column.to_pylist()):
+    for row, value in enumerate(listed(column)):
         try:
             found.append(_written(serializer, read, value))
         except StateShiftError:  # met again, and told with its key, when the row is written alone

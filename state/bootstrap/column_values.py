@@ -1,14 +1,15 @@
 """Columns as values of a declared type: which types of columns fit, and the Python value of a row.
 
 A record or a row with names comes from a struct whose fields have those names, a tuple or a row without from a struct
-by position, an array from an array, an enum from the names of its members, the rest from what Arrow calls by the same
-word.
+by position, an array from an array, an enum from the names of its members, a moment from a timestamp, a local datetime
+from a timestamp without a time zone, the rest from what Arrow calls by the same word.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import pyarrow as pa
 
 from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
@@ -34,8 +35,16 @@ from ...serializers.record_values import Record
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.row_values import Row
 from ...serializers.rows import RowSerializer
+from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
 from ...serializers.symbols import Symbol
-from ...serializers.text import StringSerializer
+from ...serializers.temporal import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+)
+from ...serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
+from ...serializers.text import CharSerializer, StringSerializer
 from ...serializers.ttl import TtlSerializer
 from ...serializers.tuples import TupleSerializer
 
@@ -49,11 +58,14 @@ _SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, G
 _FOR_FUNCTIONS: dict[type, str] = {
     TtlSerializer: "has no time of last access; a function can give TtlValue(last_access_ms, value)",
     EitherSerializer: "is of one type, and one of two is declared; a function can give Left(value) or Right(value)",
+    SqlDateSerializer: "does not tell the time zone of a java.sql.Date; a function can give SqlDate(milliseconds)",
+    SqlTimeSerializer: "does not tell the time zone of a java.sql.Time; a function can give SqlTime(milliseconds)",
 }
 _INTEGERS = (ByteSerializer, ShortSerializer, IntSerializer, LongSerializer)
 _SPARK_NAMES = {
     "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean",
     "large_string": "string", "large_binary": "binary", "date32[day]": "date",
+    "time64[ns]": "time",
 }  # fmt: skip
 
 
@@ -151,13 +163,26 @@ def _fits(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool:
         return bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
     if isinstance(serializer, FloatSerializer | DoubleSerializer):
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
-    if isinstance(serializer, StringSerializer | EnumSerializer):
+    if isinstance(serializer, StringSerializer | CharSerializer | EnumSerializer):
         return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
     if isinstance(serializer, BytesSerializer):
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
     if isinstance(serializer, DecimalSerializer):
         return bool(pa.types.is_decimal(kind))
-    return True
+    return fits_temporal(serializer, kind) is not False
+
+
+def fits_temporal(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool | None:
+    """Tell whether columns of a type give values of a temporal serializer; None for other serializers."""
+    if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+    if isinstance(serializer, LocalDateTimeSerializer):
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is None
+    if isinstance(serializer, LocalDateSerializer):
+        return bool(pa.types.is_date(kind))
+    if isinstance(serializer, LocalTimeSerializer):
+        return bool(pa.types.is_time(kind))
+    return None
 
 
 def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "") -> str:
@@ -178,7 +203,7 @@ def spark_name(kind: pa.DataType) -> str:
     if pa.types.is_map(kind):
         return f"map<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
     if pa.types.is_timestamp(kind):
-        return "timestamp"
+        return "timestamp" if kind.tz is not None else "timestamp_ntz"
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _SPARK_NAMES.get(str(kind), str(kind))
@@ -187,7 +212,44 @@ def spark_name(kind: pa.DataType) -> str:
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
     """Give the values of a column as their serializer takes them."""
     read = value_reader(serializer)
-    return [read(value) for value in column.to_pylist()]
+    return [read(value) for value in listed(column)]
+
+
+@attrs.frozen
+class NotInPython:
+    """Stands for a value that Python has no object for: an array with a timestamp past the year 9999."""
+
+    why: str
+
+
+def listed(column: pa.Array) -> list[Any]:
+    """Give the values of a column as Python has them; where it has none, an exact temporal value or a `NotInPython`."""
+    try:
+        values: list[Any] = column.to_pylist()
+    except (OverflowError, ValueError) as error:
+        if len(column) == 1:
+            return [_exact(column) or NotInPython(str(error))]
+        return [value for row in range(len(column)) for value in listed(column.slice(row, 1))]
+    return values
+
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+def _exact(column: pa.Array) -> TemporalValue | None:
+    """Give the one date or time of a column, to the nanosecond and in any year; None where it is something else."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return LocalDate(*civil_date(column.cast(pa.int32())[0].as_py()))
+    if not (pa.types.is_timestamp(kind) or pa.types.is_time64(kind)):
+        return None
+    seconds, rest = divmod(column.cast(pa.int64())[0].as_py(), _PER_SECOND[kind.unit])
+    nanos = rest * (10**9 // _PER_SECOND[kind.unit])
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return Instant(seconds, nanos)
+    days, second = divmod(seconds, 86_400)
+    clock = (second // 3600, second // 60 % 60, second % 60, nanos)
+    return LocalDateTime(*civil_date(days), *clock) if pa.types.is_timestamp(kind) else LocalTime(*clock)
 
 
 def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
@@ -196,7 +258,16 @@ def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
     It raises `ValueNotConvertible` where that cannot be, as for a set with an element that occurs twice.
     """
     reader = _reader(serializer)
-    return lambda value: _read(reader, value)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, NotInPython):
+            raise ValueNotConvertible(
+                f"Python has no such value: {value.why}",
+                advice="leave out arrays and maps with dates that are not in the years 1 to 9999, or with nanoseconds",
+            )
+        return _read(reader, value)
+
+    return read
 
 
 def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:

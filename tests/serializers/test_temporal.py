@@ -194,7 +194,8 @@ class TestPythonsOwnTypes:
         [
             (INSTANT, dt.datetime(2024, 1, 1), "has no time zone"),  # noqa: DTZ001 - it is what must be refused
             (INSTANT, dt.date(2024, 1, 1), "is no datetime and no Instant"),
-            (INSTANT, SqlTimestamp(0, 0), "is no datetime and no Instant"),
+            (INSTANT, LocalDateTime(2024, 1, 1), "is no datetime and no Instant"),
+            (JAVA_DATE, Instant(0, 1), "finer than the milliseconds"),
             (INSTANT, 5, "is no datetime and no Instant"),
             (DATETIME, dt.datetime(2024, 1, 1, tzinfo=dt.UTC), "has a time zone"),
             (DATETIME, "2024-01-01", "is no datetime and no LocalDateTime"),
@@ -211,12 +212,20 @@ class TestPythonsOwnTypes:
         with pytest.raises(ValueNotConvertible, match=why):
             write(serializer, value)
 
+    @pytest.mark.parametrize("serializer", [INSTANT, JAVA_DATE, TIMESTAMP])
+    @pytest.mark.parametrize("value", [Instant(1, 5_000_000), JavaDate(1005), SqlTimestamp(1005, 5_000_000)])
+    def test_any_moment_is_written_as_any_other_where_it_fits(self, write, read, serializer, value):
+        assert value.moment == read(exact(serializer), write(serializer, value)).moment
+
     def test_nanoseconds_of_pandas_are_kept(self, write, read):
         pandas = pytest.importorskip("pandas")
         value = pandas.Timestamp("1969-12-31T23:59:59.000001007Z")
 
         assert Instant(-1, 1007) == read(exact(INSTANT), write(INSTANT, value))
         assert 1007 == read(exact(DATETIME), write(DATETIME, value.tz_localize(None))).nanos
+        for serializer in (INSTANT, DATETIME, DATE):
+            with pytest.raises(ValueNotConvertible, match="NaT is"):
+                write(serializer, pandas.NaT)
 
 
 class TestExactValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import enum
 from typing import Annotated
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 
 from stateshift.serializers.either import Either
 from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
-from stateshift.serializers.hints import Array, BigInt, Float32, Int8, Int16, Int32, serializer_for
+from stateshift.serializers.hints import Array, BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime, serializer_for
 from stateshift.serializers.record_classes import Field, record
 from stateshift.serializers.row_hints import row_of
 from stateshift.serializers.row_values import Row
+from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
 from stateshift.state.bootstrap.column_order import order_bytes
 from stateshift.state.bootstrap.column_values import fields_by_default, mismatches, python_values
@@ -78,6 +81,9 @@ outer = st.fixed_dictionaries(
 )
 PLAIN = pa.struct([("a", pa.string()), ("b", pa.int64())])
 plain = st.fixed_dictionaries({"a": text, "b": st.integers(-(2**32), 2**32)})
+moments = st.datetimes(timezones=st.just(dt.UTC))
+UTC_MICROS, MICROS = pa.timestamp("us", "UTC"), pa.timestamp("us")
+anything = st.integers(-(2**63), 2**63 - 1)
 COLUMNS = {
     "byte": (Int8, pa.int64(), st.integers(-200, 200)),
     "short": (Int16, pa.int32(), st.integers(-40000, 40000)),
@@ -108,6 +114,21 @@ COLUMNS = {
     "set": (set[int], pa.list_(pa.int64()), st.lists(st.integers(0, 3), max_size=3)),
     "map": (dict[str, int | None], pa.map_(pa.string(), pa.int64()), st.lists(st.tuples(text, st.none()), max_size=2)),
     "optional": (str | None, pa.string(), text),
+    "char": (Char, pa.string(), st.text(max_size=2)),
+    "datetime": (dt.datetime, UTC_MICROS, moments),
+    "instant": (Instant, UTC_MICROS, moments),
+    "instant of nanoseconds": (Instant, pa.timestamp("ns", "UTC"), st.integers(1 - 2**63, 2**63 - 1)),
+    "instant of seconds": (Instant, pa.timestamp("s", "UTC"), st.integers(-(10**10), 10**10)),
+    "naive datetime": (NaiveDatetime, MICROS, st.datetimes()),
+    "local datetime": (LocalDateTime, MICROS, anything),
+    "date": (dt.date, pa.date32(), st.dates()),
+    "local date": (LocalDate, pa.date32(), st.integers(-(2**31), 2**31 - 1)),
+    "time": (dt.time, pa.time64("ns"), st.times()),
+    "local time": (LocalTime, pa.time64("us"), st.times()),
+    "java.util.Date": (JavaDate, UTC_MICROS, moments | anything | st.integers(0, 10).map(lambda n: 1000 * n)),
+    "java.sql.Timestamp": (SqlTimestamp, UTC_MICROS, anything),
+    "optional datetime": (dt.datetime | None, UTC_MICROS, moments),
+    "list of dates": (list[dt.date], pa.list_(pa.date32()), st.lists(st.dates() | st.just(10**8), max_size=3)),
     "pojo": (Plain, PLAIN, plain),
     "record": (Outer, OUTER, outer),
     "tuple": (tuple[int, str | None], pa.struct([("l", pa.int64()), ("r", pa.string())]),
@@ -148,12 +169,17 @@ def test_a_block_has_the_bytes_of_its_values(name, data):
     assert [row for row, want in enumerate(single) if want is None and blocks[row] is not None] == []
 
 
-@pytest.mark.parametrize("name", ["long", "double", "string", "bytes", "boolean", "tuple", "pojo"])
+@pytest.mark.parametrize(
+    "name",
+    ["long", "double", "string", "bytes", "boolean", "tuple", "pojo", "datetime", "date", "time", "naive datetime"],
+)
 def test_plain_values_are_not_declined(name):
     """What is declined is right, but slow."""
     plain = {
         "long": [0, -5], "double": [0.5, float("nan")], "string": ["", "x" * 1000], "bytes": [b"\xff"],
         "boolean": [True], "tuple": [{"l": 1, "r": None}, {"l": 2, "r": "x"}], "pojo": [{"a": "x", "b": 2}],
+        "datetime": [0, -1, 2**62], "naive datetime": [0, -1, 2**62], "date": [0, -1, 10**7],
+        "time": [0, 86_399_999_999_999],
     }  # fmt: skip
     hint, kind, _ = COLUMNS[name]
 
@@ -174,6 +200,17 @@ def test_a_record_is_read_back_with_defaults_for_fields_without_a_column():
     assert ["added"] == list(fields_by_default(serializer, OUTER))
 
 
+def test_a_timestamp_past_the_years_of_python_is_written_in_a_column_and_told_in_a_list():
+    instants = serializer_for(Instant)
+    late = pa.array([2**62], UTC_MICROS)
+
+    assert Instant(2**62 // 10**6, 2**62 % 10**6 * 1000) == decode(
+        instants, encode_column(instants, late).join()[0].as_py()
+    )
+    with pytest.raises(ValueNotConvertible, match="Python has no such value: date value out of range"):
+        encode_values(serializer_for(list[Instant]), pa.array([[2**62]], pa.list_(UTC_MICROS)), [0])
+
+
 def test_an_error_names_its_row():
     with pytest.raises(ValueNotConvertible, match="does not fit") as caught:
         encode_values(serializer_for(Int8), pa.array([1, 2, 300]), [0, 2])
@@ -190,6 +227,16 @@ def test_an_error_names_its_row():
         (float, pa.decimal128(10, 2), "", "is a decimal(10,2), and double is declared"),
         (str, pa.timestamp("us", "UTC"), "", "is a timestamp, and string is declared"),
         (str, pa.date32(), "", "is a date, and string is declared"),
+        (int, UTC_MICROS, "", "is a timestamp, and long is declared"),
+        (dt.datetime, MICROS, "", "is a timestamp_ntz, and instant is declared"),
+        (NaiveDatetime, UTC_MICROS, "", "is a timestamp, and local datetime is declared"),
+        (dt.date, UTC_MICROS, "", "is a timestamp, and date is declared"),
+        (dt.time, pa.date32(), "", "is a date, and time is declared"),
+        (dt.datetime, pa.time64("ns"), "", "is a time, and instant is declared"),
+        (JavaDate, pa.int64(), "", "is a bigint, and java.util.Date is declared"),
+        (SqlDate, pa.date32(), "", "does not tell the time zone of a java.sql.Date; a function can give SqlDate"),
+        (SqlTime, pa.time64("ns"), "", "does not tell the time zone of a java.sql.Time; a function can give SqlTime"),
+        (Char, pa.int64(), "", "is a bigint, and char is declared"),
         (bytes, pa.string(), "", "is a string, and bytes is declared"),
         (list[int], pa.list_(pa.string()), "[]", "is a string, and long is declared"),
         (list[int], pa.int64(), "", "is a bigint, and list<long> is declared (an array)"),
