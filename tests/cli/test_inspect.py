@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 
@@ -275,3 +277,32 @@ def test_pyspark_is_not_loaded(savepoint_of):
         check=True,
     )
     assert "False" == ran.stdout.splitlines()[-1]
+
+
+def test_a_long_look_is_told_in_a_log_now_and_then(run, savepoint_of, monkeypatch):
+    monkeypatch.setattr("stateshift.cli.progress._LOG_EVERY_S", 0)
+
+    ran = run("inspect", savepoint_of("rocksdb-account-v1"), "--operator", "account-state", "--json")
+
+    assert "reading account-state\n" == ran.stderr
+    assert 1 == len(ran.data["operators"])
+
+
+def test_a_terminal_gets_bars_in_colour_that_keep_to_its_width(savepoint_of):
+    ours, theirs = os.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        arguments = ["inspect", str(savepoint_of("rocksdb-account-v1")), "--operator", "account-state", "--skew"]
+        subprocess.run(
+            [sys.executable, "-m", "stateshift", *arguments],
+            stdout=theirs,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"TERM": "xterm-256color", "COLUMNS": "80"},
+            check=True,
+        )
+        os.set_blocking(ours, False)
+        text = b"".join(iter(lambda: screen.read(1 << 16), None)).decode()
+
+    assert "\x1b[" in text
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines()
+    assert any(line.rstrip().endswith("█" * 24) for line in plain)
+    assert [] == [line for line in plain if len(line) > 80]
