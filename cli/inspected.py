@@ -73,6 +73,9 @@ class StateView:
         remarks += ["TTL"] if self.has_ttl else []
         remarks += [] if self.is_flink_restorable else ["not Flink-restorable"]
         remarks += ["unsupported"] if self.is_unsupported else []
+        measure = self.sizes.measure
+        if measure is not None and measure.oversized:
+            remarks.append("a value past 2 GB, which Flink cannot read back")
         remarks += ["damaged"] if self.sizes.error is not None else []
         return remarks
 
@@ -232,6 +235,7 @@ def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
         "ttl": view.has_ttl,
         "entries": None if measure is None else measure.entries,
         "bytes": None if measure is None else measure.size_bytes,
+        "oversized": None if measure is None else measure.oversized,
         "share": None if measure is None else share_of(measure.size_bytes, whole),
         "flink_restorable": view.is_flink_restorable,
         "unsupported": state.unsupported or None,

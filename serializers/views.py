@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SHORT, _UNSIGNED_SHORT = struct.Struct(">h"), struct.Struct(">H")
 _INT, _LONG = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
-_MAX_UTF_BYTES = 0xFFFF
+MAX_NAME_BYTES, _SHOWN = 0xFFFF, 40
 
 
 def utf16_units(text: str) -> int:
@@ -240,7 +240,10 @@ class DataOutputView:
     def write_utf(self, text: str) -> None:
         """Write a UTF string of at most 65535 bytes (format notes 1.1)."""
         data = encode_modified_utf8(text)
-        if len(data) > _MAX_UTF_BYTES:
-            raise ValueNotConvertible(f"a name takes {len(data)} bytes, and the format allows {_MAX_UTF_BYTES}")
+        if len(data) > MAX_NAME_BYTES:
+            raise ValueNotConvertible(
+                f"a name takes {len(data):,} bytes, and the format allows {MAX_NAME_BYTES:,}: {text[:_SHOWN]!r}…",
+                advice="choose a shorter name",
+            )
         self.write_unsigned_short(len(data))
         self.write(data)

@@ -14,6 +14,7 @@ from ..compat.description import Converter, SerializerDescription, StateDescript
 from ..serializers.containers import ListSerializer
 from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for, strip_none
+from ..serializers.limits import require_name
 from ..serializers.maps import MapSerializer
 from ..serializers.ttl import TtlSerializer
 from ..serializers.views import DataOutputView
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
         raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
+    require_name(name, "a state")
 
 
 def _checked_type(_: Any, __: Any, hint: Any) -> None:

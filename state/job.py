@@ -12,6 +12,7 @@ import attrs
 from ..compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
+from ..serializers.limits import require_name
 from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, refuse_duplicates
 from .savepoint.metadata import operator_id_of_uid
 
@@ -68,6 +69,8 @@ class Operator:
     def __attrs_post_init__(self) -> None:
         if not self.uid and not self.operator_id:
             raise DeclarationError("an operator has neither a uid nor an id", advice="give it the uid of the Flink job")
+        for text, what in ((self.uid, "an operator's uid"), (self.name, "an operator")):
+            require_name(text, what)
         where = f"operator {self.uid or self.operator_id!r}"
         if self.operator_id and not _OPERATOR_ID.fullmatch(self.operator_id):
             raise DeclarationError(f"the id of {where} is not 32 hexadecimal digits: {self.operator_id!r}")

@@ -66,7 +66,7 @@ def prefix_size(max_parallelism: int) -> int:
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
     """Give the key groups of a subtask; they are neighbours."""
-    _check(parallelism, max_parallelism)
+    check_parallelism(parallelism, max_parallelism)
     first = (subtask * max_parallelism + parallelism - 1) // parallelism
     return range(first, ((subtask + 1) * max_parallelism - 1) // parallelism + 1)
 
@@ -76,7 +76,12 @@ def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
     return group * parallelism // max_parallelism
 
 
-def _check(parallelism: int, max_parallelism: int) -> None:
+def check_parallelism(parallelism: int, max_parallelism: int) -> None:
+    """Refuse numbers that Flink does not have: more than 32,768 key groups, or more subtasks than key groups.
+
+    Raises:
+        DeclarationError: With what can be chosen.
+    """
     if not 0 < parallelism <= max_parallelism <= MAX_KEY_GROUPS:
         raise DeclarationError(
             f"parallelism {parallelism} with max parallelism {max_parallelism} is not possible",

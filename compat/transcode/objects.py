@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, located, shown
+from ...serializers.limits import require_room
 from ...serializers.views import DataInputView, DataOutputView
 from .framing import ValueFraming
 from .transcoder import Transcoded
@@ -107,6 +108,7 @@ class ObjectTranscoder:
                 try:
                     new_key = self._key(key, seen)
                     new_value = rewrite(value)
+                    require_room(len(new_value))
                 except StateShiftError as error:
                     self._place(error, key, start)
                     raise

@@ -104,6 +104,7 @@ class BlockRewriter:
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block; count it, and check where its entries lie."""
+        block.refuse_oversized()
         try:
             transcoded = self.transcoder.transcode(block.data)
         except StateShiftError as error:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, ValueNotConvertible
+from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
+from ...serializers.limits import require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ LAST_FLAG = 0x80
 _LENGTH = struct.Struct(">i")
 _LENGTH_BYTES = 4
 _ID_BYTES = 2
+_UNSIGNED = 0xFFFFFFFF
 
 
 @attrs.frozen
@@ -36,6 +38,8 @@ class Block:
         data: The entries, `i32 n, key, i32 m, value` each.
         entries: How many they are.
         last_entry: Where the last of them begins in `data`; -1 where it is not known, and then found when needed.
+        oversized: Where not 0, the block is one entry whose value has that many bytes, more than an entry may have: the
+            value is not there, and `data` ends with the key.
     """
 
     key_group: int
@@ -43,6 +47,26 @@ class Block:
     data: bytes = attrs.field(repr=False)
     entries: int
     last_entry: int = -1
+    oversized: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the entries with their framing, also where they are not at hand."""
+        return len(self.data) + (_LENGTH_BYTES + self.oversized if self.oversized else 0)
+
+    def refuse_oversized(self) -> None:
+        """Refuse a block whose value cannot be read, nor written.
+
+        Raises:
+            UnsupportedFormat: Its length is past what an entry may have.
+        """
+        if self.oversized:
+            raise UnsupportedFormat(
+                f"a value has {self.oversized:,} bytes, past the 2 GB of an entry: Flink writes such a list state and"
+                " cannot read it again",
+                advice="shorten the list in the running job, and take another savepoint; or drop the state",
+                key=shown(self.data[_LENGTH_BYTES:].hex()),
+            )
 
     @classmethod
     def of(cls, key_group: int, state_id: int, items: Iterable[tuple[bytes, bytes]]) -> Block:
@@ -51,13 +75,15 @@ class Block:
         for key, value in items:
             if not key or key[0] & LAST_FLAG:
                 raise ValueNotConvertible("the bytes of a key do not begin with a key group")
+            require_room(len(value))
             last = len(data)
             data += _LENGTH.pack(len(key)) + key + _LENGTH.pack(len(value)) + value
             count += 1
         return cls(key_group, state_id, bytes(data), count, last)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give the entries as pairs of key bytes and value bytes."""
+        """Give the entries as pairs of key bytes and value bytes; errors as `refuse_oversized`."""
+        self.refuse_oversized()
         data, at = self.data, 0
         for _ in range(self.entries):
             key_at = at + _LENGTH_BYTES
@@ -84,6 +110,7 @@ def join_pieces(blocks: Iterable[Block]) -> Iterator[Block]:
     """Join the pieces of each block, for who needs all entries of a state within a key group at once."""
     pieces: list[Block] = []
     for block in blocks:
+        block.refuse_oversized()
         if pieces and (pieces[0].key_group, pieces[0].state_id) != (block.key_group, block.state_id):
             yield _joined(pieces)
             pieces = []
@@ -156,9 +183,9 @@ class BlockWalker:
         is_last = False
         while not is_last:
             data, begin, size = self._data, self._at, len(self._data)
-            at = last = begin
-            entries = needed = 0
-            while not is_last:
+            at = last = value_at = begin
+            entries = needed = oversized = 0
+            while not is_last and not oversized:
                 key_at = at + _LENGTH_BYTES
                 if key_at > size:
                     needed = _LENGTH_BYTES
@@ -173,7 +200,8 @@ class BlockWalker:
                 value_size = _LENGTH.unpack_from(data, value_at - _LENGTH_BYTES)[0]
                 end = value_at + value_size
                 if value_size < 0:
-                    raise self._corrupt(f"a value has {value_size} bytes", at)
+                    oversized = value_size & _UNSIGNED
+                    break
                 if end > size:
                     needed = end - at
                     break
@@ -183,8 +211,29 @@ class BlockWalker:
             self._at = at
             if entries:
                 yield Block(self._key_group, state_id, _cut(data, begin, at, last, is_last), entries, last - begin)
-            if not is_last:
+            if oversized:
+                is_last = data[at + _LENGTH_BYTES] >= LAST_FLAG
+                head = _cut(data, at, value_at - _LENGTH_BYTES, at, is_last)
+                self._pass(value_at - at, oversized)
+                yield Block(self._key_group, state_id, head, 1, 0, oversized)
+            elif not is_last:
                 self._need(needed)
+
+    def _pass(self, head: int, size: int) -> None:
+        """Go past the head of an entry and a value of more bytes than an entry may have, without holding them."""
+        have = len(self._data) - self._at - head
+        if self._left is not None and size - have > self._left:
+            raise self._corrupt(f"a value has {size - _UNSIGNED - 1} bytes")
+        self._passed += self._at + head + size
+        while have < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise self._corrupt(f"a value has {size - _UNSIGNED - 1} bytes")
+            have += len(piece)
+            self._data = piece
+            if self._left is not None:
+                self._left -= len(piece)
+        self._data, self._at = self._data[len(self._data) - (have - size) :], 0
 
     def _need(self, size: int) -> None:
         """Have at least `size` bytes from the current place on."""

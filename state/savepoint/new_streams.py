@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible, shown
+from ...serializers.limits import require_room
 from ...serializers.optional import OptionalSerializer
 from ...serializers.pieces import encode_each, unique
 from ...serializers.views import DataOutputView
@@ -88,8 +89,15 @@ def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes,
     """Give the entries of one key: pairs of user key (empty but in map state) and value bytes.
 
     Raises:
-        ValueNotConvertible: The value is none of the state; with the path within it.
+        ValueNotConvertible: The value is none of the state, with the path within it; or no entry can hold it.
     """
+    entries = _entry_values(description, value)
+    for _, data in entries:
+        require_room(len(data))
+    return entries
+
+
+def _entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
     serializer: Any = description.value.new_side()
     if value is None:
         return []

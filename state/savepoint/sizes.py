@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 BINS = 16
 _TELL_EVERY_BYTES = 1 << 20
 _NOTHING = Measure(0, 0)
+_OVERSIZED = "keys are not compared: one has a value past 2 GB"
 _ASYNCHRONOUS = "keys cannot be told apart: the state is one of the asynchronous state API"
 
 
@@ -230,8 +231,15 @@ class _Counts:
 
     def add(self, info: StateMetaInfo, block: Block) -> None:
         before = self._key_groups.get(block.key_group, _NOTHING)
-        self._key_groups[block.key_group] = Measure(before.entries + block.entries, before.size_bytes + len(block.data))
+        self._key_groups[block.key_group] = Measure(
+            before.entries + block.entries,
+            before.size_bytes + block.size_bytes,
+            before.oversized + bool(block.oversized),
+        )
         if isinstance(self._tally, KeyTally):
+            if block.oversized:
+                self._tally = _OVERSIZED
+                return
             if info.kind is MetaInfoKind.KEY_VALUE_V2:
                 self._tally = _ASYNCHRONOUS
             else:
@@ -239,7 +247,8 @@ class _Counts:
 
     def result(self) -> StateSizes:
         found = self._key_groups.values()
-        measure = Measure(sum(one.entries for one in found), sum(one.size_bytes for one in found))
+        entries, size = sum(one.entries for one in found), sum(one.size_bytes for one in found)
+        measure = Measure(entries, size, sum(one.oversized for one in found))
         largest = self._tally.result() if isinstance(self._tally, KeyTally) else None
         if isinstance(self._tally, str):
             largest = LargestKeys(unknown=self._tally)

@@ -42,10 +42,12 @@ class Measure:
     Attributes:
         entries: Entries as they lie there: of map state one for each user key; of operator lists the elements.
         size_bytes: Their bytes, keys and framing included.
+        oversized: How many of them have a value past 2 GB, which nothing can read, nor write again.
     """
 
     entries: int
     size_bytes: int
+    oversized: int = 0
 
 
 @attrs.frozen
@@ -81,14 +83,15 @@ class SavepointState:
             return self._measure_keyed() if self.kind.is_keyed else self._measure_elements()
 
     def _measure_keyed(self) -> Measure:
-        entries = size = 0
+        entries = size = oversized = 0
         for handle in keyed_handles(self._stored):
             with open_keyed(handle, self._folder, self._stored.max_parallelism) as reader:
                 state_ids = [index for index, info in enumerate(reader.header.states) if info.name == self.name]
                 for block in reader.blocks(state_ids=state_ids) if state_ids else ():
                     entries += block.entries
-                    size += len(block.data)
-        return Measure(entries, size)
+                    size += block.size_bytes
+                    oversized += bool(block.oversized)
+        return Measure(entries, size, oversized)
 
     def _measure_elements(self) -> Measure:
         parts = [part for parts in self._raw_elements() for part in parts]

@@ -1,0 +1,51 @@
+"""What the format has no room for, whatever is written: refused with what to do, before anything is published.
+
+    a key or a value of an entry   2^31 - 1 bytes: an i32 tells its length
+    a name                         65,535 bytes of modified UTF-8: a u16 tells its length
+
+Source: format notes 1.1 and 5.2.
+"""
+
+from __future__ import annotations
+
+from .errors import DeclarationError, ValueNotConvertible
+from .views import MAX_NAME_BYTES, encode_modified_utf8
+
+MAX_VALUE_BYTES = (1 << 31) - 1
+_MOST_BYTES_OF_A_CHARACTER = 6
+_SHOWN = 40
+
+
+def require_room(size_bytes: int) -> None:
+    """Refuse the bytes of a key or a value of that size where no entry can hold them.
+
+    Flink's RocksDB backend lets a list state grow past this limit, writes it, and fails on the next read.
+
+    Raises:
+        ValueNotConvertible: They are too many.
+    """
+    if size_bytes > MAX_VALUE_BYTES:
+        raise ValueNotConvertible(
+            f"a value takes {size_bytes:,} bytes, and an entry holds {MAX_VALUE_BYTES:,}: Flink could not read it back",
+            advice="spread the list over several keys, or let a converter keep less of it",
+        )
+
+
+def require_name(name: str, what: str) -> None:
+    """Refuse a name that no header can hold.
+
+    Args:
+        name: Of a state, an operator, a field.
+        what: What it names, as "a state".
+
+    Raises:
+        DeclarationError: It is too long.
+    """
+    if (
+        len(name) * _MOST_BYTES_OF_A_CHARACTER > MAX_NAME_BYTES
+        and (size := len(encode_modified_utf8(name))) > MAX_NAME_BYTES
+    ):
+        raise DeclarationError(
+            f"the name of {what} takes {size:,} bytes, and the format allows {MAX_NAME_BYTES:,}: {name[:_SHOWN]!r}…",
+            advice="choose a shorter name",
+        )
