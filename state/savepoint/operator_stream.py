@@ -10,12 +10,14 @@ notes, section 8.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, UnsupportedFormat, located
+from ...serializers.registry import registry
 from ...serializers.views import DataInputView, DataOutputView
 from .handles import DistributionMode, OperatorStateOffsets
 from .meta_info import MetaInfoKind, StateMetaInfo, read_meta_infos, write_meta_infos
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 STREAM_VERSION = 6
 _WITHOUT_COMPRESSION = 5
 _MAX_HEADER_BYTES = 64 << 20
+_HEADERS_KEPT = 8
 
 
 @attrs.frozen
@@ -188,14 +191,20 @@ def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[Opera
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
-    view = DataInputView(source.read_at(0, end))
-    header = read_operator_header(view)
-    begin = view.position
-    if header.compressed and view.peek(len(STREAM_HEADER)) == STREAM_HEADER:
+    data = source.read_at(0, end)
+    header, begin = _parsed_header(data, registry.size)
+    if header.compressed and data.startswith(STREAM_HEADER, begin):
         begin += len(STREAM_HEADER)
     if begin != end:
         raise CorruptSavepoint(f"{end - begin} bytes after the header belong to no state", offset=begin)
     return header, begin
+
+
+@lru_cache(maxsize=_HEADERS_KEPT)
+def _parsed_header(data: bytes, registered: int) -> tuple[OperatorStreamHeader, int]:  # noqa: ARG001 - part of the key
+    """Parse a header once for all states and subtasks, as that of a keyed stream; give its size, too."""
+    view = DataInputView(data)
+    return read_operator_header(view), view.position
 
 
 def _check(state: OperatorStateOffsets, kinds: dict[str, MetaInfoKind], begin: int, size: int) -> None:
