@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import os
 import signal
@@ -22,9 +23,11 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
-from stateshift.serializers.hints import Float32, Int32
+from stateshift.serializers.hints import Float32, Int32, NaiveDatetime
 from stateshift.serializers.record_classes import record
 from stateshift.serializers.record_values import Record
+from stateshift.serializers.sql_temporal_values import SqlTimestamp
+from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.windows import TimeWindowSerializer
 from stateshift.spark.bootstrap import StateSource, bootstrap
@@ -452,6 +455,41 @@ def test_columns_of_any_name_are_found_and_values_with_a_time_to_live_come_from_
 
     assert {"a": 1, "b": 2} == values_of(tmp_path / "new", "o", "number")
     assert {"a": TtlValue(1000, 1), "b": TtlValue(1000, 2)} == values_of(tmp_path / "new", "o", "ttl")
+
+
+@attrs.frozen
+class Times:
+    moment: dt.datetime
+    local: NaiveDatetime
+    day: dt.date
+    clock: dt.time | None
+    stamp: SqlTimestamp
+
+
+@pytest.fixture
+def with_type_time(spark):
+    """Spark has the type TIME and keeps it to itself, unless asked."""
+    spark.conf.set("spark.sql.timeType.enabled", "true")
+    yield spark
+    spark.conf.unset("spark.sql.timeType.enabled")
+
+
+def test_dates_and_times_are_those_of_the_columns(with_type_time, tmp_path, values_of):
+    job = Job([Operator("o", key=str, states=[ValueStateDescriptor("times", Times)])])
+    moment = "timestamp '1969-12-31 23:59:59.000001 UTC'"
+    table = with_type_time.range(2).selectExpr(
+        "cast(id as string) key", f"{moment} moment", "timestamp_ntz '2024-02-29 12:30:45.5' local",
+        "date '0001-01-01' day", "if(id = 0, null, time '23:59:59.123456') clock", f"{moment} stamp",
+    )  # fmt: skip
+
+    bootstrap(tmp_path / "new", job, [StateSource("o", "times", table, key_by="key")])
+
+    fields = {
+        "moment": Instant(-1, 1000), "local": LocalDateTime(2024, 2, 29, 12, 30, 45, 500_000_000),
+        "day": LocalDate(1, 1, 1), "stamp": SqlTimestamp.at(-1, 1000),
+    }  # fmt: skip
+    found = {key: value._asdict() for key, value in values_of(tmp_path / "new", "o", "times").items()}
+    assert {"0": fields | {"clock": None}, "1": fields | {"clock": LocalTime(23, 59, 59, 123_456_000)}} == found
 
 
 def test_a_query_that_fails_ends_the_run(spark, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 import types
 from decimal import Decimal
@@ -9,7 +10,22 @@ from decimal import Decimal
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from stateshift import Array, BigInt, Float32, GlobalWindow, Int8, Int16, Int32, serializer_for
+from stateshift import (
+    Array,
+    BigInt,
+    Char,
+    Float32,
+    GlobalWindow,
+    Int8,
+    Int16,
+    Int32,
+    JavaDate,
+    LocalDateTime,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    serializer_for,
+)
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.either import EitherSerializer
@@ -30,18 +46,28 @@ import enum
 from decimal import Decimal
 from typing import Annotated
 import attrs
-from stateshift import Array, BigInt, Either, Field, Float32, GlobalWindow, Int8, Int16, Int32, Row, enum_options
+from stateshift import Array, BigInt, Char, Either, Field, Float32, GlobalWindow, Instant, Int8, Int16, Int32, JavaDate
+from stateshift import LocalDate, LocalDateTime, LocalTime, Row, SqlDate, SqlTime, SqlTimestamp, enum_options
 from stateshift import record, serializer_for
 """
 NAMES = ["a", "b", "class", "list", "id", "_id", "self", "X y", "type", "int", "Field"]
 SYMBOLS = ["A", "B", "None", "name", "x1", "_a", "__b", "enum", "A$B"]
 
-plain = st.sampled_from([bool, int, Int8, Int16, Int32, BigInt, float, Float32, str, bytes, Decimal]).map(
-    serializer_for
-)
-arrays = st.sampled_from([Array[bool], Array[Int16], Array[int], Array[float], Array[int | None], Array[str]]).map(
-    serializer_for
-)
+numbers = [bool, int, Int8, Int16, Int32, BigInt, float, Float32, Decimal]
+times = [dt.datetime, dt.date, dt.time, LocalDateTime, JavaDate, SqlDate, SqlTime, SqlTimestamp]
+plain = st.sampled_from([*numbers, str, Char, bytes, *times]).map(serializer_for)
+arrays = st.sampled_from(
+    [
+        Array[bool],
+        Array[Int16],
+        Array[Char],
+        Array[dt.date | None],
+        Array[int],
+        Array[float],
+        Array[int | None],
+        Array[str],
+    ]
+).map(serializer_for)
 single = st.sampled_from([None, GlobalWindow]).map(serializer_for)
 class_names = st.sampled_from(["p.Rec", "q.Rec", "p.job", "p.Job", "p.Zed$In", "p.1st", "attrs"])
 
