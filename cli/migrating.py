@@ -37,6 +37,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
+  stateshift migrate /data/sp-1 /data/sp-1-p8 --job accounts:job --parallelism 8 --compression snappy
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
@@ -61,7 +62,14 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     "--parallelism",
     type=click.IntRange(1, 1 << 15),
     metavar="N",
-    help="Files for each rewritten keyed operator. [default: as before, or more where they are large]",
+    help="Subtasks of every operator with state. [default: as before, or more where rewritten keyed state is large]",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(["keep", "none", "snappy"]),
+    default="keep",
+    show_default=True,
+    help="Whether the streams of TARGET are compressed; keep: those that were.",
 )
 @click.option(
     "--target-exists",
@@ -88,6 +96,7 @@ def command(
     master: str,
     py_files: tuple[str, ...],
     parallelism: int | None,
+    compression: str,
     target_exists: str,
     edits: Edits,
     target: str,
@@ -95,6 +104,7 @@ def command(
     with_json: bool,
 ) -> int:
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
+    from ..compat.plan import Compression
     from ..compat.targets import Target
     from ..spark.migrate import migrate
     from ..state.savepoint.publish import IfTargetExists
@@ -111,6 +121,7 @@ def command(
             restore_target=Target(target),
             edits=edits,
             parallelism=parallelism,
+            compression=Compression(compression),
             target_exists=IfTargetExists(target_exists),
             trust_stored_serializers=trust_stored_serializers,
             announce=_announce,
@@ -190,6 +201,8 @@ def start_command(report: MigrationReport) -> str | None:
 def _headline(report: MigrationReport) -> str:
     if report.copied_only:
         return f"copied: nothing had to change; every file is as it was, in {report.target}"
+    if all(count.action == "copy" for count in report.states):
+        return f"written anew: every entry as it was, in {report.target}"
     entries = sum(count.written for count in report.states if count.action == "convert")
     converted = sum(count.action == "convert" for count in report.states)
     return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"

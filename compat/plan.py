@@ -50,6 +50,18 @@ class StateAction(enum.StrEnum):
     DROP = "drop"
 
 
+class Compression(enum.StrEnum):
+    """Whether state is compressed in the new savepoint.
+
+    KEEP: where it was. NONE: nowhere. SNAPPY: everywhere, as with Flink's
+     `execution.checkpointing.snapshot-compression`.
+    """
+
+    KEEP = "keep"
+    NONE = "none"
+    SNAPPY = "snappy"
+
+
 @attrs.frozen
 class Recoding:
     """How one piece of an entry is rewritten.
@@ -130,6 +142,9 @@ class OperatorPlan:
         in_job: Whether the new job has the operator; else it is only kept.
         new_id: Its id from now on, where that is another one; its uid is then `uid`.
         is_reframed: Whether its keyed state lies in a native format, and is written in the canonical one.
+        parallelism: Number of subtasks that the caller asks for; 0: as before, or more where keyed state is large.
+        is_rescaled: Whether that is another number than before, so that all its state is dealt out anew.
+        compression: Whether its streams are compressed from now on.
     """
 
     operator_id: str
@@ -141,6 +156,9 @@ class OperatorPlan:
     in_job: bool = True
     new_id: str = ""
     is_reframed: bool = False
+    parallelism: int = 0
+    is_rescaled: bool = False
+    compression: Compression = Compression.KEEP
 
     @property
     def is_flink_restorable(self) -> bool:
@@ -151,13 +169,18 @@ class OperatorPlan:
     @property
     def rewrites_keyed(self) -> bool:
         """Whether the keyed streams change; else their bytes are copied."""
-        changes = self.relabels_key or self.is_reframed
+        changes = self.relabels_key or self.is_reframed or self.is_reshaped
         return changes or any(_changes(state) for state in self.states if state.kind.is_keyed)
 
     @property
     def rewrites_operator_state(self) -> bool:
         """Whether the streams of list and broadcast state change; else their bytes are copied."""
-        return any(_changes(state) for state in self.states if not state.kind.is_keyed)
+        return self.is_reshaped or any(_changes(state) for state in self.states if not state.kind.is_keyed)
+
+    @property
+    def is_reshaped(self) -> bool:
+        """Whether all streams are written anew whatever is in them: dealt out to other subtasks, or compressed."""
+        return self.is_rescaled or self.compression is not Compression.KEEP
 
     def state(self, name: str, *, keyed: bool, broadcast: bool = False) -> StatePlan | None:
         """The plan of a stored state; a keyed, a list and a broadcast state of an operator may share a name."""
@@ -285,6 +308,8 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
                 "action": str(operator.action),
                 "relabels_key": operator.relabels_key,
                 "reframed": operator.is_reframed,
+                "parallelism": operator.parallelism or None,
+                "compression": str(operator.compression),
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators

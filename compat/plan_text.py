@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..serializers.compatibility import Flag
-from .plan import OperatorAction, StateAction
+from .plan import Compression, OperatorAction, StateAction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,7 @@ _MEANINGS = {
     StateAction.CONVERT: "read, converted and written anew",
     StateAction.DROP: "dropped",
 }
+_COMPRESSIONS = {Compression.SNAPPY: "compressed with snappy", Compression.NONE: "uncompressed"}
 
 
 def text_lines(migration: MigrationPlan) -> list[str]:
@@ -44,11 +45,21 @@ def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
     if operator.action is OperatorAction.COPY:
         yield f"{title}: files copied as they are"
         return
-    yield f"{title}: rewritten" + (", from the native format into the canonical one" if operator.is_reframed else "")
+    yield ", ".join([f"{title}: rewritten", *_reshaping(operator)])
     if operator.relabels_key and operator.key is not None:
         yield f"  key  {operator.key.describe()}: {_MEANINGS[StateAction.RELABEL]}"
     for state in operator.states:
         yield from _state_lines(state)
+
+
+def _reshaping(operator: OperatorPlan) -> Iterator[str]:
+    """What happens to its streams, whatever is in them."""
+    if operator.is_reframed:
+        yield "from the native format into the canonical one"
+    if operator.is_rescaled:
+        yield f"dealt out to {operator.parallelism} subtask{'s' * (operator.parallelism > 1)}"
+    if operator.compression is not Compression.KEEP:
+        yield _COMPRESSIONS[operator.compression]
 
 
 def _state_lines(state: StatePlan) -> Iterator[str]:

@@ -18,6 +18,7 @@ import attrs
 
 from ..compat.check import check
 from ..compat.description import JobDescription
+from ..compat.plan import Compression
 from ..compat.plan import plan as plan_migration
 from ..compat.targets import Target
 from ..serializers.errors import StateShiftError, TargetExists
@@ -29,6 +30,7 @@ from ..state.savepoint.migration import name_of, publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
 from ..state.savepoint.publish import IfTargetExists, check_target, clear_target, held_bytes, prepare_target
 from ..state.savepoint.reader import Savepoint
+from ..state.savepoint.reshaping import reshape
 from .scheduling import carry_out
 from .session import own_session
 from .watching import Progress
@@ -57,6 +59,7 @@ def migrate(
     restore_target: Target = Target.ANY,
     edits: Edits | None = None,
     parallelism: int | None = None,
+    compression: Compression = Compression.KEEP,
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     trust_stored_serializers: bool = False,
     announce: Callable[[MigrationReport], None] | None = None,
@@ -75,7 +78,9 @@ def migrate(
         restore_target: `Target.FLINK` refuses what Flink could not restore; one with a release (`FLINK_1_20`) also what
             that one cannot read, and gives `_metadata` the version that it writes. By default that of the source.
         edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
-        parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
+        parallelism: Subtasks of every operator with state: keyed state is dealt out by key group, operator state as its
+            mode says. By default as many as before, or more where keyed state that is rewritten is large.
+        compression: Whether streams are compressed; by default those that were.
         target_exists: What to do where the target is not empty; see `IfTargetExists`.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         announce: Is called once before anything is written, with what will be done and about how long it takes.
@@ -86,7 +91,8 @@ def migrate(
 
     Raises:
         IncompatibleState: The check refuses; with every state and finding.
-        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken.
+        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
+            have so many subtasks.
         TargetExists: The target is taken.
         ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
         CorruptSavepoint: The source is damaged.
@@ -102,7 +108,8 @@ def migrate(
         old = edits.apply(old)
     plan = plan_migration(check(old, description, target=restore_target))
     check_target(folder, target_exists)
-    tasks = split(savepoint, plan, parallelism=parallelism)
+    plan = reshape(savepoint, plan, parallelism=parallelism, compression=compression)
+    tasks = split(savepoint, plan)
     held = held_bytes(folder, target_exists)
     expected = estimate(tasks, savepoint.folder, folder, _cores(session, master), held_bytes=held)
     report = attrs.evolve(MigrationReport.planned(savepoint, plan, folder.place, tasks), estimate=expected)

@@ -1,5 +1,6 @@
 """A migration as a whole, but for the engine: which tasks there are, and what their results become.
 
+    plan = reshape(savepoint, plan)      # where another parallelism or compression is wanted
     tasks = split(savepoint, plan)
     results = [perform(task, savepoint.folder, target) for task in tasks]      # in any order, anywhere
     publish_result(savepoint, plan, tasks, results, target)
@@ -15,15 +16,18 @@ import attrs
 
 from ... import __version__
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, to_data
-from ...serializers.errors import DeclarationError, MigrationFailed, UnsupportedFormat, located
+from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
 from .handles import CANONICAL, CANONICAL_ADVICE, InlineHandle, KeyedHandle, OperatorStateHandle, RelativeFileHandle
 from .keyed_readers import open_keyed
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SubtaskState, write_metadata
+from .operator_stream import read_operator_stream_header
 from .properties import CANONICAL_PROPERTIES
 from .publish import now, publish, source_facts, stream_name
+from .redistribution import Share, deal_out, joined_headers
 from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
+from .sources import open_stream
 from .stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 
 if TYPE_CHECKING:
@@ -31,53 +35,67 @@ if TYPE_CHECKING:
 
     from .files import Folder
     from .handles import StreamHandle
+    from .operator_stream import OperatorStreamHeader
     from .reader import Savepoint
 
 SUBTASK_BYTES = 64 << 20
 """A rewritten operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
 
 
-def split(savepoint: Savepoint, plan: MigrationPlan, *, parallelism: int | None = None) -> tuple[Task, ...]:
+def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
     """Give the tasks of a migration, the largest first.
 
     Args:
         savepoint: What is migrated.
-        plan: What happens to it.
-        parallelism: Subtasks of rewritten keyed operators; by default as many as before, or more where they are large.
+        plan: What happens to it; `reshape` has put another parallelism or compression into it.
 
     Raises:
-        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read.
-        DeclarationError: The parallelism is not a positive number.
+        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read, or the
+            subtasks describe a state in different ways and would become one.
     """
-    if parallelism is not None and parallelism < 1:
-        raise DeclarationError(f"parallelism {parallelism} is not possible", advice="choose 1 or more")
     tasks: list[Task] = []
     for stored in savepoint.metadata.operators:
         operator = plan.operator(stored.operator_id.hex())
         with located(savepoint=savepoint.place, operator=str(stored)):
-            tasks += _operator_tasks(savepoint, stored, operator, parallelism)
+            tasks += _operator_tasks(savepoint, stored, operator)
     return tuple(sorted(tasks, key=lambda task: -task.size_bytes))
 
 
-def _operator_tasks(
-    savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None, parallelism: int | None
-) -> Iterator[Task]:
+def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None) -> Iterator[Task]:
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     if rewrites is not None and rewrites.rewrites_keyed:
         handles = _keyed_handles(stored)
         _require_reachable(savepoint, stored, handles)
-        count = new_parallelism(stored, rewrites, parallelism)
+        count = new_parallelism(stored, rewrites)
         for index in range(count):
             groups = key_group_range(index, count, stored.max_parallelism)
             overlapping = tuple(handle for handle in handles if _overlap(handle.key_groups, groups))
             if overlapping:
                 yield KeyedTask(rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping)
+    if rewrites is not None and rewrites.rewrites_operator_state:
+        yield from _list_tasks(savepoint, stored, rewrites)
     for subtask in stored.subtasks:
-        if rewrites is not None and rewrites.rewrites_operator_state and subtask.managed_operator is not None:
-            yield OperatorTask(rewrites, str(stored), subtask.index, subtask.managed_operator)
         for part, stream in _copied_streams(subtask, rewrites):
             if not isinstance(stream, InlineHandle):
                 yield _copy_task(savepoint, stored, part, subtask.index, stream)
+
+
+def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
+    """Give the tasks for list and broadcast state: one for each subtask that had any, or for each new one."""
+    subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
+    handles = {subtask.index: subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None}
+    if not plan.is_rescaled:
+        for index, handle in handles.items():
+            yield OperatorTask(plan, str(stored), index, (Share.whole(handle),))
+    elif handles:
+        header = joined_headers(_operator_header(handle, savepoint) for handle in handles.values())
+        for index, shares in enumerate(deal_out(tuple(handles.values()), plan.parallelism)):
+            yield OperatorTask(plan, str(stored), index, shares, header)
+
+
+def _operator_header(handle: OperatorStateHandle, savepoint: Savepoint) -> OperatorStreamHeader:
+    with open_stream(handle.stream, savepoint.folder) as source:
+        return read_operator_stream_header(source, handle)
 
 
 def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: list[KeyedHandle]) -> None:
@@ -122,20 +140,21 @@ def _keyed_handles(stored: OperatorState) -> list[KeyedHandle]:
     return [subtask.managed_keyed for subtask in stored.subtasks if subtask.managed_keyed is not None]
 
 
-def new_parallelism(stored: OperatorState, plan: OperatorPlan, wanted: int | None) -> int:
+def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     """How many subtasks a rewritten keyed operator gets.
 
-    As many as before where its subtasks have other state too: that would be dealt out anew with another number. The
-    number does not depend on the machine, so that a repeated run gives the same files (rule RUN-5).
+    Where nobody asks for a number, as many as before, or more where there is much keyed state and nothing else: other
+    state would be dealt out anew. The number does not depend on the machine, so that a repeated run gives the same
+    files (rule RUN-5).
     """
+    if plan.parallelism:
+        return plan.parallelism
     is_bound = any(
         subtask.managed_operator or subtask.raw_operator or subtask.raw_keyed or subtask.finished
         for subtask in stored.subtasks
     )
-    if is_bound or not plan.rewrites_keyed:
+    if is_bound:
         return stored.parallelism
-    if wanted is not None:
-        return min(wanted, stored.max_parallelism)
     size = sum(handle.stream.size for handle in _keyed_handles(stored))
     return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), stored.max_parallelism)
 
@@ -226,15 +245,22 @@ def _new_operator(
     operator_id = stored.operator_id.hex()
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     keyed: dict[int, KeyedHandle] = {}
-    parallelism = stored.parallelism
+    parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
+    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, results) for subtask in stored.subtasks}
+    if rewrites is not None and rewrites.is_rescaled:
+        subtasks = {index: SubtaskState(index) for index in range(parallelism)}
     for name, task in tasks.items():
-        if isinstance(task, KeyedTask) and task.plan.operator_id == operator_id:
-            result = results[name]
+        if isinstance(task, CopyTask) or task.plan.operator_id != operator_id:
+            continue
+        result = results[name]
+        if isinstance(task, KeyedTask):
             parallelism = task.parallelism
             keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, _stream(result))
-    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, results) for subtask in stored.subtasks}
-    for index, handle in keyed.items():
-        subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=handle)
+        else:
+            handle = OperatorStateHandle(result.states, _stream(result))
+            subtasks[task.subtask] = attrs.evolve(subtasks[task.subtask], managed_operator=handle)
+    for index, keyed_handle in keyed.items():
+        subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=keyed_handle)
     left = tuple(subtask for index, subtask in subtasks.items() if index < parallelism)
     new = attrs.evolve(stored, parallelism=parallelism, subtasks=left)
     if plan is None or not plan.new_id:
@@ -245,7 +271,7 @@ def _new_operator(
 def _new_subtask(
     subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, results: dict[str, TaskResult]
 ) -> SubtaskState:
-    """Give a subtask with its copied and rewritten streams; keyed state that is rewritten is put in by the caller."""
+    """Give a subtask with its copied streams; what is rewritten is put in by the caller."""
     new = subtask
     for part, stream in _copied_streams(subtask, rewrites):
         if isinstance(stream, InlineHandle):
@@ -255,9 +281,8 @@ def _new_subtask(
         new = attrs.evolve(new, **{field: attrs.evolve(getattr(subtask, field), stream=copied)})
     if rewrites is not None and rewrites.rewrites_keyed:
         new = attrs.evolve(new, managed_keyed=None)
-    if rewrites is not None and rewrites.rewrites_operator_state and subtask.managed_operator is not None:
-        result = results[stream_name(operator_id, "operator", subtask.index)]
-        new = attrs.evolve(new, managed_operator=OperatorStateHandle(result.states, _stream(result)))
+    if rewrites is not None and rewrites.rewrites_operator_state:
+        new = attrs.evolve(new, managed_operator=None)
     return new
 
 

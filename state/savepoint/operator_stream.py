@@ -21,7 +21,7 @@ from ...serializers.registry import registry
 from ...serializers.views import DataInputView, DataOutputView
 from .handles import DistributionMode, OperatorStateOffsets
 from .meta_info import MetaInfoKind, StateMetaInfo, read_meta_infos, write_meta_infos
-from .snappy import STREAM_HEADER, decompress
+from .snappy import STREAM_HEADER, FrameWriter, decompress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +42,7 @@ class OperatorStreamHeader:
     Attributes:
         list_states: States whose elements are dealt out over subtasks, or go to all of them.
         broadcast_states: States that are one map, the same in all subtasks.
-        compressed: Whether the elements are. What is written never is.
+        compressed: Whether the elements are.
         version: Of the header's own format.
     """
 
@@ -103,8 +103,15 @@ def write_operator_header(header: OperatorStreamHeader, target: DataOutputView) 
     write_meta_infos(header.broadcast_states, target)
 
 
-def read_operator_stream(source: ByteSource, handle: OperatorStateHandle) -> OperatorStream:
+def read_operator_stream(
+    source: ByteSource, handle: OperatorStateHandle, wanted: Mapping[str, range] | None = None
+) -> OperatorStream:
     """Read the operator state of one subtask; it fits into memory, as it did in Flink.
+
+    Args:
+        source: The bytes.
+        handle: What points at them.
+        wanted: By the name of a state: which of its elements, by their place in the handle. None: all of all states.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
@@ -118,13 +125,18 @@ def read_operator_stream(source: ByteSource, handle: OperatorStateHandle) -> Ope
             raise CorruptSavepoint("a list state and a broadcast state have the same name")
         for state in handle.states:
             _check(state, kinds, begin, source.size)
-        places = sorted((offset, at) for at, state in enumerate(handle.states) for offset in state.offsets)
+        places = sorted(
+            (offset, at, index) for at, state in enumerate(handle.states) for index, offset in enumerate(state.offsets)
+        )
         if places and places[0][0] != begin:
             raise CorruptSavepoint(f"{places[0][0] - begin} bytes belong to no state", offset=begin)
-        found: list[list[bytes]] = [[] for _ in handle.states]
-        for (offset, at), (end, _) in pairwise([*places, (source.size, 0)]):
-            found[at].append(_element(source, offset, end, compressed=header.compressed))
-        parts = {state.name: tuple(found[at]) for at, state in enumerate(handle.states)}
+        found: list[dict[int, bytes]] = [{} for _ in handle.states]
+        for (offset, at, index), (end, _, _) in pairwise([*places, (source.size, 0, 0)]):
+            if wanted is None or index in wanted.get(handle.states[at].name, ()):
+                found[at][index] = _element(source, offset, end, compressed=header.compressed)
+        parts = {
+            state.name: tuple(part for _, part in sorted(found[at].items())) for at, state in enumerate(handle.states)
+        }
         elements = {info.name: parts.get(info.name, ()) for info in header.list_states}
         broadcast = {info.name: parts[info.name][0] for info in header.broadcast_states if parts.get(info.name)}
         return OperatorStream(header, elements, broadcast, tuple(state.name for state in handle.states))
@@ -136,10 +148,10 @@ def write_operator_stream(
     broadcast: Mapping[str, bytes],
     write: Callable[[bytes], object],
 ) -> tuple[OperatorStateOffsets, ...]:
-    """Write the operator state of one subtask, uncompressed.
+    """Write the operator state of one subtask.
 
     Args:
-        header: The states; all subtasks of an operator must list the same.
+        header: The states, the same in all subtasks of an operator; and whether the elements are compressed.
         elements: By the name of a list state: its elements. A state that is left out has none.
         broadcast: By the name of a broadcast state: its whole map. A state that is left out is written empty.
         write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
@@ -153,21 +165,37 @@ def write_operator_stream(
     unknown = {*elements, *broadcast} - {info.name for info in header.states}
     if unknown:
         raise MigrationFailed(f"there are elements of {', '.join(sorted(unknown))}, which the header does not list")
+    stream = _Counted(write)
     start = DataOutputView()
-    write_operator_header(attrs.evolve(header, compressed=False, version=STREAM_VERSION), start)
-    write(start.getvalue())
-    position = len(start)
+    write_operator_header(attrs.evolve(header, version=STREAM_VERSION), start)
+    stream.write(start.getvalue())
+    frame = FrameWriter(stream.write) if header.compressed else None
     states = []
     for info in header.states:
         is_map = info.kind is MetaInfoKind.BROADCAST
         values = [broadcast.get(info.name, bytes(4))] if is_map else elements.get(info.name, ())
         offsets = []
         for value in values:
-            offsets.append(position)
-            write(value)
-            position += len(value)
+            offsets.append(stream.size)
+            if frame is None:
+                stream.write(value)
+            else:
+                frame.write(value)
+                frame.flush()
         states.append(OperatorStateOffsets(info.name, mode_of(info), tuple(offsets)))
     return tuple(states)
+
+
+@attrs.define
+class _Counted:
+    """Passes bytes on, and knows how many they were."""
+
+    target: Callable[[bytes], object]
+    size: int = 0
+
+    def write(self, data: bytes) -> None:
+        self.target(data)
+        self.size += len(data)
 
 
 def mode_of(info: StateMetaInfo) -> DistributionMode:
@@ -213,7 +241,7 @@ def _check(state: OperatorStateOffsets, kinds: dict[str, MetaInfoKind], begin: i
             raise CorruptSavepoint(f"the handle lists the state {state.name!r}, which the stream does not have")
         wrong = [offset for offset in state.offsets if not begin <= offset <= size]
         if wrong:
-            raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}")
+            raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}", offset=size)
         is_map = kinds[state.name] is MetaInfoKind.BROADCAST
         if is_map and len(state.offsets) != 1:
             raise CorruptSavepoint(f"a broadcast state has {len(state.offsets)} offsets and should have one")

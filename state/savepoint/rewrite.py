@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, assert_never
 
 import attrs
 
-from ...compat.plan import OperatorPlan, StateAction, StatePlan
+from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.transcoder import make_element_transcoder
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.views import DataInputView
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
     from .keyed_readers import KeyedReader
     from .lineage import StateCount
+    from .redistribution import Share
 
 _COPY_BYTES = 4 << 20
 
@@ -73,17 +74,26 @@ def _common(one: range, other: range) -> range:
 
 @attrs.frozen
 class OperatorTask:
-    """Rewrite the list and broadcast states of one subtask."""
+    """Rewrite list and broadcast states into the stream of one new subtask.
+
+    Attributes:
+        plan: Of the operator.
+        title: What messages call the operator.
+        subtask: Of the result.
+        shares: What the subtask takes from stored streams.
+        header: The states that all subtasks list where they are dealt out anew; None: those of its one stored stream.
+    """
 
     plan: OperatorPlan
     title: str
     subtask: int
-    handle: OperatorStateHandle = attrs.field(repr=False)
+    shares: tuple[Share, ...] = attrs.field(repr=False)
+    header: OperatorStreamHeader | None = attrs.field(default=None, repr=False)
 
     @property
     def size_bytes(self) -> int:
-        """How much there is to read."""
-        return self.handle.stream.size
+        """About how much there is to read."""
+        return sum(share.size_bytes for share in self.shares)
 
 
 @attrs.frozen
@@ -194,7 +204,12 @@ def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> K
                 state=info.name,
             )
     key = plan.key or headers[0].key_snapshot
-    return KeyedStreamHeader(key, tuple(infos.values()))
+    compressed = _is_compressed(plan, any(header.compressed for header in headers))
+    return KeyedStreamHeader(key, tuple(infos.values()), compressed)
+
+
+def _is_compressed(plan: OperatorPlan, was: bool) -> bool:  # noqa: FBT001 - private, positional
+    return was if plan.compression is Compression.KEEP else plan.compression is Compression.SNAPPY
 
 
 def _is_dropped(state: StatePlan | None) -> bool:
@@ -244,11 +259,12 @@ def _rewritten(
 
 
 def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
-    with open_stream(task.handle.stream, source) as stream:
-        stored_state = read_operator_stream(stream, task.handle)
+    stored_state = _gathered(task, source)
     header = stored_state.header
     new_header = OperatorStreamHeader(
-        _relabelled_all(task.plan, header.list_states), _relabelled_all(task.plan, header.broadcast_states)
+        _relabelled_all(task.plan, header.list_states),
+        _relabelled_all(task.plan, header.broadcast_states),
+        _is_compressed(task.plan, header.compressed),
     )
     elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state)
     with StreamSink(target, stream_name(task.plan.operator_id, "operator", task.subtask)) as sink:
@@ -258,6 +274,22 @@ def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> Tas
         tallies[info.name].result(task.plan, _operator_plan(task.plan, info), info) for info in header.states
     )
     return TaskResult(stored, states=states, counts=counts)
+
+
+def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
+    """Read what the subtask takes, from one stored stream after the other."""
+    elements: dict[str, tuple[bytes, ...]] = {}
+    broadcast: dict[str, bytes] = {}
+    header = task.header
+    for share in task.shares:
+        with open_stream(share.handle.stream, source) as stream:
+            found = read_operator_stream(stream, share.handle, share.elements)
+        header = header or found.header
+        for name, parts in found.elements.items():
+            elements[name] = elements.get(name, ()) + parts
+        broadcast |= found.broadcast
+    header = header or OperatorStreamHeader()
+    return OperatorStream(header, {info.name: elements.get(info.name, ()) for info in header.list_states}, broadcast)
 
 
 def _operator_plan(plan: OperatorPlan, info: StateMetaInfo) -> StatePlan | None:

@@ -3,7 +3,8 @@
     FF 06 00 00 "sNaPpY", then chunks: u8 type, u24 little-endian length, body
     type 00: u32 masked CRC-32C of the content, raw snappy; type 01: the same CRC, stored content
 
-A chunk holds at most 64 KiB, so the memory for a piece is bounded whatever the bytes say. Source: format notes 5.6.
+A chunk holds at most 64 KiB, so the memory for a piece is bounded whatever the bytes say. cramjam knows the chunks, raw
+snappy and CRC-32C; what is here knows where a stream begins and where it may be cut. Source: format notes 5.6.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...serializers.errors import CorruptSavepoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .sources import ByteSource
 
@@ -21,6 +22,7 @@ STREAM_HEADER = b"\xff\x06\x00\x00sNaPpY"
 _READ_BYTES = 1 << 20
 _CHUNKS_AT_ONCE = 32
 _CHUNK_HEADER_BYTES = 4
+_CHUNK_BYTES = 1 << 16
 _SKIPPABLE_FROM = 0x80
 _STREAM_HEADER_TYPE = 0xFF
 
@@ -63,3 +65,36 @@ def _content(chunks: bytes, source: ByteSource, start: int) -> bytes:
         return bytes(cramjam.snappy.decompress(framed))
     except cramjam.DecompressionError as error:
         raise CorruptSavepoint(f"compressed bytes are damaged: {error}", file=source.name, offset=start) from error
+
+
+class FrameWriter:
+    """Writes one framed stream, in bounded memory.
+
+    What is written does not depend on how the content is cut into pieces (rule RUN-5).
+
+    Args:
+        write: Takes the compressed bytes.
+    """
+
+    def __init__(self, write: Callable[[bytes], object]) -> None:
+        self._write = write
+        self._waiting = bytearray()
+        write(STREAM_HEADER)
+
+    def write(self, data: bytes) -> None:
+        """Append content; full chunks are written now and then."""
+        self._waiting += data
+        if len(self._waiting) >= _CHUNKS_AT_ONCE * _CHUNK_BYTES:
+            self._compress(len(self._waiting) // _CHUNK_BYTES * _CHUNK_BYTES)
+
+    def flush(self) -> None:
+        """Write all that is waiting: what is appended next begins a chunk, and can be read from there."""
+        if self._waiting:
+            self._compress(len(self._waiting))
+
+    def _compress(self, size: int) -> None:
+        import cramjam
+
+        framed = bytes(cramjam.snappy.compress(bytes(self._waiting[:size])))
+        del self._waiting[:size]
+        self._write(framed.removeprefix(STREAM_HEADER))

@@ -21,6 +21,7 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.reshaping import reshape
 from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -85,8 +86,8 @@ def in_process():
 
     def run(source, target, job, *, parallelism=None):
         savepoint = Savepoint.open(source)
-        chosen = plan(check(savepoint.describe(), job.describe()))
-        tasks = split(savepoint, chosen, parallelism=parallelism)
+        chosen = reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=parallelism)
+        tasks = split(savepoint, chosen)
         folder = attrs.evolve(savepoint.folder, place=str(target))
         prepare_target(folder)
         results = [perform(task, savepoint.folder, folder) for task in tasks]

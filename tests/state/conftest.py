@@ -19,6 +19,7 @@ from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadat
 from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.reshaping import reshape
 from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.tagged import tagged_operator
@@ -138,13 +139,14 @@ def contents():
 
 @pytest.fixture(scope="session")
 def migrate():
-    """`migrate(source, target, job)`: a migration without an engine; gives the new savepoint."""
+    """`migrate(source, target, job)`: a migration without an engine; takes what `reshape` takes; gives the result."""
 
-    def run(source, target, job, *, parallelism=None, restore_target=Target.ANY, trust=False, reverse=False):
+    def run(source, target, job, *, restore_target=Target.ANY, trust=False, reverse=False, **shape):
         savepoint, folder = Savepoint.open(source), Folder.at(target)
         old = savepoint.describe(trust_stored_serializers=trust)
         migration = plan(check(old, job.describe(), target=restore_target))
-        tasks = split(savepoint, migration, parallelism=parallelism)
+        migration = reshape(savepoint, migration, **shape)
+        tasks = split(savepoint, migration)
         prepare_target(folder)
         # as workers get them, and in any order
         shipped = cloudpickle.loads(cloudpickle.dumps(tasks))

@@ -21,6 +21,7 @@ from stateshift.state.savepoint.keyed_stream import (
     write_keyed_stream,
 )
 from stateshift.state.savepoint.meta_info import keyed_state
+from stateshift.state.savepoint.snappy import STREAM_HEADER
 from stateshift.state.savepoint.sources import InlineBytes
 
 HEADER = KeyedStreamHeader(
@@ -97,8 +98,9 @@ def test_uncompressed_streams_are_written_again_byte_for_byte_from_their_blocks(
         data, offsets = write_keyed_stream(reader.header, handle.key_groups, reader.blocks())
         if reader.header.compressed:
             again = open_bytes(data, offsets, handle.first_key_group)
-            assert not again.header.compressed
+            assert again.header == reader.header
             assert items_of(again.blocks()) == items_of(reader.blocks())
+            assert len(data) < 1.1 * source.size
         else:
             assert data == source.read_at(0, source.size)
             assert offsets == handle.offsets
@@ -202,10 +204,25 @@ def test_the_end_of_a_state_is_flagged_on_its_last_entry_only():
     assert data[offsets[0] :].hex() == "0001000000020061000000000000000280620000000176ffff"
 
 
-def test_compressed_headers_are_written_uncompressed():
-    data, _ = write_keyed_stream(attrs.evolve(HEADER, compressed=True), range(1), [])
+@settings(deadline=None)
+@given(contents())
+def test_compressed_streams_hold_the_same_blocks(content):
+    data, offsets = write_keyed_stream(attrs.evolve(HEADER, compressed=True), range(10, 21), blocks_of(content))
+    reader = open_bytes(data, offsets, first=10)
 
-    assert not read_keyed_header(DataInputView(data)).compressed
+    assert reader.header.compressed
+    assert items_of(reader.blocks()) == {(g, s): items for g, states in content.items() for s, items in states.items()}
+    assert all(data[offset:].startswith(STREAM_HEADER) for offset in offsets if offset)
+
+
+def test_a_compressed_stream_does_not_depend_on_the_pieces_in_which_it_comes():
+    items = [(b"\x01" + number.to_bytes(4, "big"), b"value" * 20) for number in range(3000)]
+    pieces = [Block.of(1, 0, items[start : start + 100]) for start in range(0, 3000, 100)]
+    header = attrs.evolve(HEADER, compressed=True)
+    whole = write_keyed_stream(header, range(2), [Block.of(1, 0, items)])
+
+    assert write_keyed_stream(header, range(2), pieces) == whole
+    assert len(whole[0]) < sum(len(piece.data) for piece in pieces) / 4
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.reshaping import reshape
 from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import verify
@@ -72,9 +73,9 @@ def test_their_streams_are_joined_under_one_header(subtasks, tmp_path):
     job = Job([Operator("keyed-op", key=int)])
     report = check(parse_edits(drop=["homes"]).apply(source.describe()), job.describe())
     assert Decision.MIGRATE == report.decision
-    migration = plan(report)
+    migration = reshape(source, plan(report), parallelism=1)
     prepare_target(target)
-    tasks = split(source, migration, parallelism=1)
+    tasks = split(source, migration)
     publish_result(source, migration, tasks, [perform(task, source.folder, target) for task in tasks], target)
 
     found = Savepoint.open(target.place)

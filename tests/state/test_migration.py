@@ -12,12 +12,10 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.plan import OperatorAction, StateAction, plan
 from stateshift.compat.targets import Target
 from stateshift.serializers.errors import (
-    DeclarationError,
     IncompatibleState,
     MigrationFailed,
     OldReaderUnavailable,
     StateShiftError,
-    UnsupportedFormat,
     ValueNotConvertible,
 )
 from stateshift.serializers.hints import BigInt, Int32, serializer_for
@@ -26,7 +24,6 @@ from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.key_groups import key_group_range
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
@@ -180,44 +177,6 @@ class TestRepeating:
         before = facts_of(files)
         migrate(files, tmp_path / "files", COUNT_AS_BIGINT)
         assert before == facts_of(files)
-
-
-class TestParallelism:
-    @pytest.mark.parametrize("parallelism", [1, 3, 16, 200, 999])
-    def test_contents_do_not_depend_on_it_and_each_handle_has_its_range(
-        self, savepoint_of, accounts, migrate, contents, flink_read, without_kinds, tmp_path, parallelism
-    ):
-        source = savepoint_of("rocksdb-account-v1")
-        found = migrate(source, tmp_path / "new", accounts(2), parallelism=parallelism)
-        operator = found.operator("account-state")
-        count = min(parallelism, 200)
-
-        expected = flink_read(source, "flink-migrated-to-v2.json")
-        assert without_kinds(expected) == without_kinds(contents(found))
-        assert count == operator.parallelism == len(operator.stored.subtasks)
-        assert [key_group_range(i, count, 200) for i in range(count)] == [
-            subtask.managed_keyed.key_groups
-            for subtask in sorted(operator.stored.subtasks, key=lambda subtask: subtask.index)
-        ]
-        assert [] == failures(found)
-        assert {state.written for state in found.lineage.states} == {
-            state.written for state in migrate(source, tmp_path / "same", accounts(2)).lineage.states
-        }
-
-    def test_operators_with_operator_state_keep_theirs(self, savepoint_of, migrate, tmp_path):
-        found = migrate(savepoint_of("rocksdb-long-p2-m200-files"), tmp_path / "new", COUNT_AS_BIGINT, parallelism=5)
-        bound = [o for o in found.operators if any(s.managed_operator for s in o.stored.subtasks)]
-
-        assert bound
-        assert {2} == {operator.parallelism for operator in bound}
-        assert [] == failures(found)
-
-    @pytest.mark.parametrize("parallelism", [0, -1])
-    def test_less_than_one_is_refused(self, savepoint_of, accounts, tmp_path, parallelism):
-        savepoint = Savepoint.open(savepoint_of("rocksdb-account-v1"))
-
-        with pytest.raises(DeclarationError, match="not possible"):
-            split(savepoint, plan_for(savepoint, accounts(2)), parallelism=parallelism)
 
 
 @record(java_class="fx.evo.Account")
@@ -379,27 +338,13 @@ class TestCarriedOver:
         operators = tuple(map(with_raw, metadata.operators))
         (folder / "_metadata").write_bytes(write_metadata(attrs.evolve(metadata, operators=operators)))
         assert ("coordinator state", "raw keyed state") == Savepoint.open(folder).operator("account-state").keeps
-        found = migrate(folder, tmp_path / "new", accounts(3), parallelism=7)
+        found = migrate(folder, tmp_path / "new", accounts(3))
 
         operator = found.operator("account-state")
         assert (b"source", 2) == (operator.stored.coordinator.data, operator.parallelism)
         (raw,) = [s.raw_keyed for s in operator.stored.subtasks if s.raw_keyed]
         assert b"raw" * 10 == (tmp_path / "new" / raw.stream.path).read_bytes()
         assert [] == failures(found)
-
-
-class TestNative:
-    def test_native_keyed_state_is_not_migrated(self, savepoint_of, migrate, tmp_path):
-        with pytest.raises((UnsupportedFormat, IncompatibleState), match="native"):
-            migrate(savepoint_of("hashmap-native-long-p2-m128"), tmp_path / "new", COUNT_AS_BIGINT)
-        assert not (tmp_path / "new" / "_metadata").exists()
-
-    def test_native_state_that_needs_nothing_is_copied(self, savepoint_of, migrate, tmp_path):
-        source = savepoint_of("hashmap-native-long-p2-m128")
-        job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", int)])])
-        migrate(source, tmp_path / "new", job)
-
-        assert (source / "_metadata").read_bytes() == (tmp_path / "new" / "_metadata").read_bytes()
 
 
 class TestOldReaders:
@@ -605,7 +550,7 @@ class TestOperatorState:
                 writer.add("op", "union", subtask, subtask=subtask)
             writer.put_broadcast("op", "b", 1, 2)
             writer.put_broadcast("op", "b", 3, 4)
-        found = migrate(tmp_path / "old", tmp_path / "new", job(BigInt), parallelism=1)
+        found = migrate(tmp_path / "old", tmp_path / "new", job(BigInt))
 
         operator = found.operator("op")
         assert [[], [0], [0, 1]] == operator.state("split").read_elements()

@@ -1,0 +1,106 @@
+"""Another parallelism, another compression: what of a savepoint is written anew for it, whatever its types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan
+from ...serializers.errors import DeclarationError, IncompatibleState, located
+from .sources import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .files import Folder
+    from .handles import StreamHandle
+    from .metadata import OperatorState
+    from .reader import Savepoint
+
+_COMPRESSED_AT = 4
+_UNCHANGED = "nothing was changed"
+_KEEP_NUMBER = "leave the parallelism as it is: Flink restores the savepoint with any"
+
+
+def reshape(
+    savepoint: Savepoint,
+    plan: MigrationPlan,
+    *,
+    parallelism: int | None = None,
+    compression: Compression = Compression.KEEP,
+) -> MigrationPlan:
+    """Add to a plan what is asked for beside new types.
+
+    Operators without state keep their number of subtasks. Streams that are compressed as wanted stay as they are, and
+    so do those of an operator whose states cannot be told.
+
+    Args:
+        savepoint: The source.
+        plan: What happens to its states.
+        parallelism: Number of subtasks of every operator that has state; None: as before.
+        compression: Whether streams are compressed.
+
+    Raises:
+        DeclarationError: An operator cannot have so many subtasks.
+        IncompatibleState: The state of an operator cannot be dealt out anew.
+    """
+    if parallelism is not None and parallelism < 1:
+        raise DeclarationError(f"parallelism {parallelism} is not possible", advice="choose 1 or more")
+    stored = {operator.operator_id.hex(): operator for operator in savepoint.metadata.operators}
+    operators = []
+    for operator in plan.operators:
+        new, was = operator, stored[operator.operator_id]
+        unreadable = savepoint.operator(operator.operator_id).unreadable
+        with located(savepoint=savepoint.place, operator=str(was)):
+            if parallelism is not None and any(_managed(was)):
+                new = _rescaled(new, was, parallelism, unreadable)
+            if not unreadable and _is_compressed_otherwise(savepoint.folder, was, compression):
+                new = attrs.evolve(new, compression=compression, action=OperatorAction.REWRITE)
+        operators.append(new)
+    return attrs.evolve(plan, operators=tuple(operators))
+
+
+def _managed(stored: OperatorState) -> Iterator[StreamHandle]:
+    """Give the streams of managed state."""
+    for subtask in stored.subtasks:
+        yield from (handle.stream for handle in (subtask.managed_keyed, subtask.managed_operator) if handle is not None)
+
+
+def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unreadable: str) -> OperatorPlan:
+    if parallelism > stored.max_parallelism:
+        raise DeclarationError(
+            f"parallelism {parallelism} is more than the operator's max parallelism: it has {stored.max_parallelism}"
+            " key groups, and a subtask needs one at least",
+            advice=f"choose {stored.max_parallelism} or less",
+            written=_UNCHANGED,
+        )
+    if parallelism == stored.parallelism:
+        return attrs.evolve(plan, parallelism=parallelism)
+    why = _why_bound(stored, unreadable)
+    if why:
+        raise IncompatibleState(
+            f"{stored.parallelism} subtasks cannot become {parallelism}: {why}", advice=_KEEP_NUMBER, written=_UNCHANGED
+        )
+    return attrs.evolve(plan, parallelism=parallelism, is_rescaled=True, action=OperatorAction.REWRITE)
+
+
+def _why_bound(stored: OperatorState, unreadable: str) -> str:
+    """Why the state cannot be dealt out to another number of subtasks, or ""."""
+    if any(subtask.raw_keyed or subtask.raw_operator for subtask in stored.subtasks):
+        return "the operator has raw state, which only its own code can take apart"
+    if any(subtask.finished for subtask in stored.subtasks):
+        return "some of them had come to their end, which holds for these alone"
+    return f"its states cannot be told: {unreadable}" if unreadable else ""
+
+
+def _is_compressed_otherwise(folder: Folder, stored: OperatorState, wanted: Compression) -> bool:
+    """Whether there is a stream that is not as it is wanted; of all of them only the first bytes are read."""
+    if wanted is Compression.KEEP:
+        return False
+    return any(_is_compressed(stream, folder) is not (wanted is Compression.SNAPPY) for stream in _managed(stored))
+
+
+def _is_compressed(stream: StreamHandle, folder: Folder) -> bool:
+    with open_stream(stream, folder) as source:
+        return source.size > _COMPRESSED_AT and source.read_at(_COMPRESSED_AT, 1) != b"\0"
