@@ -154,19 +154,6 @@ def test_an_unknown_snapshot_class_makes_its_operator_unreadable_and_no_other(sa
     assert all(expected[operator_id] for operator_id in others if operator_id in expected)
 
 
-def test_list_states_of_native_savepoints_are_read(native_heap, contents, flink_read):
-    # operator state is the same in both formats
-    expected = {
-        i: rooms["operator"] for i, rooms in flink_read(native_heap.parent / "savepoint").items() if "operator" in rooms
-    }
-    found = {i: rooms["operator"] for i, rooms in contents(native_heap).items() if "operator" in rooms}
-
-    assert found
-    for operator_id, states in found.items():
-        for name, state in states.items():
-            assert expected[operator_id][name] == state
-
-
 def test_the_folder_and_the_path_of_the_metadata_are_the_same_savepoint(savepoint_of):
     folder = savepoint_of("hashmap-account-v1")
 

@@ -1,0 +1,78 @@
+"""A migration turns native keyed state into canonical; what it cannot turn, it copies, and refuses to convert."""
+
+import pytest
+
+from stateshift import BigInt
+from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.state.descriptors import ValueStateDescriptor
+from stateshift.state.job import Job, Operator
+from stateshift.state.savepoint.handles import CANONICAL, NATIVE
+from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.verify import Outcome, verify
+
+UNCHANGED = Job([Operator("keyed-op", key=int)])
+TEXT = Job([Operator("keyed-op", key=str)])
+
+
+def tags(savepoint):
+    return {s.managed_keyed.tag for op in savepoint.operators for s in op.stored.subtasks if s.managed_keyed}
+
+
+@pytest.mark.parametrize("parallelism", [None, 1])
+def test_native_savepoints_of_flink_become_canonical_with_equal_contents(
+    native_heap, migrate, contents, flink_read, tmp_path, parallelism
+):
+    source = Savepoint.open(native_heap)
+    job = TEXT if source.operator("keyed-op").key.describe() == "string" else UNCHANGED
+    found = migrate(native_heap, tmp_path / "new", job, parallelism=parallelism)
+
+    assert ({NATIVE}, {CANONICAL}) == (tags(source), tags(found))
+    assert CANONICAL_PROPERTIES == found.metadata.properties != source.metadata.properties
+    keyed = [
+        {i: rooms.get("keyed") for i, rooms in read.items()} for read in (flink_read(native_heap), contents(found))
+    ]
+    assert keyed[0] == keyed[1]
+    for operator in found.operators:
+        for state in (state for state in operator.states if state.kind.is_keyed):
+            assert source.operator(operator.operator_id).state(state.name).measure() == state.measure()
+    report = verify(found)
+    assert report.ok
+    assert {Outcome.OK} == {check.status for check in report.checks if check.name in {"key groups", "counts"}}
+    reframed = {operator["uid"] for operator in found.lineage.plan["operators"] if operator["reframed"]}
+    assert {"keyed-op"} == reframed
+
+
+def test_states_are_converted_on_the_way(savepoint_of, migrate, contents, flink_read, tmp_path):
+    source = savepoint_of("hashmap-native-long-p2-m128")
+    job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", BigInt)])])
+    found = migrate(source, tmp_path / "new", job)
+
+    operator_id = found.operator("keyed-op").operator_id
+    new, old = (read[operator_id]["keyed"] for read in (contents(found), flink_read(source)))
+    counts = new.pop("count")["entries"], old.pop("count")["entries"]
+    assert [[key, int(value["$bigint"])] for key, value in counts[0]] == counts[1]
+    assert old == new
+
+
+class TestWhatCannotBeReframed:
+    """A state whose values have no end that can be found, in a native stream."""
+
+    @pytest.fixture
+    def folder(self, savepoint_copy, as_native):
+        folder = savepoint_copy("hashmap-kryo")
+        as_native(folder)
+        return folder
+
+    def test_its_operator_is_copied_as_it_is(self, folder, migrate, tmp_path):
+        found = migrate(folder, tmp_path / "new", UNCHANGED)
+
+        assert {NATIVE} == tags(found)
+        assert Savepoint.open(folder).metadata == found.metadata
+
+    def test_converting_any_of_its_states_is_refused_with_the_class(self, folder, migrate, tmp_path):
+        job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("plain", BigInt)])])
+
+        with pytest.raises((IncompatibleState, UnsupportedFormat), match=r"kryo<fx\.Scenarios\$Thing>"):
+            migrate(folder, tmp_path / "new", job)
+        assert not (tmp_path / "new" / "_metadata").exists()
