@@ -317,7 +317,16 @@ def _read_own(snapshot_id: str, version: int, source: DataInputView, start: int)
             skipped = SkippedSnapshot(stored_id=snapshot_id, stored_version=version)
             skipped.read(view)
             return skipped
-        snapshot = _read_body(found(), snapshot_id, version, view)
+        try:
+            snapshot = _read_body(found(), snapshot_id, version, view)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            raise CorruptSavepoint(
+                f"{found.__qualname__} cannot read the snapshot {snapshot_id}: {type(error).__name__}: {error}",
+                advice="mend its read(); where what it writes has changed, give it a new version (SNAP-5)",
+                offset=start,
+            ) from error
         if view.remaining():
             raise CorruptSavepoint(f"{view.remaining()} bytes follow the snapshot {snapshot_id}", offset=start)
         return snapshot

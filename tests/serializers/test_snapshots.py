@@ -251,6 +251,14 @@ class TestOwnFrame:
             snapshot_from_bytes(own("stateshift/tests.versioned", 2, utf("shelf")[:-1]))
         assert "stateshift/tests.versioned" == caught.value.where["snapshot"]
 
+    def test_a_class_that_fails_on_the_body_is_named(self, monkeypatch):
+        monkeypatch.setattr(Versioned, "read", lambda self, _: self.gone.lower())
+
+        with pytest.raises(CorruptSavepoint, match=r"Versioned cannot read the snapshot .*: AttributeError") as caught:
+            snapshot_from_bytes(self.DATA)
+        assert "stateshift/tests.versioned" == caught.value.where["snapshot"]
+        assert "mend its read()" in caught.value.advice
+
     def test_an_announced_size_beyond_the_end_is_refused(self):
         data = utf("stateshift/tests.versioned") + i32(2, 2**31 - 1, 0) + b"rest"
 

@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from stateshift import BigInt, Job, Operator, ValueStateDescriptor
 from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable
 from stateshift.serializers.snapshot import SkippedSnapshot
 from stateshift.state.savepoint.reader import Savepoint
@@ -16,8 +17,8 @@ MODULE = '''
 
     import attrs
 
-    from stateshift import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor, record
-    from stateshift import Job, Operator, SavepointWriter, TypeSerializer, TypeSerializerConfigSnapshot, register_snapshot
+    from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
+    from stateshift import TypeSerializer, TypeSerializerConfigSnapshot, register_snapshot
 
 
     @attrs.frozen
@@ -139,9 +140,7 @@ def test_any_flipped_bit_of_a_body_is_found_though_nobody_knows_the_class(writte
         assert {"file", "offset", "savepoint"} <= caught.value.where.keys()
 
 
-def test_the_bytes_are_kept_when_another_state_is_dropped(folder, tmp_path, migrate):
-    from stateshift import BigInt, Job, Operator, ValueStateDescriptor
-
+def test_the_bytes_are_kept_when_another_state_is_converted(folder, tmp_path, migrate):
     job = Job([Operator("op", key=int, states=[ValueStateDescriptor("plain", BigInt)])])
     found = migrate(folder, tmp_path / "new", job).operator("op")
     source = Savepoint.open(folder).operator("op")
