@@ -134,10 +134,12 @@ def _conduct(options: argparse.Namespace) -> int:
         target = targets.mixed(0) if names == [MIXED] else targets.TARGETS[names[0]]
         target.run(options.replay.read_bytes())
         return 0
-    turns = -(-len(names) // options.jobs)
+    shares = {name: targets.TARGETS[name].share if name in targets.TARGETS else 1 for name in names}
+    each = options.seconds * min(options.jobs, len(names)) / sum(shares.values())
     started = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        reports = list(pool.map(lambda name: _fuzz(options, name, options.seconds / turns), names))
+        longest_first = sorted(names, key=lambda name: -shares[name])
+        reports = list(pool.map(lambda name: _fuzz(options, name, each * shares[name]), longest_first))
     return _summarize(options, reports, time.monotonic() - started)
 
 

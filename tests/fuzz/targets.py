@@ -42,12 +42,14 @@ class Target:
         run: Takes an input; whatever it raises but `StateShiftError` is a finding.
         seeds: Gives inputs to begin with.
         apart: Takes an input apart for a mutation of one piece; `StateShiftError` where it cannot be.
+        share: Of the time of a run: what takes longer for an input gets more.
     """
 
     name: str
     run: Callable[[bytes], None]
     seeds: Callable[[], list[bytes] | tuple[bytes, ...]]
     apart: Callable[[bytes], pieces.Pieces] = pieces.whole
+    share: int = 1
 
 
 @cache
@@ -169,22 +171,24 @@ def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
 
 
 def _stream(kind: str) -> Target:
-    return Target(kind, savepoint, lambda: seeds.streams(kind), pieces.streams_apart)
+    return Target(kind, savepoint, lambda: seeds.streams(kind), pieces.streams_apart, share=3)
 
 
 TARGETS = {
     target.name: target
     for target in (
         Target("metadata", metadata, seeds.metadata),
-        Target("savepoint", savepoint, seeds.savepoints, pieces.streams_apart),
+        Target("savepoint", savepoint, seeds.savepoints, pieces.streams_apart, share=3),
         _stream("canonical"),
         _stream("snappy"),
         _stream("native"),
         _stream("operator"),
-        Target("source", source, lambda: seeds.streams("canonical") + seeds.streams("operator"), pieces.streams_apart),
+        Target(
+            "source", source, lambda: seeds.streams("canonical") + seeds.streams("operator"), pieces.streams_apart, 2
+        ),
         Target("snapshot", snapshot, seeds.snapshots),
-        Target("value", value, seeds.values, pieces.snapshots_apart(1)),
-        Target("conversion", conversion, seeds.conversions, pieces.snapshots_apart(2)),
+        Target("value", value, seeds.values, pieces.snapshots_apart(1), share=2),
+        Target("conversion", conversion, seeds.conversions, pieces.snapshots_apart(2), share=2),
         Target("lineage", lineage, seeds.lineages),
     )
 }
