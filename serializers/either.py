@@ -140,8 +140,5 @@ class JavaEitherSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
-    def describe(self) -> str:
-        return f"either<{', '.join(side.describe() for side in self.nested)}>"
-
     def restore_serializer(self) -> TypeSerializer[Any]:
         return EitherSerializer(self.restore_nested(0), self.restore_nested(1))

@@ -203,9 +203,6 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     supports_row_kind: bool = True
 
-    def describe(self) -> str:
-        return f"row<{', '.join(field.describe() for field in self.nested)}>"
-
     def get_compatible_outer_versions(self) -> Collection[int]:
         return (1, 2, 3, 4)
 

@@ -5,10 +5,10 @@ Flink's snapshots have no length, so every one of them must be parsed for the re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from .errors import OldReaderUnavailable
-from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .snapshot import TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
     from .serializer import TypeSerializer
@@ -22,12 +22,3 @@ class ValuesNotRead(TypeSerializerConfigSnapshot[Any]):
             f"values of {self.describe()} are not read by this release",
             advice="leave the state as it is (its bytes are copied), pass a fallback deserializer, or drop it",
         )
-
-
-class PlainUnreadSnapshot(ValuesNotRead, FlinkSnapshot[Any]):
-    """A snapshot of Flink's without configuration and without a reader; `words` is what people call the type."""
-
-    words: ClassVar[str] = ""
-
-    def describe(self) -> str:
-        return self.words

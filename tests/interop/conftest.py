@@ -76,9 +76,9 @@ class Flink:
                 raise AssertionError(f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}")
             return json.loads(out.read_text(encoding="utf-8"))
 
-    def hashes(self, file):
-        """Give the text of the table that `fx.Hashes` prints."""
-        script = f'. "$HERE/env.sh"; setup {self.release} "$JARS" ""; flink 1 fx.Hashes "{file}"'
+    def table(self, program, file):
+        """Give the text of the table that a program prints: `fx.Hashes`, `fx.Values`."""
+        script = f'. "$HERE/env.sh"; setup {self.release} "$JARS" ""; flink 1 {program} "{file}"'
         variables = {"HERE": str(PROGRAMS), "JARS": str(self.jars), "WORK": str(self.work), "TMPDIR": str(file.parent)}
         ran = _run(["bash", "-euo", "pipefail", "-c", script], self.jdk, variables, timeout_s=120)
         assert ran.returncode == 0, ran.stdout + ran.stderr

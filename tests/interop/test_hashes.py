@@ -13,7 +13,7 @@ def test_the_table_of_hashes_is_flinks(flink, root, tmp_path, release):
     """STATESHIFT_RECORD=1 writes the table anew."""
     table = root / "tests" / "fixtures" / "flink-hashes.json"
 
-    computed = flink(release).hashes(tmp_path / "hashes.json")
+    computed = flink(release).table("fx.Hashes", tmp_path / "hashes.json")
 
     if os.environ.get("STATESHIFT_RECORD"):
         table.write_text(computed, encoding="utf-8")
