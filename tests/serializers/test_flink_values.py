@@ -1,4 +1,4 @@
-"""Types that no fixture has: length, snapshot and bytes are those of Flink, both ways (tests/interop/test_values.py)."""
+"""Types that no fixture has: length, snapshot and bytes are Flink's, both ways (see tests/interop/test_values.py)."""
 
 import json
 from decimal import Decimal
