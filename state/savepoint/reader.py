@@ -54,7 +54,7 @@ class _Room:
         if self.error is None:
             return ""
         where = self.error.where
-        path = f"at {where['path']} " if "path" in where else ""
+        path = f"at {where['path']} " if where.get("path", "$") != "$" else ""
         state = f"of the state {where['state']!r}" if "state" in where else ""
         return ", ".join(part for part in (self.error.what, (path + state).strip()) if part)
 
