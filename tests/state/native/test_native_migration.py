@@ -19,13 +19,12 @@ def tags(savepoint):
     return {s.managed_keyed.tag for op in savepoint.operators for s in op.stored.subtasks if s.managed_keyed}
 
 
-@pytest.mark.parametrize("parallelism", [None, 1])
 def test_native_savepoints_of_flink_become_canonical_with_equal_contents(
-    native_heap, migrate, contents, flink_read, tmp_path, parallelism
+    native_heap, migrate, contents, flink_read, tmp_path
 ):
     source = Savepoint.open(native_heap)
     job = TEXT if source.operator("keyed-op").key.describe() == "string" else UNCHANGED
-    found = migrate(native_heap, tmp_path / "new", job, parallelism=parallelism)
+    found = migrate(native_heap, tmp_path / "new", job)
 
     assert ({NATIVE}, {CANONICAL}) == (tags(source), tags(found))
     assert CANONICAL_PROPERTIES == found.metadata.properties != source.metadata.properties
@@ -46,13 +45,14 @@ def test_native_savepoints_of_flink_become_canonical_with_equal_contents(
 def test_states_are_converted_on_the_way(savepoint_of, migrate, contents, flink_read, tmp_path):
     source = savepoint_of("hashmap-native-long-p2-m128")
     job = Job([Operator("keyed-op", key=int, states=[ValueStateDescriptor("count", BigInt)])])
-    found = migrate(source, tmp_path / "new", job)
+    found = migrate(source, tmp_path / "new", job, parallelism=1)
 
     operator_id = found.operator("keyed-op").operator_id
     new, old = (read[operator_id]["keyed"] for read in (contents(found), flink_read(source)))
     counts = new.pop("count")["entries"], old.pop("count")["entries"]
     assert [[key, int(value["$bigint"])] for key, value in counts[0]] == counts[1]
     assert old == new
+    assert 1 == found.operator("keyed-op").parallelism
 
 
 class TestWhatCannotBeReframed:
