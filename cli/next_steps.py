@@ -14,7 +14,8 @@ def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool
         with_orphans: Whether the savepoint has operators that the job does not: Flink then wants to be told so.
     """
     if flink_restorable is False:
-        return ["start the job: not in Flink, which does not know stateshift's own serializers (see --target flink)"]
+        reason = "which does not know stateshift's own serializers (for it, give each record its java_class)"
+        return [f"start the job: not in Flink, {reason}"]
     orphans = " --allowNonRestoredState" if with_orphans else ""
     lines = [f"start the job: flink run -s {shlex.quote(place)}{orphans} …"]
     if with_orphans:

@@ -5,6 +5,8 @@ Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is 
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -74,6 +76,7 @@ def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCom
         )
     return NothingInCommon(
         f"{new.origin} has no operator in common with {old.origin}: it declares {ours}; stored is {theirs}",
+        advice="write the stored uids in the job; or, if an operator has a new uid: --rename-uid OLD=NEW",
         written="Nothing was written.",
     )
 
@@ -115,6 +118,27 @@ def _new(state: StateDescription) -> StateReport:
     return StateReport(
         state.name, state.kind, Status.NEW, CompatibilityResult.compatible(), Decision.START, becomes=state
     )
+
+
+def _with_likely_names(states: list[StateReport]) -> list[StateReport]:
+    """Ask of each state that starts empty whether it is a stored one that nobody takes, where only one is like it."""
+    left = [state for state in states if state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}]
+    return [
+        attrs.evolve(state, note=f"is it the stored state {like[0].name!r}? then: --rename-state {pair}")
+        if state.status is Status.NEW
+        and not state.result.is_incompatible()
+        and len(like := [old for old in left if _is_like(old, state)]) == 1
+        and (pair := shlex.quote(f"{like[0].name}={state.name}"))
+        else state
+        for state in states
+    ]
+
+
+def _is_like(old: StateReport, new: StateReport) -> bool:
+    """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
+    if old.kind is not new.kind or new.kind is StateKind.TIMERS:
+        return False
+    return old.old == new.new or bool(difflib.get_close_matches(new.name, [old.name], 1))
 
 
 def _by_name(states: tuple[StateDescription, ...]) -> list[StateDescription]:
@@ -161,6 +185,7 @@ class _Matched:
             states = sorted(
                 (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
             )
+            states = _with_likely_names(states)
         return OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,

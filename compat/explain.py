@@ -5,6 +5,7 @@ A person meets the decision first (start, migrate, refuse), then each state with
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .report import CheckReport, OperatorReport, RoleReport, StateReport
+    from .targets import Target
 
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
@@ -178,7 +180,10 @@ def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
     for operator in report.operators:
         yield _Line(0, ())
         yield _operator_line(operator)
-        yield from _operator_notes(operator)
+        if stored := _stored_under_another_uid(operator, report):
+            pair = shlex.quote(f"{stored}={operator.uid}")
+            yield _Line(2, ((f"is it the stored operator {stored}? then: --rename-uid {pair}", "yellow"),))
+        yield from _operator_notes(operator, report.target)
         if operator.key is not None:
             yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict)
             yield _Differences(4, operator.key.result.findings)
@@ -212,7 +217,17 @@ def _operator_line(operator: OperatorReport) -> _Line:
     return _Line(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
 
 
-def _operator_notes(operator: OperatorReport) -> Iterator[_Line]:
+def _stored_under_another_uid(operator: OperatorReport, report: CheckReport) -> str:
+    """Give the uid or id of the one stored operator that the job lacks and that has states of the same names, or ""."""
+    names = {state.name for state in operator.states}
+    if operator.status is not Status.NEW or not operator.uid or not names:
+        return ""
+    left = [one for one in report.operators if one.status in {Status.ORPHANED, Status.NOT_IN_PROBE}]
+    like = [one.uid or one.operator_id for one in left if names & {state.name for state in one.states}]
+    return like[0] if len(like) == 1 else ""
+
+
+def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[_Line]:
     if operator.was is not None and operator.was.unreadable:
         yield _Line(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
     if operator.was is not None and operator.was.keeps:
@@ -231,6 +246,9 @@ def _operator_notes(operator: OperatorReport) -> Iterator[_Line]:
                 ),
             ),
         )
+    elif target.is_flink and operator.flink_restorable_before is False and operator.flink_restorable_after is False:
+        note = "Flink can restore this operator neither now nor afterwards: give each record its java_class"
+        yield _Line(2, ((note, "yellow"),))
 
 
 def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Iterator[_Line]:

@@ -36,10 +36,12 @@ from ..state.bootstrap.publication import (
     new_operators,
     publish_bootstrap,
     report_states,
+    unknown_to_flink,
 )
 from ..state.bootstrap.rows import RowEncoder
 from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
 from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
+from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.savepoint.estimate import require_room
 from ..state.savepoint.files import Folder
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
-
-    from ..state.job import Job
 
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
@@ -79,7 +79,7 @@ class StateSource(StateColumns):
 def bootstrap(
     target: str | os.PathLike[str],
     job: Job,
-    sources: Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
+    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
     *,
     session: SparkSession | None = None,
     master: str = "local[*,4]",
@@ -120,6 +120,8 @@ def bootstrap(
         MigrationFailed: What was written is not what was encoded, or the engine failed.
     """
     started = time.monotonic()
+    if not isinstance(job, Job):
+        raise DeclarationError(f"the job is a {type(job).__name__}, and no Job", advice="pass the Job itself")
     folder = Folder.at(target)
     key_group_range(0, parallelism or 1, max_parallelism)
     check_position(position)
@@ -150,19 +152,33 @@ def bootstrap(
         bytes_written=sum(result.stored.size for result in results),
         position=position,
         seconds=time.monotonic() - started,
+        unknown_to_flink=unknown_to_flink(job),
     )
 
 
 def _given(
-    sources: Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
+    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
     session: Callable[[], SparkSession],
 ) -> list[StateSource]:
-    given = list(sources(session()) if callable(sources) else sources)
+    made = sources(session()) if callable(sources) else sources
+    given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
+    for source in given:
+        _check_frame(source)
     if not given:
         raise DeclarationError("there is no source", advice="pass a StateSource for each state that has a history")
     if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
         raise DeclarationError("the DataFrames belong to different Spark applications", advice="read them in one")
     return given
+
+
+def _check_frame(source: StateSource) -> None:
+    if not hasattr(source.data, "sparkSession"):
+        raise DeclarationError(
+            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, and no DataFrame of Spark",
+            advice="make it one: spark.createDataFrame(…) takes tables of pandas and of Arrow",
+            operator=source.operator,
+            state=source.state,
+        )
 
 
 def _arrow_schema(data: DataFrame) -> pa.Schema:

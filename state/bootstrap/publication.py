@@ -6,6 +6,7 @@ Source: DESIGN, section 4; rules RUN-2, RUN-5.
 from __future__ import annotations
 
 import json
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -81,6 +82,7 @@ class BootstrapReport:
         bytes_written: Bytes of all keyed streams.
         position: How far the history goes, as it was given.
         seconds: How long it took.
+        unknown_to_flink: Types of the job's states whose snapshots are not Flink's, in words.
     """
 
     target: str
@@ -90,6 +92,7 @@ class BootstrapReport:
     bytes_written: int
     position: Any
     seconds: float
+    unknown_to_flink: tuple[str, ...] = ()
 
     @property
     def entries(self) -> int:
@@ -102,7 +105,7 @@ class BootstrapReport:
 
     def to_text(self) -> str:
         """Give the report for people: a line in all, and one for each state."""
-        head = f"savepoint {self.target}: {_many(self.entries, 'entry')}, {self.bytes_written} bytes of keyed state"
+        head = f"savepoint {self.target}: {_many(self.entries, 'entry')}, {self.bytes_written:,} bytes of keyed state"
         columns = [(state.operator, state.state, state.kind) for state in self.states]
         widths = [max(map(len, column), default=0) for column in zip(*columns, strict=True)]
         lines = [
@@ -112,11 +115,15 @@ class BootstrapReport:
             for names, state in zip(columns, self.states, strict=True)
         ]
         told = [] if self.position is None else [f"position of the history: {json.dumps(self.position)}"]
+        if self.unknown_to_flink:
+            types = ", ".join(self.unknown_to_flink)
+            told.append(f"not for Flink, which does not know {types} (for it, give each record its java_class)")
+        told.append(f"prove it: stateshift verify {shlex.quote(self.target)}")
         return "\n".join([f"{head}, {self.seconds:.1f} seconds", *lines, *told])
 
 
 def _many(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word[:-1] + 'ie' if word.endswith('y') else word}s"
+    return f"{count} {word}" if count == 1 else f"{count:,} {word[:-1] + 'ie' if word.endswith('y') else word}s"
 
 
 def check_position(position: Any) -> None:
@@ -269,6 +276,14 @@ def _counts(
             keyed += 1
         counts.append(StateCount(operator.id, operator.uid, state.name, str(state.kind), "write", read, written))
     return counts
+
+
+def unknown_to_flink(job: Job) -> tuple[str, ...]:
+    """Name the types of a job's states and keys that Flink does not know; stateshift's own records are such types."""
+    operators = [operator.describe() for operator in job.operators]
+    parts = [part for operator in operators for state in operator.states for part in state.serializers()]
+    parts += [operator.key for operator in operators if operator.key]
+    return tuple(sorted({part.snapshot.describe() for part in parts if not part.snapshot.is_flink}))
 
 
 def report_states(job: Job, sources: Sequence[ResolvedSource], lineage: Lineage) -> tuple[StateBootstrap, ...]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..job import Job, Operator
 
+_NO_COLUMN = "there is no column"
+_CAST = "cast the column, or change the type in the job"
+
 Value = str | dict[str, str]
 """A column; or, for a record, columns by field."""
 
@@ -264,15 +267,22 @@ def _check_type(
     if not found:
         return
     lines = [_told(what, path, columns, names) for path, what in found]
+    absent = [path for path, what in found if what.startswith(_NO_COLUMN)]
+    advice = [_CAST] if len(absent) < len(found) else []
+    if absent:
+        field = absent[0].removeprefix(".")
+        at_the_top = isinstance(columns, dict) and field.isidentifier()
+        named = f"name the column it comes from, as in value={{{field!r}: …}}" if at_the_top else "add it to the struct"
+        advice.append(f"{named}; or give the field a default")
     raise DeclarationError(
         lines[0] if len(lines) == 1 else "\n".join(["columns do not fit:", *(f"  - {line}" for line in lines)]),
-        advice="cast the column, or change the type in the job",
+        advice="; ".join(advice),
         path="$" + found[0][0] if role == "value" else role,
     )
 
 
 def _told(what: str, path: str, columns: tuple[str, ...] | dict[str, str], names: Sequence[str]) -> str:
-    if what.startswith("there is no column"):
+    if what.startswith(_NO_COLUMN):
         return f"{what}; the columns are {_listed(names)}" if names else what
     if isinstance(columns, dict):
         field = path[1:].partition(".")[0].partition("[")[0].partition("{")[0].partition("(")[0]

@@ -132,7 +132,7 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
     if METADATA in names and not is_replaced:
         raise TargetExists(
             f"there is a savepoint in {folder.place} already",
-            advice="choose a new folder, or replace it (--target-exists replace)",
+            advice="choose a new folder; a migration can replace it (--target-exists replace)",
             written=nothing,
         )
     known = _files_of(folder) if is_replaced else set()

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 from stateshift.compat import explain
@@ -18,7 +19,9 @@ from stateshift.compat.description import (
     SerializerDescription,
     StateKind,
 )
+from stateshift.compat.targets import Target
 from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import (
     BooleanSerializer,
     DoubleSerializer,
@@ -28,6 +31,7 @@ from stateshift.serializers.numeric import (
 )
 from stateshift.serializers.pojo import PojoSerializer
 from stateshift.serializers.record_fields import RecordField
+from stateshift.state.savepoint.metadata import operator_id_of_uid
 
 
 def in_cents(value):
@@ -48,6 +52,7 @@ operator accounts (0123456789abcdef0123456789abcdef): refuse
     migrate  $  double -> long  a stored double may not fit a long  [PRIM-3]
              ways out: converter CONVERTER decides
   fresh  value  long: only in the job: starts empty
+    is it the stored state 'gone'? then: --rename-state gone=fresh
   gone  value  long: only in the savepoint: kept
   profile  value  Profile: migrate (requires_migration; reader: snapshot)
     migrate  $.old           long -> (gone)  the field is gone; its stored value is dropped  [REC-4] drops:$.old
@@ -104,6 +109,48 @@ def report(make):
 
 def test_a_report_reads_as_it_always_did(report):
     assert GOLDEN == "\n".join(explain.text_lines(report)) + "\n"
+
+
+def test_states_that_are_not_alike_are_not_taken_for_renamed(make):
+    value = StateKind.VALUE
+    stored = (make.state("a", value, LongSerializer()), make.state("b", value, LongSerializer()))
+    for old, new in (
+        (stored, make.state("other", value, LongSerializer())),
+        (stored[:1], make.state("other", value, DoubleSerializer())),
+        (stored[:1], make.state("other", StateKind.LIST, ListSerializer(LongSerializer()))),
+    ):
+        found = check(make.job(*old, key=LongSerializer()), make.job(new, key=LongSerializer()))
+        assert [""] * (len(old) + 1) == [state.note for _, state in found.states()]
+
+
+def test_a_mistyped_uid_is_asked_for(make):
+    def operator(uid, *states):
+        return OperatorDescription(
+            operator_id_of_uid(uid).hex(), uid=uid, states=states, key=SerializerDescription.of(LongSerializer())
+        )
+
+    state, other = (make.state(name, StateKind.VALUE, LongSerializer()) for name in ("total", "other"))
+    found = check(
+        JobDescription("old", (operator("accounts", state), operator("same", other))),
+        JobDescription("new", (operator("acounts", state), operator("same", other))),
+    )
+
+    assert "  is it the stored operator accounts? then: --rename-uid accounts=acounts" in explain.text_lines(found)
+
+
+def test_flink_as_the_target_is_told_of_what_it_never_could_restore(make):
+    @attrs.frozen
+    class Own:
+        id: int
+
+    state = make.state("total", StateKind.VALUE, serializer_for(Own))
+    job = make.job(state, key=LongSerializer())
+
+    lines = explain.text_lines(check(job, job, target=Target.FLINK))
+
+    told = "  Flink can restore this operator neither now nor afterwards: give each record its java_class"
+    assert told in lines
+    assert told not in explain.text_lines(check(job, job))
 
 
 def test_the_terminal_shows_the_same_words(report):

@@ -357,6 +357,38 @@ def test_what_can_be_known_early_is_refused_before_any_job_runs(spark, tmp_path,
     assert jobs == spark.sparkContext.statusTracker().getJobIdsForGroup(None)
 
 
+def test_a_missing_column_and_a_wrong_one_are_each_told_with_their_way_out(spark, tmp_path):
+    for columns, advice in (
+        (
+            "key string, code bigint",
+            "name the column it comes from, as in value={'city': …}; or give the field a default",
+        ),
+        ("key string, city string, code string", "cast the column, or change the type in the job"),
+    ):
+        with pytest.raises(DeclarationError) as caught:
+            bootstrap(tmp_path / "new", KEYED, source("place")(spark.createDataFrame([], columns)))
+        assert advice == caught.value.advice
+
+
+def test_a_table_of_arrow_and_a_job_by_name_are_refused_in_words(numbers, tmp_path):
+    frame = numbers[0].data.toArrow()
+    with pytest.raises(DeclarationError, match=r"the rows are a pyarrow\.lib\.Table, and no DataFrame of Spark"):
+        bootstrap(tmp_path / "new", KEYED, [StateSource("o", "number", frame, key_by="key", value="number")])
+    with pytest.raises(DeclarationError, match="the job is a str, and no Job"):
+        bootstrap(tmp_path / "new", "shop:job", numbers)
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_single_source_needs_no_list_and_the_report_says_what_flink_does_not_know(numbers, tmp_path):
+    report = bootstrap(tmp_path / "new", KEYED, numbers[0])
+
+    words = report.to_text()
+    assert 2 == report.entries
+    assert f"not for Flink, which does not know {Place.__module__}.Place (for it, give each record" in words
+    assert f"prove it: stateshift verify {tmp_path / 'new'}" in words
+
+
 @pytest.fixture
 def numbers(spark):
     table = spark.createDataFrame([("a", 1), ("b", 2)], "key string, number int")
