@@ -18,7 +18,18 @@ from .errors import ValueNotConvertible
 from .numeric import BASE
 from .registry import register_snapshot
 from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from .temporal import A_MOMENT, DATE, DATETIME, LONG_NULL, TIME, Meaning, TemporalSerializer, TemporalSnapshot
+from .temporal import (
+    A_MOMENT,
+    DATE,
+    DATETIME,
+    LONG_NULL,
+    TIME,
+    YEARS,
+    YEARS_AND_MICROS,
+    Meaning,
+    TemporalSerializer,
+    TemporalSnapshot,
+)
 
 if TYPE_CHECKING:
     from .serializer import TypeSerializer
@@ -34,6 +45,7 @@ class DateSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = JavaDate
+    python_holds: ClassVar[str] = YEARS
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return DateSerializerSnapshot()
@@ -46,6 +58,7 @@ class SqlDateSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = SqlDate
+    python_holds: ClassVar[str] = ""
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return SqlDateSerializerSnapshot()
@@ -58,6 +71,7 @@ class SqlTimeSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
     value_class: ClassVar[type[TemporalValue]] = SqlTime
+    python_holds: ClassVar[str] = ""
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return SqlTimeSerializerSnapshot()
@@ -70,6 +84,7 @@ class SqlTimestampSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">qi")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL, 0)
     value_class: ClassVar[type[TemporalValue]] = SqlTimestamp
+    python_holds: ClassVar[str] = YEARS_AND_MICROS
 
     def _null_bytes(self) -> bytes:
         raise ValueNotConvertible(

@@ -51,6 +51,8 @@ class Meaning:
 DATETIME, DATE, TIME = "date and time", "date", "time of day"
 A_MOMENT = "a moment"
 _NANOS = 1_000_000_000
+YEARS = "the years 1 to 9999"
+YEARS_AND_MICROS = f"{YEARS}, and microseconds"
 
 
 class TemporalSnapshot(FlinkSnapshot[Any]):
@@ -78,6 +80,8 @@ class TemporalSerializer(TypeSerializer[Any]):
     form: ClassVar[struct.Struct]
     null: ClassVar[tuple[int, ...]]
     value_class: ClassVar[type[TemporalValue]]
+    python_holds: ClassVar[str]
+    """What Python's own type holds of the values; "" where it has none, so that they are always exact."""
 
     exact: bool = attrs.field(default=False, kw_only=True)
     allow_null: bool = attrs.field(default=False, eq=False, kw_only=True)
@@ -120,7 +124,7 @@ class TemporalSerializer(TypeSerializer[Any]):
             return unrelated(self, snapshot)
         own = self.snapshot_configuration()
         if snapshot.snapshot_id == own.snapshot_id:
-            return CompatibilityResult.compatible()
+            return CompatibilityResult.compatible(*self._remarks(own))
         old, new = snapshot.meaning, own.meaning
         if old.what != new.what:
             reason = f"a {old.what} is no {new.what}"
@@ -136,6 +140,15 @@ class TemporalSerializer(TypeSerializer[Any]):
             reason = f"{snapshot.words} holds finer fractions of a second than {own.words}"
             return incompatible(self, snapshot, "TIME-3", reason, way, KEEP_OLD_TYPE)
         return self._from_moment(snapshot, finer=old.per_second < new.per_second)
+
+    def _remarks(self, own: TemporalSnapshot) -> tuple[Finding, ...]:
+        """Say that Python's own type does not hold all that can be stored (V-5): a value beyond it is an error."""
+        if self.exact or not self.python_holds:
+            return ()
+        reason = f"in Python it holds {self.python_holds}; a stored value beyond that would fail"
+        way = f"declare the type stateshift.{self.value_class.__name__}, which is exact"
+        flags = (Flag.MAY_FAIL_PER_VALUE,)
+        return (Finding("$", "TIME-1", Verdict.COMPATIBLE, own.words, own.words, reason, (way,), flags),)
 
     def _from_moment(self, snapshot: TemporalSnapshot, *, finer: bool) -> CompatibilityResult[Any]:
         """Take over moments in other bytes: finer ones (TIME-2), or as fine ones of another class (FAM-4)."""
@@ -184,6 +197,7 @@ class InstantSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">qi")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL, _INT_NULL)
     value_class: ClassVar[type[TemporalValue]] = Instant
+    python_holds: ClassVar[str] = YEARS_AND_MICROS
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return InstantSerializerSnapshot()
@@ -196,6 +210,7 @@ class LocalDateSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">ibb")
     null: ClassVar[tuple[int, ...]] = (_INT_NULL, *_SHORT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalDate
+    python_holds: ClassVar[str] = YEARS
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalDateSerializerSnapshot()
@@ -208,6 +223,7 @@ class LocalTimeSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">bbbi")
     null: ClassVar[tuple[int, ...]] = (-128, *_SHORT_NULL, _INT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalTime
+    python_holds: ClassVar[str] = "microseconds"
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalTimeSerializerSnapshot()
@@ -220,6 +236,7 @@ class LocalDateTimeSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">ibbbbbi")
     null: ClassVar[tuple[int, ...]] = (*LocalDateSerializer.null, *LocalTimeSerializer.null)
     value_class: ClassVar[type[TemporalValue]] = LocalDateTime
+    python_holds: ClassVar[str] = YEARS_AND_MICROS
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalDateTimeSerializerSnapshot()

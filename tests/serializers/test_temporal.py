@@ -297,7 +297,15 @@ class TestRules:
     @every
     def test_time_1_the_same_type_is_compatible(self, ask, serializer):
         assert Verdict.COMPATIBLE is ask(serializer, serializer).verdict
-        assert Verdict.COMPATIBLE is ask(exact(serializer), serializer).verdict
+        assert ([], Verdict.COMPATIBLE) == ([*ask(exact(serializer), serializer).findings], Verdict.COMPATIBLE)
+
+    @pytest.mark.parametrize("serializer", [INSTANT, DATE, TIME, DATETIME, JAVA_DATE, TIMESTAMP])
+    def test_time_1_a_type_of_python_that_does_not_hold_all_comes_with_a_flag(self, ask, rules, serializer):
+        result = ask(serializer, serializer)
+
+        assert [("$", "TIME-1")] == rules(result)
+        assert [("$", Flag.MAY_FAIL_PER_VALUE)] == list(result.flags)
+        assert f"stateshift.{serializer.value_class.__name__}, which is exact" in result.findings[0].ways_out[0]
 
     @pytest.mark.parametrize(("old", "new"), WIDENED)
     def test_time_2_a_finer_unit_is_migrated_exactly(self, ask, rules, migrate, old, new):
