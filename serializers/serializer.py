@@ -113,7 +113,8 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
         )  # fmt: skip
     primitives = {"boolean", "number", "char", "string", "bytes"}
     if old in primitives and new in primitives:
-        return incompatible(serializer, snapshot, "PRIM-4", "no conversion keeps the meaning")
+        reason = "a char becomes nothing else by itself" if "char" in {old, new} else "no conversion keeps the meaning"
+        return incompatible(serializer, snapshot, "PRIM-4", reason)
     sequences = {"array", "list", "set", "tuple"}
     if old in sequences and new in sequences:
         return incompatible(serializer, snapshot, "LIST-3", "order and duplicates have no agreed translation")

@@ -51,7 +51,7 @@ class Meaning:
 DATETIME, DATE, TIME = "date and time", "date", "time of day"
 A_MOMENT = "a moment"
 _NANOS = 1_000_000_000
-YEARS = "the years 1 to 9999"
+YEARS = "datetime holds the years 1 to 9999"
 YEARS_AND_MICROS = f"{YEARS}, and microseconds"
 
 
@@ -145,8 +145,9 @@ class TemporalSerializer(TypeSerializer[Any]):
         """Say that Python's own type does not hold all that can be stored (V-5): a value beyond it is an error."""
         if self.exact or not self.python_holds:
             return ()
-        reason = f"in Python it holds {self.python_holds}; a stored value beyond that would fail"
-        way = f"declare the type stateshift.{self.value_class.__name__}, which is exact"
+        exact = self.value_class.__name__
+        reason = f"Python's {self.python_holds}; a stored value beyond that would fail, other than with {exact}"
+        way = f"declare the type stateshift.{exact}, which is exact"
         flags = (Flag.MAY_FAIL_PER_VALUE,)
         return (Finding("$", "TIME-1", Verdict.COMPATIBLE, own.words, own.words, reason, (way,), flags),)
 
@@ -210,7 +211,7 @@ class LocalDateSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">ibb")
     null: ClassVar[tuple[int, ...]] = (_INT_NULL, *_SHORT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalDate
-    python_holds: ClassVar[str] = YEARS
+    python_holds: ClassVar[str] = "date holds the years 1 to 9999"
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalDateSerializerSnapshot()
@@ -223,7 +224,7 @@ class LocalTimeSerializer(TemporalSerializer):
     form: ClassVar[struct.Struct] = struct.Struct(">bbbi")
     null: ClassVar[tuple[int, ...]] = (-128, *_SHORT_NULL, _INT_NULL)
     value_class: ClassVar[type[TemporalValue]] = LocalTime
-    python_holds: ClassVar[str] = "microseconds"
+    python_holds: ClassVar[str] = "time holds microseconds"
 
     def snapshot_configuration(self) -> TemporalSnapshot:
         return LocalTimeSerializerSnapshot()
