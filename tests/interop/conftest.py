@@ -42,7 +42,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.interop)
 
 
+RESTORED = []
+
+
+@pytest.fixture(scope="session")
+def restorations():
+    """What Flink restored with equal contents: (fixture, its Flink, restored by, backend, parallelism)."""
+    return RESTORED
+
+
 def pytest_terminal_summary(terminalreporter):
+    if RESTORED:
+        terminalreporter.section("restored by real Flink with equal contents")
+        rows = [("savepoint", "of", "by", "backend", "parallelism")]
+        rows += [tuple("as before" if cell is None else str(cell) for cell in row) for row in RESTORED]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        for row in rows:
+            terminalreporter.write_line("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))
     skipped = terminalreporter.stats.get("skipped", ())
     reasons = {report.longrepr[2] for report in skipped if "tests/interop/" in report.nodeid}
     for reason in sorted(reasons):

@@ -1,0 +1,121 @@
+"""What is read and written, by snapshot class, kind of state, kind of snapshot and Flink: the table in the docs.
+
+A cell names a kind of state where at least one fixture by real Flink has it, all its values equal what Flink itself
+read, and the same is read from a savepoint that was written anew from these values. STATESHIFT_RECORD=1 writes the
+page.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+
+import pytest
+from anew import write_anew
+
+from stateshift import Savepoint
+from stateshift.compat.description import StateKind
+from stateshift.serializers.registry import registry
+from stateshift.state.timers import queue_parts
+
+BEGIN, END = "<!-- table: made by tests/state/test_formats.py -->\n", "<!-- end of table -->\n"
+COLUMNS = ("2.3", "2.3 snappy", "1.20", "1.20 snappy", "2.3 heap native", "2.3 heap native snappy")
+ROOMS = {
+    StateKind.TIMERS: "timers",
+    StateKind.SPLIT_LIST: "operator",
+    StateKind.UNION_LIST: "operator",
+    StateKind.BROADCAST: "broadcast",
+}
+NOT_MET = "not met"
+NOTES = {"AvroSerializer": "named and kept; values not read"}
+
+
+def column_of(folder):
+    name, version = folder.parent.name, folder.parents[1].name.removeprefix("flink-")
+    return version + " heap native" * ("-native-" in name) + " snappy" * ("snappy" in name)
+
+
+def snapshots_of(state):
+    pending = [part.snapshot for part in state.description.serializers()]
+    while pending:
+        snapshot = pending.pop()
+        yield snapshot
+        pending += snapshot.children()
+
+
+def part_of(rooms, operator, state):
+    """What an operator's rooms tell of one state."""
+    found = rooms.get(operator.operator_id, {}).get(ROOMS.get(state.kind, "keyed"), {})
+    return found.get(str(queue_parts(state.name)[1]) if state.kind is StateKind.TIMERS else state.name)
+
+
+def cells_of(folder, flink_read, contents, target):
+    """Snapshot class and kind of every state in a fixture that holds what it should, before and after writing."""
+    savepoint = Savepoint.open(folder)
+    told, read = flink_read(folder), contents(savepoint)
+    written = contents(write_anew(savepoint, target))
+    for operator in savepoint.operators:
+        keys = [operator.key] if operator.key is not None else []
+        for state in operator.states:
+            expected = part_of(told, operator, state)
+            assert expected == part_of(read, operator, state), (folder, operator.title, state.name)
+            assert expected == part_of(written, operator, state), (folder, operator.title, state.name)
+            for snapshot in [*snapshots_of(state), *(keys if state.kind.is_keyed else [])]:
+                yield type(snapshot), str(state.kind).replace("_", " ")
+
+
+@pytest.fixture(scope="module")
+def proven(fixtures, flink_read, contents, tmp_path_factory):
+    """By snapshot class and column: kinds of state."""
+    found = defaultdict(set)
+    for folder in fixtures:
+        for snapshot_class, kind in cells_of(folder, flink_read, contents, tmp_path_factory.mktemp("anew") / "new"):
+            found[snapshot_class, column_of(folder)].add(kind)
+    return found
+
+
+@pytest.fixture(scope="module")
+def fixtures(root):
+    return sorted((root / "tests" / "fixtures").glob("flink-*/*/savepoint"))
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def kinds_table(proven):
+    found = {
+        column: {kind for (_, at), kinds in proven.items() if at == column for kind in kinds} for column in COLUMNS
+    }
+    words = {column: "read, becomes canonical" if "native" in column else "read, written" for column in COLUMNS}
+    kinds = [str(kind).replace("_", " ") for kind in StateKind]
+    rows = [[kind, *(words[column] if kind in found[column] else NOT_MET for column in COLUMNS)] for kind in kinds]
+    return table(["kind of state", *COLUMNS], rows)
+
+
+def classes_table(proven):
+    rows = []
+    for snapshot_id, snapshot_class in registry._snapshots.items():
+        if snapshot_id.startswith("org.apache.flink."):
+            name = snapshot_class.__name__.removesuffix("Snapshot")
+            versions = [
+                {kind for column in columns for kind in proven.get((snapshot_class, column), ())}
+                for columns in (COLUMNS[:2], COLUMNS[2:4], COLUMNS[4:])
+            ]
+            rows.append([f"`{name}`", *(", ".join(sorted(kinds)) or NOTES.get(name, NOT_MET) for kinds in versions)])
+    return table(["snapshot of", "2.3", "1.20", "2.3 heap native"], sorted(rows))
+
+
+def test_the_table_of_formats_says_what_is_proven(proven, root):
+    page = root / "docs" / "reference" / "formats.md"
+    text = page.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+
+    made = before + BEGIN + "\n" + kinds_table(proven) + "\n" + classes_table(proven) + "\n" + END + after
+    if os.environ.get("STATESHIFT_RECORD"):
+        page.write_text(made, encoding="utf-8")
+
+    assert made == page.read_text(encoding="utf-8")
+    assert len(rest) > len(END)
