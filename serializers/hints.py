@@ -166,6 +166,8 @@ def _unknown(hint: object) -> DeclarationError:
         return DeclarationError(
             "a generic type hint does not say of what", advice="write it with its types: Array[int]"
         )
+    if isinstance(hint, str):
+        return DeclarationError(f"{hint!r} is a text, and no type", advice="write the type itself, without quotes")
     if hint in (*_CONTAINERS, tuple, Either, Row):
         return DeclarationError(f"{name} does not say of what", advice=f"write {name}[...] with its item types")
     return DeclarationError(

@@ -41,6 +41,7 @@ def test_the_id_of_an_operator_is_the_hash_of_its_uid():
         ({"uid": "op", "key": int, "states": [int]}, "is no StateDescriptor"),
         ({"uid": "op", "list_states": [ListStateDescriptor("s", int, time_to_live=True)]}, "cannot have TTL"),
         ({"uid": "op", "key": object}, "no serializer is known"),
+        ({"uid": "op", "key": "int"}, "'int' is a text, and no type"),
     ],
 )
 def test_an_operator_that_cannot_be_meant_is_refused(arguments, message):
