@@ -148,9 +148,13 @@ class Driver:
             time.sleep(pause)
         return True
 
-    def finish(self, *, seconds=300):
+    def finish(self, *, seconds=600):
         """Wait until it and all that it has started is gone; give what it printed, {} where it was killed."""
-        self.process.wait(seconds)
+        deadline = time.monotonic() + seconds
+        while self.is_running:
+            self.processes()  # the folders of its executors are noted
+            assert time.monotonic() < deadline, self.told()
+            time.sleep(0.5)
         deadline = time.monotonic() + 60
         while left := self.processes():
             assert time.monotonic() < deadline, left
