@@ -19,11 +19,33 @@ from stateshift import (
     record,
 )
 from stateshift.serializers.errors import ValueNotConvertible
+from stateshift.state.savepoint.entry_keys import decode, encode
+from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.states import keyed_handles
+
+TIMES = {"date", "instant", "localdate", "localdatetime", "localtime", "sqldate", "sqltime", "sqltimestamp"}
 
 
 def one_state(hint):
     return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", hint)])])
+
+
+@pytest.mark.parametrize("version", ["2.3", "1.20"])
+def test_what_flink_wrote_is_written_again_byte_by_byte(savepoint_of, version):
+    operator = Savepoint.open(savepoint_of("hashmap-zoo-p1-m128", version=version)).operator("keyed-op")
+    (handle,) = keyed_handles(operator.stored)
+    seen = set()
+    with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
+        for block in reader.blocks(state_ids=range(len(reader.header.states))):
+            state = reader.header.states[block.state_id]
+            if state.name in TIMES | {"char", "chars"}:
+                serializer = state.value.restore_serializer()
+                seen.add(state.name)
+                for _, data in block.items():
+                    assert data == encode(serializer, decode(serializer, data))
+
+    assert TIMES | {"char", "chars"} == seen
 
 
 @pytest.mark.parametrize("name", ["hashmap-zoo-p1-m128", "rocksdb-zoo-p1-m200"])
