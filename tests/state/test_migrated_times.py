@@ -42,8 +42,8 @@ def test_what_flink_wrote_is_written_again_byte_by_byte(savepoint_of, version):
             if state.name in TIMES | {"char", "chars"}:
                 serializer = state.value.restore_serializer()
                 seen.add(state.name)
-                for _, data in block.items():
-                    assert data == encode(serializer, decode(serializer, data))
+                for key, data in block.items():
+                    assert data == encode(serializer, decode(serializer, data)), key
 
     assert TIMES | {"char", "chars"} == seen
 
