@@ -158,7 +158,7 @@ def _fuzz(options: argparse.Namespace, name: str, seconds: float) -> dict:
         total["findings"] |= report["findings"]
         if not ended:
             break
-        total["findings"][ended] = {"error": f"see {folder / 'log.txt'}", "size": -1, "file": str(folder)}
+        total["findings"][ended] = {"error": f"its last words: {folder / 'log.txt'}", "size": -1, "file": ""}
         if options.runs:
             break
     return total
@@ -196,9 +196,9 @@ def _summarize(options: argparse.Namespace, reports: list[dict], seconds: float)
     print(f"{'together':<12}{executions:>12,}{found:>10}   in {seconds:.0f} s, engine {options.engine}")
     for report in reports:
         for place, facts in report["findings"].items():
-            print(
-                f"\n{report['target']}: {place}\n  {facts['error']}\n  input: {facts['file']} ({facts['size']} bytes)"
-            )
+            print(f"\n{report['target']}: {place}\n  {facts['error']}")
+            if facts["size"] >= 0:
+                print(f"  input: {facts['file']} ({facts['size']} bytes)")
     if found:
         print("\nSee one again: python tests/fuzz/run_fuzz.py --targets TARGET --replay INPUT")
     return 1 if found else 0
