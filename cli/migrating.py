@@ -29,6 +29,9 @@ _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"),
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
 
 
+_OTHER_CHANGES = "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…"
+
+
 @click.command(
     "migrate",
     short_help="Write a new savepoint with the new types, on Spark.",
@@ -37,7 +40,8 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
-  stateshift migrate /data/sp-1 /data/sp-1-p8 --job accounts:job --parallelism 8 --compression snappy
+  stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
+  stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
@@ -109,7 +113,9 @@ def command(
     from ..spark.migrate import migrate
     from ..state.savepoint.publish import IfTargetExists
 
-    description = new_side(job_place, like).describe()
+    reshapes = (parallelism, compression != "keep", edits, Target(target).major)
+    types_stay = not job_place and not like and any(reshapes)
+    description = None if types_stay else new_side(job_place, like, or_else=_OTHER_CHANGES).describe()
     with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,

@@ -60,12 +60,18 @@ def new_side_options(function: F) -> F:
     )(function)
 
 
-def new_side(job_place: str, like: str) -> NewSide:
+def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
     """Take one of the two.
+
+    Args:
+        job_place: Given to `--job`.
+        like: Given to `--like`.
+        or_else: What to do where neither is wanted, for the message.
 
     Raises:
         UsageError: None is given, or both.
     """
     if bool(job_place) is bool(like):
-        raise click.UsageError("give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT")
+        wanted = "give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
+        raise click.UsageError(f"{wanted}; {or_else}" if or_else and not job_place else wanted)
     return NewSide(job_place, like)

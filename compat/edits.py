@@ -89,6 +89,15 @@ class Edits:
         return attrs.evolve(stored, operators=tuple(operators))
 
 
+def same_types(stored: JobDescription) -> JobDescription:
+    """Give the new side of a check where the types stay: what is stored, without the states that are dropped."""
+    operators = (
+        attrs.evolve(operator, states=tuple(state for state in operator.states if not state.is_dropped))
+        for operator in stored.operators
+    )
+    return attrs.evolve(stored.as_probe(), origin="the same types", operators=tuple(operators))
+
+
 def _title(operator: OperatorDescription) -> str:
     return operator.uid or operator.operator_id
 

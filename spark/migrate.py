@@ -18,6 +18,7 @@ import attrs
 
 from ..compat.check import check
 from ..compat.description import JobDescription
+from ..compat.edits import same_types
 from ..compat.plan import Compression
 from ..compat.plan import plan as plan_migration
 from ..compat.targets import Target
@@ -50,7 +51,7 @@ NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the tar
 def migrate(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    job: Job | JobDescription,
+    job: Job | JobDescription | None = None,
     *,
     session: SparkSession | None = None,
     master: str = "local[*,4]",
@@ -70,7 +71,8 @@ def migrate(
     Args:
         source: A savepoint; it is only read (rule RUN-1).
         target: A folder that is empty or not there. What a run that died has left in it is cleared.
-        job: The new types. Modules that it is made of reach the workers by value.
+        job: The new types. Modules that it is made of reach the workers by value. None: the types stay; something else
+            is to change, as the parallelism.
         session: The Spark session to use; by default the one that runs, else one for `master` that ends with the call.
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
@@ -102,11 +104,11 @@ def migrate(
     started = time.monotonic()
     savepoint = Savepoint.open(source)
     folder = Folder.at(target)
-    description = job if isinstance(job, JobDescription) else job.describe()
     old = savepoint.describe(trust_stored_serializers=trust_stored_serializers)
     if edits:
         old = edits.apply(old)
-    plan = plan_migration(check(old, description, target=restore_target))
+    new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
+    plan = plan_migration(check(old, new, target=restore_target))
     check_target(folder, target_exists)
     plan = reshape(savepoint, plan, parallelism=parallelism, compression=compression)
     tasks = split(savepoint, plan)

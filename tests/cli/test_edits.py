@@ -2,6 +2,8 @@
 
 import pytest
 
+from stateshift import Savepoint
+
 pytestmark = pytest.mark.usefixtures("example_jobs")
 
 ACCOUNTS = ("--job", "accounts_v3:job")
@@ -66,3 +68,39 @@ def test_clean_tells_programs_too(run, target):
     left.touch()
 
     assert run("clean", target, "--json").data == {"target": str(target), "removed": [left.name]}
+
+
+def test_types_may_stay_where_something_else_changes(run, savepoint_of, tmp_path):
+    source = savepoint_of("hashmap-long-p1-m128")
+
+    ran = run("migrate", source, tmp_path / "new", "--target", "flink-1.20")
+
+    assert (ran.status, ran.stderr) == (0, "")
+    old, new = Savepoint.open(source), Savepoint.open(tmp_path / "new")
+    assert (6, 4) == (old.metadata.version, new.metadata.version)
+    assert [o.stored.subtasks for o in old.operators] == [
+        new.operator(o.operator_id).stored.subtasks for o in old.operators
+    ]
+
+
+def test_edits_need_no_job(run, savepoint_of, tmp_path):
+    edits = ("--drop", "pair", "--rename-state", "note=remark", "--rename-uid", "list-op=lists")
+
+    ran = run("migrate", savepoint_of("hashmap-long-p1-m128"), tmp_path / "new", *edits, "--dry-run", "--json")
+
+    states = {s["name"]: s for operator in ran.data["plan"]["operators"] for s in operator["states"]}
+    assert (0, "") == (ran.status, ran.stderr)
+    assert ("drop", "remark", "relabel") == (
+        states["pair"]["action"],
+        states["note"]["new_name"],
+        states["note"]["action"],
+    )
+    assert {"copy"} == {s["action"] for name, s in states.items() if name not in {"pair", "note"}}
+    assert "lists" in {operator["uid"] for operator in ran.data["plan"]["operators"]}
+
+
+def test_a_migration_of_nothing_asks_what_is_to_change(run, savepoint_of, tmp_path):
+    ran = run("migrate", savepoint_of("hashmap-long-p1-m128"), tmp_path / "new", "--dry-run")
+
+    assert 2 == ran.status
+    assert "to keep the types, say what else is to change: --parallelism" in ran.stderr
