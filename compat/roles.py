@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
+from ..serializers.serializer import REGISTER_CONVERTER
 from .parts import ask
 from .report import RoleReport
 
@@ -20,6 +21,7 @@ _REASONS = {
     NAMESPACE: "a namespace is part of an entry's address; rewritten namespaces would be lost or merged",
 }
 _RULES = {KEY: "ROLE-2", NAMESPACE: "ROLE-5"}
+_FOR_VALUES_ONLY = ("migrate the state", REGISTER_CONVERTER)
 _WAYS_OUT = ("keep the old type", "give the operator a new uid, and fill its state anew")
 
 
@@ -55,4 +57,10 @@ def address_only(
     if result.verdict < Verdict.REQUIRES_MIGRATION:
         return attrs.evolve(result, findings=findings)
     refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], _WAYS_OUT)
-    return CompatibilityResult.incompatible(refusal, *findings)
+    return CompatibilityResult.incompatible(refusal, *map(_without_rewriting, findings))
+
+
+def _without_rewriting(finding: Finding) -> Finding:
+    """Leave out the ways that only values have."""
+    ways = tuple(way for way in finding.ways_out if not any(words in way for words in _FOR_VALUES_ONLY))
+    return attrs.evolve(finding, ways_out=ways)

@@ -29,7 +29,7 @@ from .numeric import (
 )
 from .registry import register_snapshot
 from .sequences import STEP, SequenceSnapshot, convert_elements, element_child, from_other_sequence
-from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
+from .serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .text import CharSerializer
 
@@ -46,7 +46,7 @@ def text_to_utf8(value: str | None) -> bytes | None:
     except UnicodeEncodeError as error:
         raise ValueNotConvertible(
             f"{shown(value)} holds a lone surrogate, which UTF-8 cannot express",
-            advice="register a converter for this state that says how such text becomes bytes",
+            advice=converter_that("how such text becomes bytes"),
             rule="TEXT-1",
         ) from error
 

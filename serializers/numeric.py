@@ -17,7 +17,7 @@ from . import layout
 from .compatibility import CompatibilityResult, Finding, Flag, Verdict
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .registry import register_snapshot
-from .serializer import KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from .serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class NumberSerializer(TypeSerializer[N]):
             return CompatibilityResult.compatible()
         widening = _widening(old, new)
         if widening is None:
-            ways = ("register a converter with an overflow policy", KEEP_OLD_TYPE)
+            ways = (converter_that("what a number that does not fit becomes"), KEEP_OLD_TYPE)
             return incompatible(self, snapshot, "PRIM-3", f"a stored {old} may not fit a {new}", *ways)
         conversion, lossy = widening
         reason = f"every {old} fits a {new}, in other bytes"

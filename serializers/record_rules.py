@@ -148,6 +148,10 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             if field.optional:
                 reason += " (optional alone is not a default)"
             ways = (f"give it a default: {field.name} = {'None' if field.optional else '…'}", CONVERTER)
+            was = next((stored for stored in pairing.removed if stored.describe() == field.serializer.describe()), None)
+            if was is not None:
+                reason += f"; was it called {was.name!r}?"
+                ways = (f"if it was called {was.name!r}: Field(aliases=[{was.name!r}]) on {field.name}", *ways)
             findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
         else:
             reason = f"the field is new; stored records get {field.default.title} {field.default.describe()}"

@@ -15,8 +15,18 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-CONVERTER = "register a converter for this state that says what the old value becomes"
 KEEP_OLD_TYPE = "keep the old type"
+
+
+REGISTER_CONVERTER = "register a converter (converter=… of the state's descriptor)"
+
+
+def converter_that(says: str) -> str:
+    """Give the way out that is a converter, by what it `says`."""
+    return f"{REGISTER_CONVERTER}, a function that says {says}"
+
+
+CONVERTER = converter_that("what the old value becomes")
 
 
 class TypeDeserializer(Protocol[T_co]):

@@ -21,7 +21,7 @@ from .compatibility import CompatibilityResult, Finding, Flag, Verdict
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .numeric import BASE
 from .registry import register_snapshot
-from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue
 
@@ -133,10 +133,10 @@ class TemporalSerializer(TypeSerializer[Any]):
             reason = (
                 f"{snapshot.words} is {_bound(old)}, and {own.words} is {_bound(new)}: a zone would have to be assumed"
             )
-            way = "register a converter that states the time zone"
+            way = converter_that("which time zone is meant")
             return incompatible(self, snapshot, "TIME-4", reason, way, KEEP_OLD_TYPE)
         if old.per_second > new.per_second:
-            way = "register a converter that says how values are rounded"
+            way = converter_that("how values are rounded")
             reason = f"{snapshot.words} holds finer fractions of a second than {own.words}"
             return incompatible(self, snapshot, "TIME-3", reason, way, KEEP_OLD_TYPE)
         return self._from_moment(snapshot, finer=old.per_second < new.per_second)

@@ -19,7 +19,7 @@ from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .layout import read_varint
 from .numeric import BASE
 from .registry import register_snapshot
-from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, unrelated
+from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def utf8_to_text(value: bytes | None) -> str | None:
     except UnicodeDecodeError as error:
         raise ValueNotConvertible(
             f"{shown(value)} is not UTF-8 (byte {error.start} of {len(error.object)}: {error.reason})",
-            advice="register a converter for this state that says how such bytes become text",
+            advice=converter_that("how such bytes become text"),
             rule="TEXT-2",
         ) from error
 

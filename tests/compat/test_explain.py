@@ -47,7 +47,8 @@ operator accounts (0123456789abcdef0123456789abcdef): refuse
   key  long: start (compatible)
   active  value  boolean: refuse (incompatible)
     refuse   $  boolean -> long  no conversion keeps the meaning  [PRIM-4]
-             ways out: keep the old type; or register a converter for this state that says what the old value becomes
+             ways out: keep the old type; or register a converter (converter=… of the state's descriptor), \
+a function that says what the old value becomes
   balance  value  double: migrate (requires_migration; reader: snapshot; converter: CONVERTER)
     migrate  $  double -> long  a stored double may not fit a long  [PRIM-3]
              ways out: converter CONVERTER decides

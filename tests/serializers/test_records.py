@@ -195,6 +195,21 @@ class TestChangedFields:
         assert "optional alone is not a default" in finding.reason
         assert "plan = None" in finding.ways_out[0]
 
+    def test_rec_3_a_field_that_may_be_renamed_has_the_alias_as_a_way_out(self, ask) -> None:
+        @attrs.frozen
+        class NoAlias:
+            id: int
+            visits: Int32
+            title: str
+            note: str | None = None
+
+        (_, finding) = ask(named(NoAlias), named(One)).findings
+
+        assert ("$.title", "REC-3") == (finding.path, finding.rule)
+        assert finding.reason.endswith("; was it called 'name'?")
+        assert "if it was called 'name': Field(aliases=['name']) on title" == finding.ways_out[0]
+        assert finding.ways_out[1].startswith("give it a default: title = …")
+
     def test_rec_7_a_drop_and_an_add_of_one_type_may_be_a_rename(self, ask) -> None:
         @attrs.frozen
         class NoAlias:
