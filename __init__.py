@@ -33,6 +33,7 @@ from .serializers.serializer import TypeDeserializer, TypeSerializer
 from .serializers.snapshot import TypeSerializerConfigSnapshot
 from .serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from .serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
+from .serializers.timers import Timer
 from .serializers.views import DataInputView, DataOutputView
 from .serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from .state.descriptors import (
@@ -45,6 +46,7 @@ from .state.descriptors import (
 from .state.job import Job, Operator, load_job
 from .state.savepoint.reader import Savepoint
 from .state.savepoint.writer import SavepointWriter
+from .state.timers import TimerServiceDescriptor
 
 __all__ = [
     "AggregatingStateDescriptor",
@@ -89,6 +91,8 @@ __all__ = [
     "StateShiftError",
     "Target",
     "TimeWindow",
+    "Timer",
+    "TimerServiceDescriptor",
     "TypeDeserializer",
     "TypeSerializer",
     "TypeSerializerConfigSnapshot",

@@ -242,6 +242,8 @@ def _umask() -> int:
 
 def _write(selected: _Selection, form: str, stream: _Stream) -> list[dict[str, Any]]:
     """Write all that is selected; give for each state what was written."""
+    from ..compat.description import StateKind
+
     if form == "tagged":
         return _write_tagged(selected, stream)
     counted = []
@@ -253,14 +255,21 @@ def _write(selected: _Selection, form: str, stream: _Stream) -> list[dict[str, A
                     stream.write(json.dumps(line) + "\n")
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
-            counted.append({"operator": operator.title, "state": state.name, "exported": count})
+            if count or state.kind is not StateKind.TIMERS:  # most operators have queues without a timer
+                counted.append({"operator": operator.title, "state": state.name, "exported": count})
     return counted
 
 
 def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
-    from ..state.savepoint.tagged import tagged_elements, tagged_rows
+    from ..compat.description import StateKind
+    from ..state.savepoint.tagged import tagged_elements, tagged_rows, tagged_timers
 
     names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
+    if state.kind is StateKind.TIMERS:
+        for key, space, timestamp in tagged_timers(state):
+            middle = {} if space == {"$void": True} else {"namespace": space}
+            yield {**names, "key": key, **middle, "timestamp": timestamp}
+        return
     if state.kind.is_keyed:
         for key, *namespace, value in tagged_rows(operator, state):
             middle = {"namespace": namespace[0]} if namespace else {}
@@ -300,8 +309,16 @@ def _tagged(selected: _Selection, operator: SavepointOperator, states: list[Save
 
 
 def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from ..compat.description import StateKind
+    from ..state.savepoint.tagged import timer_label
+
     sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
     sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
     sizes |= {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
+    timers = tagged.get("timers", {})
+    for state in operator.states if timers else ():
+        label = timer_label(operator, state)
+        if state.kind is StateKind.TIMERS and timers.get(label):
+            sizes[state.name] = len(timers[label])
     for name, size in sizes.items():
         yield {"operator": operator.title, "state": name, "exported": size}

@@ -17,10 +17,11 @@ from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .labels import label_after, label_declared
-from .parts import Judgement, ask, judge_values
+from .parts import judge_values
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
-from .roles import KEY, NAMESPACE, address_only, judge_role
+from .roles import KEY, NAMESPACE, judge_role
 from .targets import Target, refused_by
+from .timers import along_with_key, judge_timers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -204,6 +205,9 @@ class _Matched:
         return self._for_target(role, self.was.key, self.becomes.key, KEY)
 
     def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
+        if new is None and old is not None and old.kind is StateKind.TIMERS and key is not None:
+            assert self.becomes.key is not None  # noqa: S101 - it was judged
+            new = along_with_key(old, self.becomes.key, key.result)
         if new is None:
             assert old is not None  # noqa: S101 - a pair has at least one side
             return self._hidden(old) if self.becomes.unreadable else _kept(old, self.left, self.target, self.stored_by)
@@ -274,7 +278,7 @@ class _Matched:
                     new.name, new.kind, Status.MATCHED, namespace.result, Decision.REFUSE, namespace=namespace,
                     was=old, becomes=new,
                 )  # fmt: skip
-        judged = _timers(old, new) if new.kind is StateKind.TIMERS else judge_values(old, new)
+        judged = judge_timers(old, new) if new.kind is StateKind.TIMERS else judge_values(old, new)
         values, note = judged.result, ""
         declared = [label_declared(values, new.value), *([new.key.snapshot] if new.key else [])]
         lost = self._lost_for_flink(declared, old.describe(), new.describe())
@@ -340,10 +344,3 @@ def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: s
         (KEEP_OLD_TYPE, "leave the state out of the probe: it is then kept as it is"),
     )  # fmt: skip
 
-
-def _timers(old: StateDescription, new: StateDescription) -> Judgement:
-    """Judge a timer queue: its values are keys and namespaces, so the rules of keys hold (rules 8.3)."""
-    if new.value.repeats(old.value):
-        return Judgement(CompatibilityResult.compatible())
-    result = ask(new.value.new_side(), old.value.snapshot, "$")
-    return Judgement(address_only(result, KEY, old.describe(), new.describe(), step=""))

@@ -15,6 +15,7 @@ from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
 from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, refuse_duplicates
 from .savepoint.metadata import operator_id_of_uid
+from .timers import TimerServiceDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,6 +39,10 @@ def _map_states(given: Iterable[MapStateDescriptor]) -> tuple[MapStateDescriptor
     return tuple(given)
 
 
+def _timers(given: Iterable[TimerServiceDescriptor]) -> tuple[TimerServiceDescriptor, ...]:
+    return tuple(given)
+
+
 def _operators(given: Iterable[Operator]) -> tuple[Operator, ...]:
     return tuple(given)
 
@@ -54,6 +59,7 @@ class Operator:
         list_states: Operator states whose elements are dealt out when the parallelism changes.
         union_list_states: Operator states whose elements go to every subtask.
         broadcast_states: Operator states that are the same map in every subtask.
+        timers: Timer services; see `TimerServiceDescriptor`. Those that are not declared are kept as they are.
         name: For people only.
     """
 
@@ -64,6 +70,7 @@ class Operator:
     list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
     union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
     broadcast_states: tuple[MapStateDescriptor, ...] = attrs.field(default=(), converter=_map_states)
+    timers: tuple[TimerServiceDescriptor, ...] = attrs.field(default=(), converter=_timers)
     name: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -79,8 +86,9 @@ class Operator:
                 f"the id {self.operator_id} does not belong to the uid {self.uid!r}", advice="give one"
             )
         self._refuse_strangers(where)
-        if self.states and self.key is None:
-            raise DeclarationError(f"{where} has keyed states and no key type", advice="add key=…")
+        if (self.states or self.timers) and self.key is None:
+            what = "keyed states" if self.states else "timers"
+            raise DeclarationError(f"{where} has {what} and no key type", advice="add key=…")
         stamped = next((state for state in self._operator_states() if state.time_to_live), None)
         if stamped is not None:
             raise DeclarationError(
@@ -88,6 +96,7 @@ class Operator:
                 advice="leave time_to_live out",
             )
         refuse_duplicates([state.name for state in self.states], where)
+        refuse_duplicates([service.name for service in self.timers], f"the timers of {where}")
         # Flink finds lists and broadcast maps of a subtask by name in one table.
         refuse_duplicates([state.name for state in self._operator_states()], where)
 
@@ -98,6 +107,7 @@ class Operator:
             ("list_states", self.list_states, ListStateDescriptor),
             ("union_list_states", self.union_list_states, ListStateDescriptor),
             ("broadcast_states", self.broadcast_states, MapStateDescriptor),
+            ("timers", self.timers, TimerServiceDescriptor),
         ]
         for room, states, wanted in rooms:
             stranger = next((state for state in states if not isinstance(state, wanted)), None)
@@ -120,6 +130,8 @@ class Operator:
     def describe(self) -> OperatorDescription:
         """Describe the operator for a check."""
         states = [state.describe() for state in self.states]
+        if self.key is not None:
+            states += [queue for service in self.timers for queue in service.describe(self.key)]
         states += [_element_state(state, StateKind.SPLIT_LIST) for state in self.list_states]
         states += [_element_state(state, StateKind.UNION_LIST) for state in self.union_list_states]
         states += [_broadcast_state(state) for state in self.broadcast_states]

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from ..compat.description import StateKind
 from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot
+from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import TtlSerializerSnapshot
 from ..serializers.ttl_aware import without_ttl_awareness
 from ..serializers.windows import VoidNamespaceSerializerSnapshot
 from .source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
 from .source_types import BUILTINS, NoSourceError, TypeSource
 from .stored_nulls import LOOKED_AT, look_for_nulls
+from .timers import USER_TIMERS, queue_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,7 +27,8 @@ _FACE = (
     "AggregatingStateDescriptor", "Array", "BigInt", "Char", "Either", "Field", "Float32", "GlobalWindow", "Instant",
     "Int8", "Int16", "Int32", "JavaDate", "Job", "ListStateDescriptor", "LocalDate", "LocalDateTime", "LocalTime",
     "MapStateDescriptor", "Operator", "ReducingStateDescriptor", "Row", "SqlDate", "SqlTime", "SqlTimestamp",
-    "TimeWindow", "ValueStateDescriptor", "VoidNamespace", "enum_options", "record", "serializer_for",
+    "TimerServiceDescriptor", "TimeWindow", "ValueStateDescriptor", "VoidNamespace", "enum_options", "record",
+    "serializer_for",
 )  # fmt: skip
 _OTHER_NAMES = ("Annotated", "Decimal", "attrs", "enum", "job", "self")
 _DESCRIPTORS = {
@@ -62,8 +65,8 @@ error.
 def job_source(savepoint: Savepoint) -> str:
     """Write the job that a savepoint implies: classes, descriptors, operators.
 
-    States that cannot be declared (values that this release does not read, timers) are named in comments; a migration
-    keeps them as they are. The text is formatted, and passes ruff and mypy.
+    States that cannot be declared (values that this release does not read) are named in comments; a migration keeps
+    them as they are. The text is formatted, and passes ruff and mypy.
     """
     return _Writer(savepoint).source()
 
@@ -108,6 +111,8 @@ class _Writer:
                     rooms.setdefault(_ROOMS.get(state.kind, "states"), []).append(descriptor)
                     continue
             left_out.setdefault(reason, []).append(state.name)
+        services = self._services(operator, left_out) if key else []
+        rooms |= {"timers": services} if services else {}
         remarks = list(_remarks(operator, left_out))
         if not key and not rooms:
             return remarks, ""
@@ -125,6 +130,28 @@ class _Writer:
         except NoSourceError as error:
             left_out[str(error)] = ["the key"]
             return ""
+
+    def _services(self, operator: SavepointOperator, left_out: dict[str, list[str]]) -> list[Expression]:
+        """Give the timer services of an operator: a queue is that of a service and a time."""
+        found: dict[str, Snapshot] = {}
+        for state in sorted(operator.states, key=lambda state: state.name):
+            if state.kind is StateKind.TIMERS:
+                reason = state.unsupported or _add_service(found, state, operator.key)
+                if reason:
+                    left_out.setdefault(reason, []).append(state.name)
+        services: list[Expression] = []
+        for service, namespace in found.items():
+            try:
+                services.append(self._service(service, namespace))
+            except NoSourceError as error:
+                left_out.setdefault(str(error), []).append(f"timers of {service}")
+        return services
+
+    def _service(self, name: str, namespace: Snapshot) -> Expression:
+        arguments = [] if name == USER_TIMERS else [quoted(name)]
+        if not isinstance(namespace, VoidNamespaceSerializerSnapshot):
+            arguments.append(f"namespace={self._types.try_hint(namespace)[0]}")
+        return Group("TimerServiceDescriptor(", tuple(arguments)) if arguments else "TimerServiceDescriptor()"
 
     def _why_not(self, state: SavepointState, *, has_key: bool) -> str:
         if state.unsupported:
@@ -164,8 +191,25 @@ def _without_stamp(snapshot: Snapshot) -> tuple[Snapshot, bool]:
     return (bare.nested[1], True) if isinstance(bare, TtlSerializerSnapshot) else (snapshot, False)
 
 
+def _add_service(found: dict[str, Snapshot], state: SavepointState, key: Snapshot | None) -> str:
+    """Note the service of a queue with its namespace; or give the reason why it cannot be declared."""
+    parts = queue_parts(state.name)
+    if parts is None:
+        return "its name is not that of a queue of Flink's timers"
+    timer_key, namespace = state.description.value.snapshot.children()
+    if not _equal(timer_key, key):
+        return "its timers have keys of another type than the operator"
+    if not _equal(found.setdefault(parts[0], namespace), namespace):
+        return "the two queues of its service have namespaces of different types"
+    return ""
+
+
+def _equal(one: Snapshot, other: Snapshot | None) -> bool:
+    return other is not None and snapshot_to_bytes(one) == snapshot_to_bytes(other)
+
+
 def _room(item: tuple[str, list[Expression]]) -> int:
-    return ["states", *_ROOMS.values()].index(item[0])
+    return ["states", *_ROOMS.values(), "timers"].index(item[0])
 
 
 def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:
@@ -186,8 +230,6 @@ def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Ite
         yield from comment(operator.name)
     if operator.unreadable:
         yield from comment(f"{operator.title} is kept as it is: {operator.unreadable}")
-    if any(state.kind is StateKind.TIMERS for state in operator.states):
-        yield from comment("Its timers are kept as they are; a job does not declare them.")
     if left_out:
         yield from comment("Not declared here, and kept as it is:")
     for reason, names in left_out.items():

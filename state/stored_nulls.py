@@ -128,7 +128,8 @@ def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes
     """
     nulls = StoredNulls()
     for operator in savepoint.operators:
-        left = {state.name: entries for state in operator.states if state.kind.is_keyed and not state.unsupported}
+        values = (state for state in operator.states if state.kind.is_keyed and state.kind is not StateKind.TIMERS)
+        left = {state.name: entries for state in values if not state.unsupported}
         with located(savepoint=savepoint.place, operator=operator.title):
             _look_through(operator, nulls, left, size_bytes)
     return nulls

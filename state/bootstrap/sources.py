@@ -148,6 +148,11 @@ def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSourc
     keyed = [state for state in operator.describe().states if state.kind.is_keyed]
     state_id, description = _keyed_state(operator, keyed, source.state)
     assert operator.key is not None  # noqa: S101 - an operator with keyed states has a key
+    if description.kind is StateKind.TIMERS:
+        raise DeclarationError(
+            f"{source.state!r} holds timers, which are not made from rows",
+            advice="let it start empty, or write it with SavepointWriter",
+        )
     if description.namespace and not isinstance(description.namespace.new_side(), VoidNamespaceSerializer):
         raise DeclarationError(
             f"the state has the namespace {description.namespace.snapshot.describe()}, and only states without one "

@@ -11,6 +11,7 @@ from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotCon
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ...serializers.windows import VoidNamespace
+from ..key_groups import prefix_size
 from .entry_keys import EntryKeyFormat, decode
 from .value_readers import step, value_reader
 
@@ -99,6 +100,18 @@ class EntryDecoder:
             return shown(decode(self.key, key))
         except StateShiftError:
             return shown(key.hex())
+
+
+def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_parallelism: int) -> Iterator[Any]:
+    """Give the timers of some queues, each read by its own serializer: all of a timer stands in its entry's key."""
+    start = prefix_size(max_parallelism)
+    for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
+        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+            try:
+                yield decode(decoders[block.state_id], key[start:])
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(key.hex()))
+                raise
 
 
 def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:

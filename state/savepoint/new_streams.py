@@ -18,7 +18,7 @@ from ..key_groups import has_stable_hash
 from .entry_keys import encode
 from .handles import OperatorStateHandle
 from .keyed_stream import KeyedStreamHeader
-from .meta_info import broadcast_state, keyed_state, list_state
+from .meta_info import StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
 from .operator_stream import OperatorStreamHeader, write_operator_stream
 from .publish import store_stream, stream_name
 
@@ -77,12 +77,13 @@ def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
     states = [state for state in operator.describe().states if state.kind.is_keyed]
     if operator.key is None or not states:
         return None
-    infos = tuple(
-        keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
-        for state in states
-        if state.namespace is not None
-    )
-    return KeyedStreamHeader(operator.key.snapshot_configuration(), infos)
+    return KeyedStreamHeader(operator.key.snapshot_configuration(), tuple(map(_keyed_info, states)))
+
+
+def _keyed_info(state: StateDescription) -> StateMetaInfo:
+    if state.namespace is None:  # described by no descriptor of a state: a queue of timers
+        return timer_state(state.name, state.value.snapshot)
+    return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
 
 
 def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
@@ -134,6 +135,8 @@ def store_operator_state(
     subtask: int,
     elements: Mapping[str, Sequence[bytes]],
     broadcast: Mapping[str, Mapping[bytes, bytes]],
+    *,
+    compressed: bool = False,
 ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
     """Write the list and broadcast states of one subtask; those that are not given are empty.
 
@@ -151,6 +154,7 @@ def store_operator_state(
             for state in states
             if state.key is not None
         ),
+        compressed,
     )
     found = {state.name: list(elements.get(state.name, ())) for state in lists}
     maps = {info.name: _broadcast_bytes(broadcast.get(info.name, {})) for info in header.broadcast_states}

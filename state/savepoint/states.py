@@ -5,15 +5,16 @@ Every stream has a header of its own, so a state is read with the snapshots of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ...serializers.snapshot import SkippedSnapshot
+from ...serializers.timers import TimerSerializerSnapshot
 from ...serializers.views import DataInputView
-from .entries import EntryDecoder, grouped, read_broadcast
+from .entries import EntryDecoder, grouped, read_broadcast, timers
 from .entry_keys import decode
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
@@ -23,16 +24,19 @@ from .state_kinds import info_snapshot, state_kind
 from .value_readers import step, value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ...serializers.timers import Timer
     from .entries import Entry
     from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle
+    from .keyed_readers import KeyedReader
     from .metadata import OperatorState
 
+T = TypeVar("T")
+
 _ASYNC = "state of the asynchronous state API (KEY_VALUE_V2) is not read by this release"
-_TIMERS = "timers are carried over as bytes; this release does not read them"
 
 
 @attrs.frozen
@@ -106,23 +110,43 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; with file, offset and key.
         """
-        self._require_readable(keyed=True)
+        self._require_readable("read_entries")
+        key_groups = self._stored.max_parallelism
+
+        def read(reader: KeyedReader, infos: dict[int, StateMetaInfo]) -> Iterator[Entry]:
+            key = reader.header.key_snapshot
+            spaces = {index: info_snapshot(info, NAMESPACE_SERIALIZER) for index, info in infos.items()}
+            decoders = {
+                index: EntryDecoder.of(self.kind, key, spaces[index], info.value, key_groups)
+                for index, info in infos.items()
+            }
+            return grouped(reader, decoders)
+
+        yield from self._from_keyed_streams(read)
+
+    def read_timers(self) -> Iterator[Timer[Any, Any]]:
+        """Read the timers of a queue, key groups ascending; those without a window have `VoidNamespace()`.
+
+        Raises:
+            OldReaderUnavailable: This release cannot read its keys or namespaces; see `unsupported`.
+            CorruptSavepoint: The bytes are damaged; with file, offset and key.
+        """
+        self._require_readable("read_timers")
+
+        def read(reader: KeyedReader, infos: dict[int, StateMetaInfo]) -> Iterator[Timer[Any, Any]]:
+            decoders = {index: info.value.restore_serializer() for index, info in infos.items()}
+            return timers(reader, decoders, self._stored.max_parallelism)
+
+        yield from self._from_keyed_streams(read)
+
+    def _from_keyed_streams(self, read: Callable[[KeyedReader, dict[int, StateMetaInfo]], Iterator[T]]) -> Iterator[T]:
+        """Read from one keyed stream after the other; with each comes the state as it describes it, by its id there."""
         with self._located():
             for handle in keyed_handles(self._stored):
                 keyed = open_keyed(handle, self._folder, self._stored.max_parallelism)
                 with keyed as reader, located(file=reader.name):
-                    infos = {index: info for index, info in enumerate(reader.header.states) if info.name == self.name}
-                    decoders = {
-                        index: EntryDecoder.of(
-                            self.kind,
-                            reader.header.key_snapshot,
-                            info_snapshot(info, NAMESPACE_SERIALIZER),
-                            info.value,
-                            self._stored.max_parallelism,
-                        )
-                        for index, info in infos.items()
-                    }
-                    yield from grouped(reader, decoders)
+                    states = enumerate(reader.header.states)
+                    yield from read(reader, {index: info for index, info in states if info.name == self.name})
 
     def read_elements(self) -> list[list[Any]]:
         """Read an operator's list state: the elements of each subtask. Of broadcast state: its map, as the one element.
@@ -131,7 +155,7 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged.
         """
-        self._require_readable(keyed=False)
+        self._require_readable("read_elements")
         with self._located():
             value = value_reader(self.kind, self.description.value.snapshot)
             key = self.description.key.snapshot.restore_serializer() if self.description.key else None
@@ -148,7 +172,7 @@ class SavepointState:
                 else:
                     yield stream.elements.get(self.name, ())
 
-    def _require_readable(self, *, keyed: bool) -> None:
+    def _require_readable(self, method: str) -> None:
         if self.unsupported:
             with self._located():
                 raise OldReaderUnavailable(
@@ -156,8 +180,10 @@ class SavepointState:
                     path=self.unread_path or None,
                     advice="leave it out of the job: a migration carries it over as bytes",
                 )
-        if self.kind.is_keyed is not keyed:
-            raise TypeError(f"{self.name!r} is {self.kind} state: use read_{'elements' if keyed else 'entries'}")
+        by_key = "read_timers" if self.kind is StateKind.TIMERS else "read_entries"
+        fitting = by_key if self.kind.is_keyed else "read_elements"
+        if method != fitting:
+            raise TypeError(f"{self.name!r} is {self.kind} state: use {fitting}")
 
     def _located(self) -> Any:
         title = str(self._stored)
@@ -228,8 +254,8 @@ def _state(
         namespace=None if namespace is None else SerializerDescription(namespace),
     )
     reason = hidden.get(info.name, "")
-    if kind is StateKind.TIMERS:
-        reason = reason or _TIMERS
+    if kind is StateKind.TIMERS and not isinstance(info.value, TimerSerializerSnapshot):
+        reason = reason or f"the queue holds {info.value.describe()}, and no timers"
     elif info.kind is MetaInfoKind.KEY_VALUE_V2:
         reason = _ASYNC
     why, path = (reason, "") if reason else _unreadable(description, key)

@@ -28,6 +28,7 @@ from ...compat.description import StateKind
 from ...serializers.decimals import split_decimal
 from ...serializers.either import Left
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
+from ..timers import queue_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -265,6 +266,24 @@ def _entry(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[
     return [key(entry.key), *middle, value(entry.value)]
 
 
+def tagged_timers(state: SavepointState) -> Iterator[list[Any]]:
+    """Give the timers of a queue as `[key, namespace, timestamp]`; errors as `tagged_rows`."""
+    key, namespace = map(tagger_of, state.description.value.snapshot.children())
+    for timer in state.read_timers():
+        yield [key(timer.key), namespace(timer.namespace), timer.timestamp]
+
+
+def timer_label(operator: SavepointOperator, state: SavepointState) -> str:
+    """Give what the tagged format calls a queue: its time, with the service where the operator has several."""
+    parts = queue_parts(state.name)
+    if parts is None:
+        return state.name
+    service, domain = parts
+    others = [queue_parts(other.name) for other in operator.states if other.name != state.name]
+    is_one_of_several = any(other is not None and other[1] is domain for other in others)
+    return f"{domain}_{service}" if is_one_of_several else str(domain)
+
+
 def tagged_elements(state: SavepointState) -> list[list[Any]]:
     """Give the elements of an operator's list state for each subtask; of broadcast state its map, as one element."""
     value = tagger_of(state.description.value.snapshot)
@@ -292,12 +311,14 @@ def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState
         states: Those that can be read and are wanted.
 
     Returns:
-        `operator_id`, `uid` where it is known, and `keyed`, `operator` and `broadcast` where there are any. Entries are
-        sorted by their JSON text; elements keep their order.
+        `operator_id`, `uid` where it is known, and `keyed`, `timers`, `operator` and `broadcast` where there are any.
+        Entries and timers are sorted by their JSON text; elements keep their order.
     """
     rooms: dict[str, dict[str, Any]] = {}
     for state in states:
-        if state.kind.is_keyed:
+        if state.kind is StateKind.TIMERS:
+            rooms.setdefault("timers", {})[timer_label(operator, state)] = sorted_by_text(tagged_timers(state))
+        elif state.kind.is_keyed:
             entries = sorted_by_text(tagged_rows(operator, state))
             content: Any = {"kind": str(state.kind).upper(), "ttl": has_ttl(state), "entries": entries}
             rooms.setdefault("keyed", {})[state.name] = content

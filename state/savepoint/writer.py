@@ -16,11 +16,14 @@ import attrs
 
 from ... import __version__
 from ...compat.description import StateDescription, StateKind
+from ...compat.plan import Compression
 from ...compat.targets import Target
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, located, shown
 from ...serializers.pieces import encode_each
+from ...serializers.timers import Timer, TimerSerializer
 from ...serializers.windows import VoidNamespace
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
+from ..timers import TimeDomain, queue_name
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .files import Folder
@@ -99,6 +102,7 @@ class SavepointWriter:
         max_parallelism: Number of key groups; the Flink job must have the same.
         parallelism: Number of subtasks; a job with another number restores it too.
         store_serializers: Whether to keep the serializers of keyed states beside the savepoint (rule READ-2).
+        compression: `Compression.SNAPPY` compresses the streams, as Flink does where its job says so.
         restore_target: `Target.FLINK_1_20` writes as that Flink does; a Flink refuses types that it does not know.
 
     Raises:
@@ -114,6 +118,7 @@ class SavepointWriter:
         max_parallelism: int = 128,
         parallelism: int = 1,
         store_serializers: bool = False,
+        compression: Compression = Compression.NONE,
         restore_target: Target = Target.ANY,
     ) -> None:
         self._folder = Folder.at(place)
@@ -122,12 +127,13 @@ class SavepointWriter:
         key_group_range(0, parallelism, max_parallelism)
         check_job(job, restore_target)
         self._restore_target = restore_target
+        self._compressed = compression is Compression.SNAPPY
         self._drafts: dict[str, _OperatorDraft] = {}
         for operator in job.operators:
             description = operator.describe()
             draft = _OperatorDraft(
                 operator,
-                {state.name: state for state in description.states if state.kind.is_keyed},
+                {s.name: s for s in description.states if s.kind.is_keyed and s.kind is not StateKind.TIMERS},
                 {state.name: state for state in description.states if not state.kind.is_keyed},
             )
             self._drafts[operator.id] = draft
@@ -155,6 +161,62 @@ class SavepointWriter:
                 slot.taken.add(parts)
             for user_key, data in values:
                 draft.entries[state][slot.form.join(attrs.evolve(parts, user_key=user_key))] = data
+
+    def register_event_time_timer(
+        self,
+        operator: str,
+        timestamp: int,
+        key: Any,
+        *,
+        namespace: Any = VoidNamespace(),  # noqa: B008 - immutable
+        service: str = "",
+    ) -> None:
+        """Set a timer for a key, which the watermark fires. Setting it twice is setting it once, as in Flink.
+
+        Args:
+            operator: Uid or id.
+            timestamp: When it fires: milliseconds since 1970 UTC.
+            key: The key.
+            namespace: The window, where the service has windows.
+            service: Name of the timer service; not needed where the operator has one.
+
+        Raises:
+            StateNotFound: The job has no such operator or timer service.
+            ValueNotConvertible: Key, namespace or timestamp do not fit.
+        """
+        self._register(operator, service, TimeDomain.EVENT_TIME, Timer(timestamp, key, namespace))
+
+    def register_processing_time_timer(
+        self,
+        operator: str,
+        timestamp: int,
+        key: Any,
+        *,
+        namespace: Any = VoidNamespace(),  # noqa: B008 - immutable
+        service: str = "",
+    ) -> None:
+        """Set a timer that the clock fires; as `register_event_time_timer`."""
+        self._register(operator, service, TimeDomain.PROCESSING_TIME, Timer(timestamp, key, namespace))
+
+    def _register(self, operator: str, service: str, domain: TimeDomain, timer: Timer[Any, Any]) -> None:
+        draft = self._draft(operator)
+        services = {known.name: known for known in draft.operator.timers}
+        found = services.get(service) if service or len(services) != 1 else next(iter(services.values()))
+        if found is None:
+            which = f"no timer service {service!r}" if service else f"{len(services)} timer services"
+            raise StateNotFound(
+                f"the operator has {which}; declared are: {', '.join(services) or 'none'}",
+                advice="name one of these: service=…" if services else "declare it with the operator: timers=[…]",
+                operator=operator,
+            )
+        key = draft.operator.key
+        assert key is not None  # noqa: S101 - an operator with timers has a key
+        name = queue_name(found.name, domain)
+        serializer = TimerSerializer(key, found.namespace)
+        with located(operator=operator, state=name, key=shown(timer.key), path="$"):
+            data = _guarded(lambda: encode(serializer, timer), timer)
+            group = key_group(key_hasher(key)(timer.key), self._max_parallelism)
+            draft.entries[name][group.to_bytes(prefix_size(self._max_parallelism), "big") + data] = b""
 
     def add(self, operator: str, state: str, element: Any, *, subtask: int = 0) -> None:
         """Append an element to an operator's list state, split or union, of one subtask."""
@@ -252,6 +314,7 @@ class SavepointWriter:
         header = keyed_header(draft.operator)
         if header is None:
             return None, {}
+        header = attrs.evolve(header, compressed=self._compressed)
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
         name = stream_name(draft.operator.id, "keyed", subtask)
@@ -272,7 +335,9 @@ class SavepointWriter:
         self, draft: _OperatorDraft, subtask: int
     ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
         elements = {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
-        return store_operator_state(self._folder, draft.operator, subtask, elements, draft.broadcast)
+        return store_operator_state(
+            self._folder, draft.operator, subtask, elements, draft.broadcast, compressed=self._compressed
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -286,7 +351,8 @@ class SavepointWriter:
 
 def _counts(draft: _OperatorDraft, parallelism: int) -> list[StateCount]:
     """Count entries as they lie there: every subtask holds the whole map of a broadcast state."""
-    counted = [(state, len(draft.entries[name])) for name, state in draft.states.items()]
+    keyed = [state for state in draft.operator.describe().states if state.kind.is_keyed]
+    counted = [(state, len(draft.entries[state.name])) for state in keyed]
     for name, state in draft.lists.items():
         elements = sum(len(found) for (_, owner), found in draft.elements.items() if owner == name)
         counted.append((state, elements if state.key is None else len(draft.broadcast[name]) * parallelism))

@@ -132,7 +132,7 @@ def test_jsonl_is_one_line_an_entry(run, savepoint_of, expected_of):
 
 
 def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
-    windows = run("export", savepoint_of("rocksdb-windows-p1-m200"))
+    windows = run("export", savepoint_of("rocksdb-windows-p1-m200"), "--state", "window-contents")
     lists = run("export", savepoint_of("hashmap-operator-only-p2-m128"), "--state", "buffer")
 
     first = json.loads(windows.stdout.splitlines()[0])
@@ -140,6 +140,20 @@ def test_jsonl_names_namespaces_and_subtasks(run, savepoint_of):
     assert "$window" in first["namespace"]
     subtasks = [json.loads(line)["subtask"] for line in lists.stdout.splitlines()]
     assert subtasks == [0] * 6 + [1] * 6
+
+
+def test_jsonl_tells_timers_with_their_window_where_they_have_one(run, savepoint_of):
+    windows = run("export", savepoint_of("rocksdb-windows-p1-m200"), "--state", "_timer_state/event_window-timers")
+    plain = run("export", savepoint_of("hashmap-long-p1-m128"), "--state", "_timer_state/processing_user-timers")
+
+    first = json.loads(windows.stdout.splitlines()[0])
+    assert list(first) == ["operator", "state", "kind", "key", "namespace", "timestamp"]
+    assert first["namespace"]["$window"][1] == first["timestamp"] + 1
+    timers = [json.loads(line) for line in plain.stdout.splitlines()]
+    assert {("keyed-op", "timers")} == {(timer["operator"], timer["kind"]) for timer in timers}
+    assert (0, 4102444800000) in {(timer["key"], timer["timestamp"]) for timer in timers}
+    assert 4 == len(timers)
+    assert "namespace" not in timers[0]
 
 
 def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, kryo_in_pojo):

@@ -76,7 +76,7 @@ def by_key_only(value):
 
 
 def rooms_of(operators):
-    """The operators of expected.json or of an export, by id, as both have them: without types, names and timers."""
+    """The operators of expected.json or of an export, by id, as both have them: without types and names."""
     found = {}
     for operator in operators:
         operator_id = operator.get("operator_id") or operator_id_of_uid(operator["uid"]).hex()
@@ -88,7 +88,8 @@ def rooms_of(operators):
             name: {part: state[part] for part in ("mode", "subtasks")}
             for name, state in operator.get("operator", {}).items()
         }
-        rooms = {"keyed": keyed, "operator": lists, "broadcast": operator.get("broadcast")}
+        timers = {time: rows for time, rows in operator.get("timers", {}).items() if rows}
+        rooms = {"keyed": keyed, "timers": timers, "operator": lists, "broadcast": operator.get("broadcast")}
         rooms = {room: by_key_only(content) for room, content in rooms.items() if content}
         if rooms:
             found[operator_id] = rooms

@@ -266,9 +266,7 @@ def test_every_file_says_start_for_all_states(written):
             (operator.operator_id, state.kind, state.name)
             for operator in savepoint.operators
             for state in operator.states
-            if not state.unsupported
-            and state.kind is not StateKind.TIMERS
-            and "kryo" not in state.description.describe()
+            if not state.unsupported and "kryo" not in state.description.describe()
         }
         left_out = {"twice", "no member", "no subclass", "row without kind"} if "synthetic" in name else set()
         assert left_out == {state for _, _, state in readable - declared}, name
@@ -279,8 +277,14 @@ def test_what_is_left_out_is_told_with_its_reason(written):
     source = written[next(name for name in written if "synthetic" in name)][1].read_text()
 
     assert "# - row without kind: no type hint says rows without a kind, as Flink wrote them before\n" in source
-    source = written[next(name for name in written if "long_p1_m128" in name)][1].read_text()
-    assert "# Its timers are kept as they are; a job does not declare them.\n" in source
+
+
+def test_timer_services_are_declared_with_their_namespace(written):
+    plain = written[next(name for name in written if "long_p1_m128" in name)][1].read_text()
+    windows = written[next(name for name in written if "windows" in name)][1].read_text()
+
+    assert "    timers=[TimerServiceDescriptor()],\n" in plain
+    assert '    timers=[TimerServiceDescriptor("window-timers", namespace=TimeWindow)],\n' in windows
 
 
 def test_nulls_that_were_met_are_declared(written):
@@ -324,7 +328,7 @@ def test_the_types_of_the_files_read_what_the_generic_readers_read(written):
         for operator in savepoint.operators:
             for state in operator.states:
                 serializer = declared.get((operator.operator_id, state.kind, state.name))
-                if serializer is None or not state.kind.is_keyed:
+                if serializer is None or not state.kind.is_keyed or state.kind is StateKind.TIMERS:
                     continue
                 result = serializer.ensure_compatibility(state.description.value.snapshot)
                 if result.is_compatible_after_reconfiguration():

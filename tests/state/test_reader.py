@@ -12,6 +12,7 @@ from stateshift.serializers.errors import (
 )
 from stateshift.serializers.ttl import TtlValue
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.tagged import timer_label
 
 READ_WHOLE = (
     "hashmap-account-v1",
@@ -48,19 +49,19 @@ def test_all_that_can_be_read_equals_what_flink_read(canonical, contents, flink_
     assert {i: rooms for i, rooms in expected.items() if rooms} == contents(savepoint)
 
 
-def test_what_cannot_be_read_is_timers_and_types_of_later_releases(canonical):
+def test_what_cannot_be_read_is_types_of_later_releases(canonical):
     left_out = unread(Savepoint.open(canonical))
 
     for (_, _, name), reason in left_out.items():
         assert "not read" in reason or "does not read" in reason, (name, reason)
-        assert name.startswith("_timer_state/") or "values of" in reason, (name, reason)
+        assert "values of" in reason, (name, reason)
 
 
 @pytest.mark.parametrize("name", READ_WHOLE)
 def test_records_collections_and_subclasses_are_read_whole(savepoint_of, name):
     left_out = unread(Savepoint.open(savepoint_of(name)))
 
-    assert [] == [state for _, _, state in left_out if not state.startswith("_timer_state/")]
+    assert [] == [state for _, _, state in left_out]
 
 
 def test_a_state_that_cannot_be_read_names_its_class_and_the_others_can(kryo_in_pojo, expected_of):
@@ -81,7 +82,7 @@ def test_every_operator_and_state_of_flink_is_listed(canonical, flink_read):
     savepoint = Savepoint.open(canonical)
 
     expected = {
-        operator_id: {(room, name) for room, states in rooms.items() for name in states} - {("broadcast", "subtasks")}
+        operator_id: {(room, name) for room, states in rooms.items() if room != "timers" for name in states}
         for operator_id, rooms in flink_read(canonical).items()
     }
     found = {
@@ -101,6 +102,8 @@ def test_measures_count_what_is_there_without_reading_it(canonical, flink_read):
             measure = state.measure()
             assert (measure.entries > 0) == (measure.size_bytes > 0)
             if state.kind is StateKind.TIMERS:
+                timers = expected.get(operator.operator_id, {}).get("timers", {})
+                assert measure.entries == len(timers.get(timer_label(operator, state), ()))
                 continue
             known = expected[operator.operator_id][state.kind.room]
             match state.kind:

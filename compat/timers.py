@@ -1,0 +1,53 @@
+"""Timers in a check: a queue holds keys and namespaces, so the rules of these decide (rules 8.1 to 8.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Verdict
+from ..serializers.errors import OldReaderUnavailable
+from ..serializers.timers import TimerSerializer, TimerSerializerSnapshot
+from .description import SerializerDescription
+from .parts import Judgement, ask
+from .roles import KEY, NAMESPACE, address_only
+
+if TYPE_CHECKING:
+    from .description import StateDescription
+
+
+def judge_timers(old: StateDescription, new: StateDescription) -> Judgement:
+    """Judge a queue of timers; what the ordinary check would migrate is refused."""
+    if new.value.repeats(old.value):
+        return Judgement(CompatibilityResult.compatible())
+    result = ask(new.value.new_side(), old.value.snapshot, "$")
+    changed = [child.step for child in result.children if child.result.verdict >= Verdict.REQUIRES_MIGRATION]
+    role = NAMESPACE if changed == [NAMESPACE] else KEY
+    return Judgement(address_only(result, role, old.describe(), new.describe(), step=""))
+
+
+def along_with_key(
+    old: StateDescription, key: SerializerDescription, result: CompatibilityResult[Any]
+) -> StateDescription | None:
+    """Describe a stored queue that the job does not declare as it goes on: with the job's key and its own namespace.
+
+    Args:
+        old: The stored queue.
+        key: The job's key.
+        result: What that key said to the stored one.
+
+    Returns:
+        The new side for a check; None where the key's snapshot stays, and the queue with it.
+    """
+    stored = old.value.snapshot
+    if old.is_dropped or not isinstance(stored, TimerSerializerSnapshot):
+        return None
+    if not result.is_compatible_after_reconfiguration():
+        return None
+    try:
+        namespace: Any = stored.nested[1].restore_serializer()
+    except OldReaderUnavailable:
+        return None
+    timers = TimerSerializer(key.new_side(), namespace)
+    return attrs.evolve(old, value=SerializerDescription.of(timers), stored_name="")

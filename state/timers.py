@@ -1,0 +1,69 @@
+"""Timers that an operator keeps: a timer service has a queue for each of the two times.
+
+In Flink a process function has the service "user-timers", whose timers have no namespace; a window operator has
+"window-timers", whose namespaces are windows. Both queues are there as soon as an operator has a service, also where no
+timer is set. Source: format notes 5.5.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..compat.description import SerializerDescription, StateDescription, StateKind
+from ..serializers.errors import DeclarationError, shown
+from ..serializers.hints import serializer_for
+from ..serializers.timers import TimerSerializer
+from ..serializers.windows import VoidNamespaceSerializer
+
+if TYPE_CHECKING:
+    from ..serializers.serializer import TypeSerializer
+
+USER_TIMERS, WINDOW_TIMERS = "user-timers", "window-timers"
+_QUEUE = re.compile("_timer_state/(event|processing)_(.*)", re.DOTALL)
+
+
+class TimeDomain(enum.StrEnum):
+    """Which time fires a timer. EVENT_TIME: the watermark. PROCESSING_TIME: the clock."""
+
+    EVENT_TIME = "event"
+    PROCESSING_TIME = "processing"
+
+
+def queue_name(service: str, domain: TimeDomain) -> str:
+    """Give the name under which a savepoint keeps the timers of a service and a time."""
+    return f"_timer_state/{domain}_{service}"
+
+
+def queue_parts(name: str) -> tuple[str, TimeDomain] | None:
+    """Give service and time of a queue; None where the name is not one of a queue of timers."""
+    found = _QUEUE.fullmatch(name)
+    return (found[2], TimeDomain(found[1])) if found else None
+
+
+def _checked_name(_: Any, __: Any, name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise DeclarationError(f"a timer service is named by a text that is not empty, and got {shown(name)}")
+
+
+@attrs.frozen
+class TimerServiceDescriptor:
+    """The timers of an operator; their keys are of the operator's key type.
+
+    Attributes:
+        name: Of the service: "user-timers" (process functions), "window-timers" (window operators), or one of its own.
+        namespace: Type hint or serializer of the namespace: `TimeWindow` for timers of windows in time.
+    """
+
+    name: str = attrs.field(default=USER_TIMERS, validator=_checked_name)
+    namespace: TypeSerializer[Any] = attrs.field(
+        factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True
+    )
+
+    def describe(self, key: TypeSerializer[Any]) -> tuple[StateDescription, ...]:
+        """Describe both queues for a check."""
+        timers = SerializerDescription.of(TimerSerializer(key, self.namespace))
+        return tuple(StateDescription(queue_name(self.name, domain), StateKind.TIMERS, timers) for domain in TimeDomain)
