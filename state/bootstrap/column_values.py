@@ -109,7 +109,7 @@ def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "
         yield from mismatches(serializer.key, kind.key_type, f"{path}{{key}}")
         yield from mismatches(serializer.value, kind.item_type, f"{path}{{}}")
     elif not _fits(serializer, kind):
-        yield path, _wrong(serializer, kind)
+        yield path, _wrong(serializer, kind, _temporal_column(serializer, kind))
 
 
 def _record_mismatches(
@@ -183,6 +183,20 @@ def fits_temporal(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool | 
     if isinstance(serializer, LocalTimeSerializer):
         return bool(pa.types.is_time(kind))
     return None
+
+
+def _temporal_column(serializer: TypeSerializer[Any], kind: pa.DataType) -> str:
+    """Name the type of column that a temporal serializer takes, and what a cast to it assumes; "" for others."""
+    zone = "which a cast makes in the session's time zone"
+    if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
+        if pa.types.is_timestamp(kind):
+            return f"a timestamp, {zone}; as it is, it is a NaiveDatetime"
+        return f"a timestamp, {zone}" if pa.types.is_date(kind) else "a timestamp"
+    if isinstance(serializer, LocalDateTimeSerializer):
+        return f"a timestamp_ntz, {zone}" if pa.types.is_timestamp(kind) else "a timestamp_ntz"
+    if isinstance(serializer, LocalDateSerializer):
+        return f"a date, {zone}" if pa.types.is_timestamp(kind) and kind.tz else "a date"
+    return "a time" if isinstance(serializer, LocalTimeSerializer) else ""
 
 
 def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "") -> str:

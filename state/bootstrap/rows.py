@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -118,6 +119,7 @@ class RowEncoder:
             row = getattr(error, "row", None)
             if row is not None:
                 error.where.setdefault("key", shown(self._key_of(keys.column, row)))
+            error.advice = error.advice or "leave such rows out, or declare a type that holds them"
             raise
         if place is None:
             place = pa.nulls(len(data), pa.large_binary())
@@ -186,7 +188,11 @@ class RowEncoder:
         is_map: Any = source.description.value.new_side()
         if not is_map.nullable_values:
             _refuse_null(column, source.value_column)
-        return _required(OptionalSerializer(serializer), column)
+        try:
+            return _required(OptionalSerializer(serializer), column)
+        except StateShiftError as error:  # the flag of a map's value is no step of its path
+            error.where["path"] = "${}" + str(error.where.get("path", "")).removeprefix("$?")
+            raise
 
     # Values from functions
 
@@ -198,7 +204,8 @@ class RowEncoder:
         for row in self._python_rows(batch):
             try:
                 value = _call(source.function, row)
-                found.append(None if value is None else self._item(value))
+                with _given_by(source.function, source.item):
+                    found.append(None if value is None else self._item(value))
             except StateShiftError as error:
                 error.where.setdefault("key", shown(self._key_of(keys.column, len(found))))
                 raise
@@ -226,7 +233,9 @@ class RowEncoder:
         for (group, data, key), rows in groupby(self._keyed_rows(batches), key=itemgetter(0)):
             with located(key=shown(key)):
                 value = _call(aggregate, (row for _, row in rows))
-                for user_key, item in self._entries(value):
+                with _given_by(aggregate, self.source.description.value.new_side()):
+                    entries = self._entries(value)
+                for user_key, item in entries:
                     groups.append(group)
                     keys.append(data + user_key)
                     values.append(item)
@@ -325,10 +334,26 @@ def _call(function: Callable[[Any], Any], argument: Any) -> Any:
     except StateShiftError:
         raise
     except Exception as error:
-        name = getattr(function, "__qualname__", repr(function))
         raise ValueNotConvertible(
-            f"{name} failed with {type(error).__name__}: {error}", advice="mend the function, or leave such rows out"
+            f"{_name_of(function)} failed with {type(error).__name__}: {error}",
+            advice="mend the function, or leave such rows out",
         ) from error
+
+
+def _name_of(function: Callable[[Any], Any]) -> str:
+    name: str = getattr(function, "__qualname__", "") or repr(function)
+    return name
+
+
+@contextmanager
+def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -> Iterator[None]:
+    """Say what a function should have given, where its value cannot be written and the error knows no better."""
+    try:
+        yield
+    except StateShiftError as error:
+        wanted = f"let {_name_of(function)} give a value of {serializer.describe()}, or None where there is to be none"
+        error.advice = error.advice or wanted
+        raise
 
 
 def _written(write: Callable[[], T], value: Any) -> T:
