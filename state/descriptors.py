@@ -152,7 +152,8 @@ class ListStateDescriptor(StateDescriptor):
     """A list for each key, or one of an operator (see `Operator`).
 
     Attributes:
-        element_serializer: Type hint or serializer of an element.
+        element_serializer: Type hint or serializer of one element, as in Flink: `int` gives a list of integers, and
+            `list[int]` a list whose elements are lists.
     """
 
     kind: ClassVar[StateKind] = StateKind.LIST

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -18,33 +19,48 @@ from .savepoint.metadata import operator_id_of_uid
 from .timers import TimerServiceDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import ModuleType
 
     from ..serializers.serializer import TypeSerializer
 
 _OPERATOR_ID = re.compile("[0-9a-f]{32}")
 
+T = TypeVar("T")
+
 
 # The converters name their types, so that type checkers know what callers may pass; `tuple` alone does not say it.
 def _states(given: Iterable[StateDescriptor]) -> tuple[StateDescriptor, ...]:
-    return tuple(given)
+    return _all_of(given, "states")
 
 
 def _list_states(given: Iterable[ListStateDescriptor]) -> tuple[ListStateDescriptor, ...]:
-    return tuple(given)
+    return _all_of(given, "list_states")
 
 
 def _map_states(given: Iterable[MapStateDescriptor]) -> tuple[MapStateDescriptor, ...]:
-    return tuple(given)
+    return _all_of(given, "broadcast_states")
 
 
 def _timers(given: Iterable[TimerServiceDescriptor]) -> tuple[TimerServiceDescriptor, ...]:
-    return tuple(given)
+    return _all_of(given, "timers")
 
 
 def _operators(given: Iterable[Operator]) -> tuple[Operator, ...]:
+    return _all_of(given, "operators")
+
+
+def _all_of(given: Iterable[T], what: str) -> tuple[T, ...]:
+    """Take what was given as a tuple; one by itself, where several may stand, is refused in words."""
+    if not isinstance(given, Iterable) or isinstance(given, str | bytes):
+        raise DeclarationError(
+            f"{what} takes a list, and got {_named(given)}", advice=f"put it in brackets: {what}=[…]"
+        )
     return tuple(given)
+
+
+def _named(value: object) -> str:
+    return f"{type(value).__name__} {getattr(value, 'name', '') or getattr(value, 'uid', '')!r}".removesuffix(" ''")
 
 
 @attrs.frozen(kw_only=True)
@@ -165,6 +181,12 @@ class Job:
     operators: tuple[Operator, ...] = attrs.field(converter=_operators)
 
     def __attrs_post_init__(self) -> None:
+        stranger = next((one for one in self.operators if not isinstance(one, Operator)), None)
+        if stranger is not None:
+            raise DeclarationError(
+                f"{shown(stranger)} is among the operators of the job, and is no Operator",
+                advice='give its states to an Operator("uid", …)',
+            )
         refuse_duplicates([operator.id for operator in self.operators], "the job")
 
     def describe(self, origin: str = "the job") -> JobDescription:

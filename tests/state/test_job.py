@@ -42,6 +42,10 @@ def test_the_id_of_an_operator_is_the_hash_of_its_uid():
         ({"uid": "op", "list_states": [ListStateDescriptor("s", int, time_to_live=True)]}, "cannot have TTL"),
         ({"uid": "op", "key": object}, "no serializer is known"),
         ({"uid": "op", "key": "int"}, "'int' is a text, and no type"),
+        ({"uid": "op", "key": int, "states": VALUE}, "states takes a list, and got ValueStateDescriptor 's'"),
+        ({"uid": "op", "list_states": "s"}, "list_states takes a list, and got str"),
+        ({"uid": "op", "broadcast_states": MAP}, "put it in brackets: broadcast_states="),
+        ({"uid": "op", "timers": 5}, "timers takes a list, and got int"),
     ],
 )
 def test_an_operator_that_cannot_be_meant_is_refused(arguments, message):
@@ -54,6 +58,20 @@ def test_a_keyed_and_an_operator_state_may_share_a_name():
 
     kinds = [state.kind for state in operator.describe().states]
     assert [StateKind.VALUE, StateKind.SPLIT_LIST] == kinds
+
+
+@pytest.mark.parametrize(
+    ("operators", "message"),
+    [
+        (Operator("op"), "operators takes a list, and got Operator 'op'"),
+        (None, "operators takes a list, and got NoneType"),
+        ("accounts", "operators takes a list, and got str"),
+        ([VALUE], "ValueStateDescriptor.* is among the operators of the job, and is no Operator"),
+    ],
+)
+def test_a_job_is_made_of_a_list_of_operators(operators, message):
+    with pytest.raises(DeclarationError, match=message):
+        Job(operators)
 
 
 def test_two_operators_of_one_id_are_refused():

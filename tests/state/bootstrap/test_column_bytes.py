@@ -232,7 +232,7 @@ def test_an_error_names_its_row():
             dt.datetime,
             MICROS,
             "",
-            "is a timestamp_ntz, and instant is declared (a timestamp, which a cast makes in the session's time zone; as it",
+            "is a timestamp_ntz, and instant is declared (a timestamp, which a cast makes in the session's time zone;",
         ),
         (
             dt.datetime,
