@@ -97,14 +97,22 @@ def table(head, rows):
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
-def kinds_table(proven):
-    found = {
-        column: {kind for (_, at), kinds in proven.items() if at == column for kind in kinds} for column in COLUMNS
-    }
-    words = {column: "read, becomes canonical" if "native" in column else "read, written" for column in COLUMNS}
-    kinds = [str(kind).replace("_", " ") for kind in StateKind]
-    rows = [[kind, *(words[column] if kind in found[column] else NOT_MET for column in COLUMNS)] for kind in kinds]
-    return table(["kind of state", *COLUMNS], rows)
+def kinds_table(proven, columns):
+    """Kinds of state by kind of snapshot.
+
+    Args:
+        proven: The fixture.
+        columns: By heading: the kinds of fixtures that it stands for, all of which must have a kind of state.
+    """
+    found = {column: set().union(*(kinds for (_, at), kinds in proven.items() if at == column)) for column in COLUMNS}
+    rows = []
+    for kind in (str(kind).replace("_", " ") for kind in StateKind):
+        cells = [kind]
+        for heading, under in columns.items():
+            words = "read, becomes canonical" if "native" in heading else "read, written"
+            cells.append(words if all(kind in found[column] for column in under) else NOT_MET)
+        rows.append(cells)
+    return table(["kind of state", *columns], rows)
 
 
 def classes_table(proven, by_value):
@@ -121,15 +129,25 @@ def classes_table(proven, by_value):
     return table(["snapshot of", "2.3", "1.20", "2.3 heap native"], sorted(rows))
 
 
-def test_the_table_of_formats_says_what_is_proven(proven, by_value, root):
-    page = root / "docs" / "reference" / "formats.md"
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-
-    made = before + BEGIN + "\n" + kinds_table(proven) + "\n" + classes_table(proven, by_value) + "\n" + END + after
+def hold(page, made):
+    """Hold what stands between the marks of a page against what was made; STATESHIFT_RECORD=1 writes it."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    told, _, after = rest.partition(END)
     if os.environ.get("STATESHIFT_RECORD"):
-        page.write_text(made, encoding="utf-8")
+        page.write_text(before + BEGIN + made + END + after, encoding="utf-8")
+    else:
+        assert made == told
+    assert after or rest.endswith(END), f"{page} has no marks"
 
-    assert made == page.read_text(encoding="utf-8")
-    assert len(rest) > len(END)
+
+def test_the_page_of_formats_says_what_is_proven(proven, by_value, root):
+    kinds = kinds_table(proven, {column: [column] for column in COLUMNS})
+
+    hold(root / "docs" / "reference" / "formats.md", f"\n{kinds}\n{classes_table(proven, by_value)}\n")
+
+
+def test_the_readme_says_what_is_proven(proven, root):
+    headings = ("Flink 2.3", "Flink 1.20", "Flink 2.3, heap native")
+    columns = {heading: COLUMNS[2 * at : 2 * at + 2] for at, heading in enumerate(headings)}
+
+    hold(root / "README.md", f"\n{kinds_table(proven, columns)}\n")
