@@ -171,6 +171,52 @@ class TestRun:
         assert ran.data["source"]["place"] == str(migrated[0])
 
 
+LISTS = """
+from stateshift import BigInt, Job, ListStateDescriptor, Operator
+
+names, buffer = ListStateDescriptor("names", bytes), ListStateDescriptor("buffer", BigInt)
+job = Job([Operator("list-op", list_states=[buffer], union_list_states=[names])])
+"""
+
+
+@pytest.fixture
+def lists_job(job_folder):
+    """The current folder holds `lists:job`, which changes the elements of hashmap-operator-only-p2-m128."""
+    (job_folder / "lists.py").write_text(LISTS, encoding="utf-8")
+    return job_folder
+
+
+@pytest.mark.usefixtures("lists_job")
+def test_a_dry_run_tells_what_becomes_of_subtasks_and_tries_elements(run, savepoint_of, tmp_path):
+    source = savepoint_of("hashmap-operator-only-p2-m128")
+    ran = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 3, "--dry-run")
+    too_many = run("migrate", source, tmp_path / "new", "--job", "lists:job", "--parallelism", 129, "--dry-run")
+
+    assert (ran.status, ran.stderr) == (0, "")
+    assert "list-op (a1abaab3ab0218c1f2bbff3f1aa7c88f): rewritten, dealt out to 3 subtasks\n" in ran.stdout
+    assert "tried: one entry each of buffer, names was read, converted and written to nowhere\n" in ran.stdout
+    assert too_many.status == 2
+    assert "it has 128 key groups, and a subtask needs one at least" in too_many.stderr
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_lists_of_an_operator_are_converted_and_dealt_out(run, lists_job, savepoint_of, tmp_path):
+    source = savepoint_of("hashmap-operator-only-p2-m128")
+    shape = ["--parallelism", 3, "--compression", "snappy"]
+    ran = stateshift("migrate", source, tmp_path / "new", "--job", "lists:job", *shape, "--json", cwd=lists_job)
+
+    data = json.loads(ran.stdout)
+    counts = {state["state"]: (state["read"], state["written"], state["action"]) for state in data["states"]}
+    assert counts == {"buffer": (12, 12, "convert"), "names": (12, 12, "convert")}
+    assert [(3, "snappy")] == [(op["parallelism"], op["compression"]) for op in data["plan"]["operators"]]
+    assert run("verify", tmp_path / "new").status == 0
+    exported = run("export", tmp_path / "new", "--format", "tagged").data["operators"][0]["operator"]
+    assert [4, 4, 4] == [len(elements) for elements in exported["buffer"]["subtasks"]]
+    assert all("$bigint" in element for elements in exported["buffer"]["subtasks"] for element in elements)
+    assert all("$bytes" in element for elements in exported["names"]["subtasks"] for element in elements)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_master_that_spark_does_not_know_ends_with_6_and_one_block(root, savepoint_of, tmp_path):
