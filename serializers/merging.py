@@ -1,7 +1,7 @@
 """One snapshot for what the subtasks of a job describe differently, because each has met other values.
 
-A POJO's snapshot lists the subclasses that are stored with their class names. RocksDB writes it after the values, and so
-lists those which this one subtask has met: the union describes the values of all. Source: format notes 6.1 and 7.
+A POJO's snapshot lists the subclasses that are stored with their class names. RocksDB writes it after the values, and
+so lists those which this one subtask has met: the union describes the values of all. Source: format notes 6.1 and 7.
 """
 
 from __future__ import annotations
