@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 from .compat.check import check
 from .compat.targets import Target
+from .serializers.avro import AvroSerializer
 from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from .serializers.either import Either, Left, Right
 from .serializers.enums import enum_options
@@ -51,6 +52,7 @@ from .state.timers import TimerServiceDescriptor
 __all__ = [
     "AggregatingStateDescriptor",
     "Array",
+    "AvroSerializer",
     "AwareDatetime",
     "BigInt",
     "Char",

@@ -1,88 +1,173 @@
-"""Avro: the snapshot of Flink's Avro serializer. Its values are not read by this release.
+"""`AvroSerializer`: values in Avro's binary encoding, as dicts or as objects of a class, under a snapshot of ours.
 
-    version 1   UTF schema JSON; the class is the schema's own full name
-    version 2   UTF runtime class, UTF schema JSON
-    version 3   UTF runtime class, i32 length and schema JSON in UTF-8 (longer than 65535 bytes)
-
-Source: format notes 6.1, which have it from older sources; version 3 was never seen.
+The bytes carry no schema; the snapshot has it. Flink's own Avro serializer has other bytes: see `flink_avro`. The
+rules AV-1 to AV-12 are in `avro_rules`.
 """
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from .errors import CorruptSavepoint
+from . import avro_classes, avro_codec, avro_defaults, avro_rules
+from .avro_resolution import AvroConversion
+from .avro_schema import NOTHING, fingerprint, parse, schema_text
+from .compatibility import CompatibilityResult, Verdict, worst
+from .errors import CorruptSavepoint, DeclarationError, StateShiftError
+from .flink_avro import AvroSerializerSnapshot
 from .registry import register_snapshot
-from .unread import ValuesNotRead
+from .serializer import TypeSerializer, incompatible, unrelated
+from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
+    from .avro_schema import Node
     from .views import DataInputView, DataOutputView
+
+T = TypeVar("T")
 
 
 @register_snapshot
 @attrs.define
-class AvroSerializerSnapshot(ValuesNotRead):
-    """Snapshot of Flink's Avro serializer.
+class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """Snapshot of `AvroSerializer`; the body at version 1 is as follows (AV-12).
 
-    One that was read is written at the version it was found in, an exception to rule SNAP-5: a Flink that wrote version
-    1 or 2 need not know 3, and this release changes nothing in it.
+    i32 length and schema JSON in UTF-8, UTF fingerprint (CRC-64-AVRO of the parsing canonical form, in hex)
 
     Attributes:
         schema: The writer's schema, as JSON text.
-        runtime_class: The Java class of the values; "" in version 1, where it is the schema's full name.
+        fingerprint: Equal for schemas that differ in documentation, defaults and the like only.
     """
 
-    snapshot_id: ClassVar[str] = "org.apache.flink.formats.avro.typeutils.AvroSerializerSnapshot"
-    version: ClassVar[int] = 3
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "avro"
     kind: ClassVar[str] = "avro"
 
-    schema: str = ""
-    runtime_class: str = ""
-
-    def get_version(self) -> int:
-        return self.version if self._read_version is None else self._read_version
-
-    def get_compatible_versions(self) -> Collection[int]:
-        return (1, 2, 3)
+    schema: str = '"null"'
+    fingerprint: str = ""
 
     def describe(self) -> str:
-        return f"avro<{self.runtime_class or self._schema_name()}>"
+        return f"avro<{parse(self.schema).describe()}>"
 
-    def _schema_name(self) -> str:
-        try:
-            schema = json.loads(self.schema)
-        except (ValueError, RecursionError):
-            return "unreadable schema"
-        if not isinstance(schema, dict):
-            return str(schema)
-        name, namespace = str(schema.get("name", schema.get("type", "?"))), schema.get("namespace")
-        return f"{namespace}.{name}" if namespace and "." not in name else name
+    def spell(self, speller: Any) -> str:
+        node = parse(self.schema)
+        if node.type != "record":
+            return self.describe()
+        fields = ", ".join(f"{field.name}: {field.node.describe()}" for field in node.fields)
+        return f"avro {node.name}{{{fields}}}"
 
     def write(self, target: DataOutputView) -> None:
-        version = self.get_version()
-        if version > 1:
-            target.write_utf(self.runtime_class)
-        if version < 3:
-            target.write_utf(self.schema)
-            return
-        schema = self.schema.encode("utf-8", "surrogatepass")
-        target.write_int(len(schema))
-        target.write(schema)
+        data = self.schema.encode()
+        target.write_int(len(data))
+        target.write(data)
+        target.write_utf(self.fingerprint)
 
     def read(self, source: DataInputView) -> None:
-        version = self.get_read_version()
-        self.runtime_class = source.read_utf() if version > 1 else ""
-        if version < 3:
-            self.schema = source.read_utf()
-            return
         start = source.position
-        schema = source.read_fully(source.read_size("bytes of an Avro schema"))
+        data = source.read_fully(source.read_size("bytes of an Avro schema"))
         try:
-            self.schema = schema.decode("utf-8", "surrogatepass")
+            self.schema = data.decode()
+            parse(self.schema)
         except UnicodeDecodeError as error:
             raise CorruptSavepoint("an Avro schema is not UTF-8", offset=start) from error
+        except DeclarationError as error:
+            raise CorruptSavepoint(error.what, offset=start) from error
+        self.fingerprint = source.read_utf()
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return AvroSerializer(self.schema)
+
+
+@attrs.frozen
+class AvroSerializer(TypeSerializer[T]):
+    """Values of an Avro schema: dicts, or objects of a class.
+
+    Records are dicts, enums their symbol, unions the value of the branch. A record, enum or fixed of a union whose
+    branches look alike in Python is (full name, value). Logical types are Python's: see `avro_logical`.
+
+    Args:
+        schema: JSON text, or the same as dicts and lists, or the name of a primitive type.
+        python_class: An attrs class, dataclass or named tuple with the record's fields; None: dicts.
+
+    Raises:
+        DeclarationError: It is no schema, a default does not fit its field, or the class does not fit the schema.
+    """
+
+    schema: str = attrs.field(converter=schema_text)
+    python_class: type[T] | None = None
+
+    @classmethod
+    def of(cls, python_class: type[T]) -> AvroSerializer[T]:
+        """Give the serializer of a class, with the schema that the class implies (`avro_classes`)."""
+        return cls(avro_classes.schema_of(python_class), python_class)
+
+    def __attrs_post_init__(self) -> None:
+        _check_defaults(self._node, "$", set())
+        if self.python_class is not None:
+            self._turns()
+
+    def _turns(self) -> tuple[Any, Any]:
+        cls: Any = self.python_class  # Any: a type variable's class is not seen to be hashable
+        return avro_classes.binding(self.schema, cls)
+
+    @property
+    def _node(self) -> Node:
+        return parse(self.schema)
+
+    def serialize(self, value: T, target: DataOutputView) -> None:
+        generic = value
+        if self.python_class is not None:
+            generic = self._turns()[1](value)
+        avro_codec.write(self._node, generic, target)
+
+    def deserialize(self, source: DataInputView) -> T:
+        value: T = avro_codec.read(self._node, source)
+        if self.python_class is None:
+            return value
+        found: T = self._turns()[0](value)
+        return found
+
+    def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
+        start = source.position
+        avro_codec.read(self._node, source)
+        target.write(source.span(start))
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        return AvroSnapshot(self.schema, fingerprint(self.schema))
+
+    def describe(self) -> str:
+        return f"avro<{self._node.describe()}>"
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+        if isinstance(snapshot, AvroSerializerSnapshot):
+            return incompatible(
+                self, snapshot, "FAM-2", "Flink's Avro serializer does not write Avro's binary encoding"
+            )
+        if not isinstance(snapshot, AvroSnapshot):
+            return unrelated(self, snapshot)
+        if snapshot.schema == self.schema:
+            return CompatibilityResult.compatible()
+        findings = avro_rules.resolve(parse(snapshot.schema), self._node)
+        verdict = worst([finding.verdict for finding in findings])
+        # Stored bytes that stay valid still need it inside of something that migrates: a field's name is the new one.
+        conversion = None if verdict is Verdict.INCOMPATIBLE else AvroConversion(snapshot.schema, self.schema)
+        return CompatibilityResult(verdict, findings, conversion=conversion)
+
+
+def _check_defaults(node: Node, path: str, met: set[int]) -> None:
+    if id(node) in met:
+        return
+    met.add(id(node))
+    for index, branch in enumerate(node.branches):
+        _check_defaults(branch, f"{path}|{index}", met)
+    if node.items is not None:
+        _check_defaults(node.items, path + ("[]" if node.type == "array" else "{}"), met)
+    for field in node.fields:
+        if field.default is not NOTHING:
+            try:
+                avro_defaults.default_value(field)
+            except StateShiftError as error:
+                raise DeclarationError(
+                    f"the default of the Avro field {field.name!r} does not fit its type: {error.what}",
+                    path=f"{path}.{field.name}",
+                ) from error
+        _check_defaults(field.node, f"{path}.{field.name}", met)

@@ -9,7 +9,7 @@ from stateshift import Job, Operator, Savepoint, check, load_job, serializer_for
 from stateshift.compat import explain
 from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
-from stateshift.serializers.avro import AvroSerializerSnapshot
+from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import NothingInCommon
 from stateshift.serializers.pojo import PojoSerializer, java_default

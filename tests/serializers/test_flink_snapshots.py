@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.avro import AvroSerializerSnapshot
+from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.containers import ArrayListSerializerSnapshot, ListSerializerSnapshot, SetSerializerSnapshot
 from stateshift.serializers.either import JavaEitherSerializerSnapshot
 from stateshift.serializers.enums import JavaEnumSerializerSnapshot

@@ -1,0 +1,174 @@
+"""Python classes as Avro records, and the schemas and snapshots of both."""
+
+import datetime as dt
+import decimal
+import enum
+import json
+from typing import Annotated
+
+import attrs
+import fastavro
+import pytest
+
+from stateshift import AvroSerializer, CorruptSavepoint, Field, Float32, Int32, NaiveDatetime
+from stateshift.serializers.avro import AvroSnapshot
+from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.registry import registry
+from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.views import DataInputView, DataOutputView
+
+
+def record(name, *fields, **more):
+    return {"type": "record", "name": name, "fields": list(fields), **more}
+
+
+def field(name, kind, **more):
+    return {"name": name, "type": kind, **more}
+
+
+def logical(base, kind, **more):
+    return {"type": base, "logicalType": kind, **more}
+
+
+POINT = record("geo.Point", field("x", "double"), field("y", "double"))
+MOMENT = dt.datetime(2024, 5, 17, 12, 30, 15, 123000, tzinfo=dt.UTC)
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+@attrs.frozen
+class Line:
+    article: Annotated[str, Field(name="articleId", aliases=("sku",))]
+    price: Annotated[decimal.Decimal, AvroSerializer(logical("bytes", "decimal", precision=9, scale=2))]
+    count: Int32 = 1
+
+
+@attrs.frozen
+class Order:
+    id: int
+    lines: list[Line]
+    level: Level
+    when: dt.datetime
+    local: NaiveDatetime
+    weight: Float32 | None = None
+    tags: dict[str, str | None] = attrs.field(factory=dict)
+    parent: "Order | None" = None
+    raw: bytes = b"\xff"
+
+
+ORDER = Order(
+    1, [Line("a", decimal.Decimal("1.50"), 3)], Level.HIGH, MOMENT, MOMENT.replace(tzinfo=None), 0.5, {"a": None}
+)
+
+
+class TestClasses:
+    def test_objects_come_back(self, write, read):
+        serializer, order = AvroSerializer.of(Order), attrs.evolve(ORDER, parent=ORDER)
+
+        assert order == read(serializer, write(serializer, order))
+
+    def test_the_schema_is_one_that_fastavro_takes(self):
+        schema = json.loads(AvroSerializer.of(Order).schema)
+
+        fastavro.parse_schema(schema)
+        line = schema["fields"][1]["type"]["items"]
+        assert {"name": "articleId", "type": "string", "aliases": ["sku"]} == line["fields"][0]
+        assert {"name": "count", "type": "int", "default": 1} == line["fields"][2]
+        assert {"name": "raw", "type": "bytes", "default": "ÿ"} == schema["fields"][-1]
+
+    def test_dicts_of_a_restored_reader_are_written_too(self, write, read):
+        serializer = AvroSerializer.of(Order)
+        generic = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration())).restore_serializer()
+        data = write(serializer, ORDER)
+
+        assert "a" == read(generic, data)["lines"][0]["articleId"]
+        assert data == write(serializer, read(generic, data))
+
+    def test_a_schema_may_be_given(self, write, read):
+        schema = record("other.Line", field("price", logical("bytes", "decimal", precision=9, scale=2)),
+                        field("articleId", "string"))  # fmt: skip
+        serializer = AvroSerializer(schema, Line)
+
+        assert Line("a", decimal.Decimal(2)) == read(serializer, write(serializer, Line("a", decimal.Decimal(2), 7)))
+
+    @pytest.mark.parametrize(
+        ("schema", "words"),
+        [
+            (record("L", field("articleId", "string")), "lacks 'price'"),
+            (record("L", field("articleId", "string"), field("price", "bytes"), field("z", "int")), "no field for z"),
+            ("long", "which is no record"),
+        ],
+    )
+    def test_a_class_that_does_not_fit_its_schema_is_refused(self, schema, words):
+        with pytest.raises(DeclarationError, match=words):
+            AvroSerializer(schema, Line)
+
+    def test_a_type_without_counterpart_is_refused_with_a_way_out(self):
+        @attrs.frozen
+        class Bare:
+            price: decimal.Decimal
+
+        Bare.__qualname__ = "Bare"
+        with pytest.raises(DeclarationError, match=r"Bare\.price(?s:.)*Annotated\[…, AvroSerializer\(schema\)\]"):
+            AvroSerializer.of(Bare)
+
+
+class TestSchemas:
+    @pytest.mark.parametrize(
+        ("schema", "words"),
+        [
+            ("{", "not JSON"),
+            ({"type": "nope"}, "no type of the name 'nope'"),
+            (["int", "int"], "two branches int"),
+            ([["int"]], "directly in a union"),
+            ({"type": "array"}, "'items' is missing"),
+            ({"type": "fixed", "name": "F", "size": -1}, "size of the fixed"),
+            ({"type": "enum", "name": "E", "symbols": ["A", "A"]}, "a symbol twice"),
+            ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, "no symbol of the enum"),
+            (record("R", field("a", "int"), field("a", "int")), "two fields 'a'"),
+            (record("R", field("a", "int", default="x")), "default of the Avro field 'a'"),
+            (record("R", field("a", ["null", "int"], default="x")), "default of the Avro field 'a'"),
+            (record("a-b"), "no name in Avro"),
+        ],
+    )
+    def test_what_is_no_schema_is_refused_when_it_is_declared(self, schema, words):
+        with pytest.raises(DeclarationError, match=words):
+            AvroSerializer(schema)
+
+
+class TestSnapshot:
+    def test_av_12_it_keeps_the_schema_and_the_fingerprint_of_its_canonical_form(self):
+        plain = AvroSerializer(POINT).snapshot_configuration()
+        documented = AvroSerializer({**POINT, "doc": "a place"}).snapshot_configuration()
+
+        assert plain == snapshot_from_bytes(snapshot_to_bytes(plain))
+        assert json.loads(plain.schema) == POINT
+        assert plain.fingerprint == documented.fingerprint
+        assert 16 == len(plain.fingerprint)
+        assert ("avro<geo.Point>", "stateshift/avro") == (plain.describe(), plain.snapshot_id)
+
+    def test_av_11_a_schema_past_64_kib_goes_round(self):
+        fields = [field(f"field_{number}", "long", doc="x" * 60) for number in range(1000)]
+        snapshot = AvroSerializer(record("Wide", *fields)).snapshot_configuration()
+
+        data = snapshot_to_bytes(snapshot)
+
+        assert len(data) > 65_536
+        assert snapshot == snapshot_from_bytes(data)
+
+    def test_its_class_is_found_by_its_id(self):
+        assert AvroSnapshot is registry.snapshot_class("stateshift/avro")
+
+    @pytest.mark.parametrize("schema", ["{", '"nope"', "\udcff"])
+    def test_a_stored_text_that_is_no_schema_is_corrupt(self, schema):
+        target = DataOutputView()
+        data = schema.encode("utf-8", "surrogateescape")
+        target.write_int(len(data))
+        target.write(data)
+        target.write_utf("")
+
+        with pytest.raises(CorruptSavepoint):
+            AvroSnapshot().read(DataInputView(target.getvalue()))
