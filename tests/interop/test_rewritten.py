@@ -10,8 +10,12 @@ import re
 import pytest
 from anew import write_anew
 
+from stateshift.compat.plan import Compression
 from stateshift.compat.targets import Target
+from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.savepoint.states import keyed_handles
 
 PLACES = [("hashmap", None), ("rocksdb", 3)]
 
@@ -31,6 +35,17 @@ def class_version(name):
     return found[1] if found else "1"
 
 
+def is_compressed(savepoint):
+    """Whether the header of the keyed streams says so; they are the same throughout a savepoint."""
+    handles = [handle for operator in savepoint.operators for handle in keyed_handles(operator.stored)]
+    compressed = set()
+    for handle in handles:
+        with open_stream(handle.stream, savepoint.folder) as source:
+            compressed.add(read_stream_header(source, handle).compressed)
+    assert len(compressed) <= 1
+    return True in compressed
+
+
 @pytest.fixture(scope="module")
 def anew(savepoint_of, tmp_path_factory):
     """`anew(name, version)`: the rewritten savepoint, made once."""
@@ -41,7 +56,9 @@ def anew(savepoint_of, tmp_path_factory):
             target = tmp_path_factory.mktemp("anew") / "savepoint"
             source = Savepoint.open(savepoint_of(name, version=version))
             restore_target = Target.FLINK_1_20 if version == "1.20" else Target.FLINK_2_3
-            done[name, version] = write_anew(source, target, restore_target=restore_target)
+            compression = Compression.SNAPPY if is_compressed(source) else Compression.NONE
+            done[name, version] = write_anew(source, target, restore_target=restore_target, compression=compression)
+            assert is_compressed(source) is is_compressed(done[name, version]) is ("snappy" in name)
         return done[name, version]
 
     return written
