@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
+from ..serializers.wording import many
 from .failures import Status
 from .options import common_options
-from .output import many, print_json, print_lines
+from .output import print_json, print_lines
 
 
 @click.command(

@@ -13,9 +13,10 @@ import attrs
 import click
 
 from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from ..serializers.wording import many
 from .failures import Status
 from .options import common_options, import_option, savepoint_argument
-from .output import many, print_json, print_notice, write_text
+from .output import print_json, print_notice, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -106,7 +106,7 @@ def _plain(value: object) -> Any:
 
 def print_error(error: StateShiftError, *, with_json: bool) -> None:
     """Tell a person on stderr, or a program on stdout. A command that writes says itself how far it came."""
-    error.written = error.written or "nothing was written"
+    error.written = error.written or "Nothing was written."
     if with_json:
         print_json({"error": error_data(error)})
     else:

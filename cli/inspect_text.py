@@ -7,8 +7,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from ..serializers.errors import shown
+from ..serializers.wording import many
 from .inspected import share_of
-from .output import Column, is_terminal, many, size_text, styled_table, text_width
+from .output import Column, is_terminal, size_text, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ..serializers.wording import many
 from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, edit_options, savepoint_argument, target_option
-from .output import Column, is_terminal, many, print_json, print_lines, print_notice, print_rich, size_text, table_lines
+from .output import Column, is_terminal, print_json, print_lines, print_notice, print_rich, size_text, table_lines
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def _announce(report: MigrationReport) -> None:
 @contextmanager
 def _failures_told(target_place: str) -> Iterator[None]:
     """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
+    from ..spark.migrate import NOTHING_PUBLISHED
     from ..spark.watching import cause_of
     from ..state.savepoint.files import Folder
 
@@ -174,7 +176,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
         raise MigrationFailed(
             f"{target_place} cannot be written: {error.what}",
             advice="choose a target whose folder is there and may be written to",
-            written=error.written or "nothing was written",
+            written=error.written or "Nothing was written.",
             **error.where,
         ) from error
     except StateShiftError:
@@ -185,7 +187,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
         raise MigrationFailed(
             f"Spark failed: {cause_of(error)}",
             advice="check --master and Spark's own messages above; the same command run again starts anew",
-            written="nothing was published: the source is untouched, and the target has no _metadata",
+            written=NOTHING_PUBLISHED,
         ) from error
 
 

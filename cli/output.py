@@ -179,11 +179,6 @@ def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 
     return lines
 
 
-def many(count: int, what: str, plural: str = "") -> str:
-    """Give `1 state`, `2 states`."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {plural or what + 's'}"
-
-
 def size_text(size_bytes: int) -> str:
     """Give a size as a person reads it."""
     size, unit = float(size_bytes), "B"

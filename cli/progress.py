@@ -35,7 +35,7 @@ def _logger() -> Callable[[Progress], None]:
         nonlocal last
         if time.monotonic() - last >= _LOG_EVERY_S:
             last = time.monotonic()
-            print_notice(f"{progress.phase}: {progress.done} of {progress.total} done")
+            print_notice(f"{progress.phase}: {progress.done:,} of {progress.total:,} done")
 
     return show
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..serializers.wording import many
 from .failures import Status
 from .options import common_options, import_option, savepoint_argument
-from .output import Column, is_terminal, many, print_json, print_lines, print_rich, table_lines
+from .output import Column, is_terminal, print_json, print_lines, print_rich, table_lines
 from .progress import spinning
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from ..serializers.wording import many
 from .description import StateKind
 from .report import Status
 
@@ -194,18 +195,14 @@ def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
 def _headline(report: CheckReport) -> str:
     counts = _counts(report)
     concerned = counts[report.decision]
-    states = f"{concerned} of {_many(sum(counts.values()), 'state')}"
+    states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
     if not concerned:
-        states = _many(sum(operator.decision is report.decision for operator in report.operators), "key")
+        states = many(sum(operator.decision is report.decision for operator in report.operators), "key")
     if report.decision is Decision.START:
         return "every state can be used as it is"
     if report.decision is Decision.MIGRATE:
         return f"{states} must be rewritten before the job can start"
     return f"{states} cannot be taken over by the new types"
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _operator_line(operator: OperatorReport) -> _Line:

@@ -100,7 +100,7 @@ def ask(
                 f"{type(serializer).__name__} failed while it was asked about the stored {snapshot.describe()}: "
                 f"{type(error).__name__}: {error}",
                 advice="correct its ensure_compatibility; it must answer for every snapshot",
-                written="nothing was changed",
+                written="Nothing was changed.",
             ) from error
     if result.verdict < Verdict.REQUIRES_MIGRATION or result.findings:
         return result

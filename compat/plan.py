@@ -289,7 +289,7 @@ def _refusal(report: CheckReport) -> IncompatibleState:
     return IncompatibleState(
         "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
         advice="; or ".join(dict.fromkeys(way for _, _, found in report.findings() for way in found.ways_out)),
-        written="nothing was changed",
+        written="Nothing was changed.",
     )
 
 

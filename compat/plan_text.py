@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..serializers.compatibility import Flag
+from ..serializers.wording import many
 from .plan import Compression, OperatorAction, StateAction
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def _headline(migration: MigrationPlan) -> str:
     states = [state for operator in migration.operators for state in operator.states]
     converted = sum(state.action is StateAction.CONVERT for state in states)
     relabelled = sum(state.action is StateAction.RELABEL for state in states)
-    return f"of {len(states)} states, {converted} converted, {relabelled} relabelled, the rest copied as bytes"
+    whole = many(len(states), "state")
+    return f"of {whole}, {converted:,} converted, {relabelled:,} relabelled, the rest copied as bytes"
 
 
 def _operator_lines(operator: OperatorPlan) -> Iterator[str]:

@@ -13,6 +13,7 @@ import attrs
 
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
+from ...serializers.wording import many
 from ..key_groups import key_group_range
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
@@ -63,9 +64,9 @@ class StateBootstrap:
         if not self.has_source:
             return _NO_SOURCE
         text = (
-            _many(self.entries, "entry")
+            many(self.entries, "entry", "entries")
             if self.rows is None
-            else f"{_many(self.rows, 'row')}, {_many(self.entries, 'entry')}"
+            else f"{many(self.rows, 'row')}, {many(self.entries, 'entry', 'entries')}"
         )
         return f"{text}; default where there is no column: {', '.join(self.defaults)}" if self.defaults else text
 
@@ -105,7 +106,8 @@ class BootstrapReport:
 
     def to_text(self) -> str:
         """Give the report for people: a line in all, and one for each state."""
-        head = f"savepoint {self.target}: {_many(self.entries, 'entry')}, {self.bytes_written:,} bytes of keyed state"
+        entries = many(self.entries, "entry", "entries")
+        head = f"savepoint {self.target}: {entries}, {self.bytes_written:,} bytes of keyed state"
         columns = [(state.operator, state.state, state.kind) for state in self.states]
         widths = [max(map(len, column), default=0) for column in zip(*columns, strict=True)]
         lines = [
@@ -120,10 +122,6 @@ class BootstrapReport:
             told.append(f"not for Flink, which does not know {types} (for it, give each record its java_class)")
         told.append(f"prove it: stateshift verify {shlex.quote(self.target)}")
         return "\n".join([f"{head}, {self.seconds:.1f} seconds", *lines, *told])
-
-
-def _many(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count:,} {word[:-1] + 'ie' if word.endswith('y') else word}s"
 
 
 def check_position(position: Any) -> None:

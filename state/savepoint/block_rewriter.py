@@ -50,7 +50,7 @@ class Tally:
         keeps_keys = state is None or state.user_key is None
         if self.read != self.written + self.dropped or (keeps_keys and self.keys_read != self.keys_written):
             raise MigrationFailed(
-                f"{self.read} entries were read, {self.written} written and {self.dropped} dropped, "
+                f"{self.read:,} entries were read, {self.written:,} written and {self.dropped:,} dropped, "
                 f"and the checksums of their keys are {self.keys_read:x} and {self.keys_written:x}",
                 state=info.name,
                 advice="this is a bug in stateshift or in a serializer; nothing is published",

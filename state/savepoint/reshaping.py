@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .reader import Savepoint
 
 _COMPRESSED_AT = 4
-_UNCHANGED = "nothing was changed"
+_UNCHANGED = "Nothing was changed."
 _KEEP_NUMBER = "leave the parallelism as it is: Flink restores the savepoint with any"
 
 

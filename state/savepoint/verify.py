@@ -14,6 +14,7 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, StateShiftError, located
 from ...serializers.views import DataInputView
+from ...serializers.wording import many
 from ..key_groups import key_group_range
 from .keyed_readers import open_keyed
 from .lineage import LINEAGE, FileDigest
@@ -98,7 +99,7 @@ def _summary(savepoint: Savepoint) -> str:
     with_state = sum(operator.stored.has_state for operator in savepoint.operators)
     return (
         f"version {metadata.version}, checkpoint {metadata.checkpoint_id}, "
-        f"{len(metadata.operators)} operators, {with_state} with state"
+        f"{many(len(metadata.operators), 'operator')}, {with_state:,} with state"
     )
 
 
@@ -114,7 +115,7 @@ def _digests(savepoint: Savepoint) -> Iterator[Check]:
             yield Check("digests", Outcome.FAILED, problem, name)
     if not wrong:
         count = len(savepoint.lineage.files)
-        files = "1 file is" if count == 1 else f"{count} files are"
+        files = many(count, "file is", "files are")
         yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
 
 
@@ -122,7 +123,7 @@ def _digest_problem(folder: Folder, name: str, expected: FileDigest) -> str:
     try:
         size = folder.size(name)
         if size != expected.size:
-            return f"the file has {size} bytes and should have {expected.size}"
+            return f"the file has {size:,} bytes and should have {expected.size:,}"
         found = FileDigest.of_file(folder, name)
     except StateShiftError as error:
         return error.what
@@ -196,12 +197,12 @@ def _keyed_checks(savepoint: Savepoint, operator: SavepointOperator, entries: _E
         detail = f"the entries of {', '.join(sorted(hidden))} cannot be reached in the heap backend's native format"
         yield Check("key groups", Outcome.UNPROVEN, detail, operator.title)
     if stable:
-        yield Check("key groups", Outcome.OK, f"{found} entries lie where their keys hash to", operator.title)
+        lying = many(found, "entry lies where its key hashes", "entries lie where their keys hash")
+        yield Check("key groups", Outcome.OK, f"{lying} to", operator.title)
     else:
         key = operator.key.describe() if operator.key else "?"
-        detail = (
-            f"{found} entries lie in the range of their subtask; keys of type {key} have no stable hash to prove more"
-        )
+        lying = many(found, "entry lies in the range of its", "entries lie in the range of their")
+        detail = f"{lying} subtask; keys of type {key} have no stable hash to prove more"
         yield Check("key groups", Outcome.UNPROVEN, detail, operator.title)
     if unread:
         names = ", ".join(sorted(unread))
@@ -238,7 +239,8 @@ def _operator_checks(savepoint: Savepoint, operator: SavepointOperator, entries:
         detail = f"the elements of {', '.join(sorted(unread))} are not read by this release"
         yield Check("elements", Outcome.UNPROVEN, detail, operator.title)
     elif found:
-        yield Check("elements", Outcome.OK, f"{found} elements end where their types say", operator.title)
+        detail = many(found, "element ends where its type says", "elements end where their types say")
+        yield Check("elements", Outcome.OK, detail, operator.title)
 
 
 def _counts(savepoint: Savepoint, entries: _Entries) -> Iterator[Check]:
@@ -249,8 +251,9 @@ def _counts(savepoint: Savepoint, entries: _Entries) -> Iterator[Check]:
         found = entries.get((count.operator_id, StateKind(count.kind).room, count.state), 0)
         if found != count.written:
             wrong += 1
-            detail = f"{found} entries, and {LINEAGE} says {count.written}"
+            detail = f"{many(found, 'entry', 'entries')}, and {LINEAGE} says {count.written:,}"
             where = f"{count.operator or count.operator_id}, state {count.state}"
             yield Check("counts", Outcome.FAILED, detail, where)
     if not wrong:
-        yield Check("counts", Outcome.OK, f"{len(savepoint.lineage.states)} states have as many entries as recorded")
+        states = many(len(savepoint.lineage.states), "state has", "states have")
+        yield Check("counts", Outcome.OK, f"{states} as many entries as recorded")

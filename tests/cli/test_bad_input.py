@@ -117,7 +117,7 @@ def test_a_job_that_cannot_be_loaded(run, savepoint_of, job_folder, command, cas
     assert (ran.status, ran.stdout) == (2, "")
     assert ran.stderr.startswith("JobNotFound: ")
     assert told in ran.stderr
-    assert "nothing was written" in ran.stderr
+    assert ran.stderr.endswith("\n  Nothing was written.\n")
     assert not (job_folder / "target").exists()
 
 
@@ -158,7 +158,7 @@ def test_json_errors_are_one_document_on_stdout(run, tmp_path, command):
     assert ran.data["error"]["type"] == "SavepointNotFound"
     assert ran.data["error"]["exit_status"] == 3
     assert ran.data["error"]["where"]["savepoint"] == str(tmp_path / "lost")
-    assert ran.data["error"]["written"] == "nothing was written"
+    assert ran.data["error"]["written"] == "Nothing was written."
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_a_refusal_lists_every_state_and_finding(planned):
         )
 
     message = str(caught.value)
-    for line in ("'a': $  long -> int", "'b': $  long -> boolean", "'c': $[]  long -> boolean", "nothing was changed"):
+    for line in ("'a': $  long -> int", "'b': $  long -> boolean", "'c': $[]  long -> boolean", "Nothing was changed."):
         assert line in message
 
 

@@ -103,6 +103,28 @@ def test_a_written_savepoint_is_proven_in_everything(written):
     assert {"structure", "digests", "key groups", "values", "elements", "counts"} == {c.name for c in report.checks}
 
 
+@pytest.mark.parametrize(
+    ("count", "lying", "ending"),
+    [
+        (1, "1 entry lies where its key hashes to", "1 element ends where its type says"),
+        (1001, "1,001 entries lie where their keys hash to", "1,001 elements end where their types say"),
+    ],
+)
+def test_counts_are_put_as_everywhere(tmp_path, count, lying, ending):
+    states = {"states": [ValueStateDescriptor("s", int)], "list_states": [ListStateDescriptor("l", int)]}
+    with SavepointWriter(tmp_path / "sp", Job([Operator("o", key=int, **states)])) as writer:
+        for number in range(count):
+            writer.put("o", "s", number, number)
+            writer.add("o", "l", number)
+
+    details = [check.detail for check in verify(Savepoint.open(tmp_path / "sp")).checks]
+
+    assert details[0].endswith("1 operator, 1 with state")
+    assert lying in details
+    assert ending in details
+    assert "2 states have as many entries as recorded" in details
+
+
 def test_progress_names_the_operators(written):
     seen = []
     verify(Savepoint.open(written), progress=seen.append)
