@@ -3,6 +3,7 @@
 import enum
 
 import attrs
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, St
 from stateshift.serializers.hints import Int32
 from stateshift.serializers.timers import Timer
 from stateshift.serializers.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
+from stateshift.state.bootstrap.sources import StateColumns, resolve
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import java_hash, key_group
@@ -282,3 +284,10 @@ def test_a_timer_lies_in_the_key_group_of_its_key(tmp_path):
     group = key_group(java_hash("ä", serializer), 200)
     assert (group, b"") == (block.key_group, value)
     assert group.to_bytes(2, "big") + (1 + (1 << 63)).to_bytes(8, "big") + encode(serializer, "ä") + b"\0" == key
+
+
+def test_timers_are_not_made_from_rows():
+    source = StateColumns("op", EVENT, key_by=("key",), value="at")
+
+    with pytest.raises(DeclarationError, match="holds timers, which are not made from rows"):
+        resolve(job_of(int, TimerServiceDescriptor()), [(source, pa.schema({"key": pa.int64(), "at": pa.int64()}))])
