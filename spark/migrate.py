@@ -29,7 +29,14 @@ from ..state.savepoint.journal import Journal, run_id
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.migration import name_of, publish_result, split, try_out
 from ..state.savepoint.migration_report import MigrationReport
-from ..state.savepoint.publish import IfTargetExists, check_target, clear_target, held_bytes, prepare_target
+from ..state.savepoint.publish import (
+    IfTargetExists,
+    check_target,
+    clear_target,
+    held_bytes,
+    prepare_target,
+    stream_bytes,
+)
 from ..state.savepoint.reader import Savepoint
 from ..state.savepoint.reshaping import reshape
 from .scheduling import carry_out
@@ -43,6 +50,7 @@ if TYPE_CHECKING:
 
     from ..compat.edits import Edits
     from ..state.job import Job
+    from ..state.savepoint.lineage import Lineage
     from ..state.savepoint.rewrite import TaskResult
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
@@ -109,9 +117,17 @@ def migrate(
         old = edits.apply(old)
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
     plan = plan_migration(check(old, new, target=restore_target))
-    check_target(folder, target_exists)
+    if target_exists is not IfTargetExists.RESUME:
+        check_target(folder, target_exists)
     plan = reshape(savepoint, plan, parallelism=parallelism, compression=compression)
     tasks = split(savepoint, plan)
+    journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
+    if target_exists is IfTargetExists.RESUME:
+        published = journal.published(savepoint, plan)
+        if published is not None:
+            report = MigrationReport.planned(savepoint, plan, folder.place, tasks)
+            return _tidied(report, published, journal, set(map(name_of, tasks)), started, dry_run=dry_run)
+        check_target(folder, target_exists)
     held = held_bytes(folder, target_exists)
     expected = estimate(tasks, savepoint.folder, folder, _cores(session, master), held_bytes=held)
     report = attrs.evolve(MigrationReport.planned(savepoint, plan, folder.place, tasks), estimate=expected)
@@ -122,7 +138,6 @@ def migrate(
     if announce is not None:
         announce(report)
     tell = progress or (lambda _: None)
-    journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
     with _all_or_nothing(savepoint.folder, folder, target_exists), ExitStack() as until_published:
         finished = journal.finished()
         _clear_attempts(folder, finished.values())
@@ -139,7 +154,18 @@ def migrate(
         lineage = publish_result(savepoint, plan, tasks, results, folder)
         journal.clear()
     report = attrs.evolve(report, resumed=len(finished))
-    return report.finished(lineage, results, time.monotonic() - started)
+    return report.finished(lineage, sum(result.stored.size for result in results), time.monotonic() - started)
+
+
+def _tidied(
+    report: MigrationReport, lineage: Lineage, journal: Journal, streams: set[str], started: float, *, dry_run: bool
+) -> MigrationReport:
+    """Finish a run that died between publishing and clearing its journal: all of its streams were finished before."""
+    report = attrs.evolve(report, resumed=len(streams))
+    if dry_run:
+        return report
+    journal.clear()
+    return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

@@ -17,8 +17,9 @@ import attrs
 
 from ...compat.plan import MigrationPlan, to_data
 from .handles import DistributionMode, OperatorStateOffsets
-from .lineage import FileDigest, StateCount
-from .metadata import write_metadata
+from .lineage import FileDigest, Lineage, StateCount, read_lineage
+from .metadata import METADATA, write_metadata
+from .publish import source_facts
 from .rewrite import TaskResult
 from .sink import StoredBytes
 
@@ -92,6 +93,21 @@ class Journal:
             and self.folder.size(stored.name) == stored.size
             and FileDigest.of_file(self.folder, stored.name) == stored.digest
         )
+
+    def published(self, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:
+        """Give the lineage of the savepoint in the target, if this run has published it and died before it cleared up.
+
+        A journal of the run may also lie beside the savepoint of another run that was resumed there; the plan tells.
+        """
+        names = self.folder.names() if self.folder.exists() else ()
+        if METADATA not in names or not any(self._read(name) for name in names if name.endswith(SUFFIX)):
+            return None
+        lineage = read_lineage(self.folder)
+        if lineage is None or lineage.files.get(METADATA) != FileDigest.of(self.folder.read(METADATA)):
+            return None
+        source = source_facts(savepoint.place, write_metadata(savepoint.metadata))
+        is_same_source = (lineage.source or {}).get("metadata_sha256") == source["metadata_sha256"]
+        return lineage if is_same_source and lineage.plan == json.loads(json.dumps(to_data(plan))) else None
 
     def clear(self) -> None:
         """Remove the journal; the files stay."""

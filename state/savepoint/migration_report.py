@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate
     from .lineage import Lineage, StateCount
     from .reader import Savepoint
-    from .rewrite import Task, TaskResult
+    from .rewrite import Task
 
 
 @attrs.frozen(kw_only=True)
@@ -65,10 +65,9 @@ class MigrationReport:
             bytes_read=sum(task.size_bytes for task in tasks),
         )
 
-    def finished(self, lineage: Lineage, results: Sequence[TaskResult], seconds: float) -> MigrationReport:
+    def finished(self, lineage: Lineage, bytes_written: int, seconds: float) -> MigrationReport:
         """Report what was done."""
-        written = sum(result.stored.size for result in results)
-        return attrs.evolve(self, dry_run=False, bytes_written=written, states=lineage.states, seconds=seconds)
+        return attrs.evolve(self, dry_run=False, bytes_written=bytes_written, states=lineage.states, seconds=seconds)
 
     @property
     def copied_only(self) -> bool:

@@ -18,6 +18,8 @@ from .lineage import LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
     from .files import Folder
     from .handles import StreamHandle
 
@@ -45,7 +47,8 @@ class IfTargetExists(enum.StrEnum):
     """What a run does where its target is not empty.
 
     FAIL: refuse a savepoint or foreign files; what a dead run has left is cleared, and done again. RESUME: keep what a
-    dead run of the same source, plan and division has finished. REPLACE: remove the savepoint that is there, first.
+    dead run of the same source, plan and division has finished, be it everything. REPLACE: remove the savepoint that is
+    there, first.
     """
 
     FAIL = "fail"
@@ -107,14 +110,24 @@ def _remove_savepoint(folder: Folder) -> None:
 
 def _files_of(folder: Folder) -> set[str]:
     """The files beside `_metadata` that it names."""
-    handles = (
-        handle
-        for operator in read_metadata(folder.read(METADATA)).operators
-        for subtask in operator.subtasks
-        for handle in (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
-        if handle is not None
+    return {stream.path for stream in _streams_of(folder) if isinstance(stream, RelativeFileHandle)}
+
+
+def _streams_of(folder: Folder) -> Iterator[StreamHandle]:
+    for operator in read_metadata(folder.read(METADATA)).operators:
+        for subtask in operator.subtasks:
+            handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
+            yield from (handle.stream for handle in handles if handle is not None)
+
+
+def stream_bytes(folder: Folder, names: Container[str]) -> int:
+    """Bytes of the streams of these names, as `stream_name` gives them, in the savepoint that is there."""
+    return sum(
+        stream.size
+        for stream in _streams_of(folder)
+        if (isinstance(stream, InlineHandle) and stream.name in names)
+        or (isinstance(stream, RelativeFileHandle) and stream.path in names)
     )
-    return {handle.stream.path for handle in handles if isinstance(handle.stream, RelativeFileHandle)}
 
 
 def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> None:

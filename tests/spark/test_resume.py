@@ -8,8 +8,17 @@ import time
 
 import pytest
 
-from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, check
+from stateshift.compat.plan import plan
+from stateshift.serializers.errors import TargetExists
+from stateshift.spark.migrate import migrate
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.journal import Journal, run_id
+from stateshift.state.savepoint.migration import name_of, publish_result, split
+from stateshift.state.savepoint.publish import IfTargetExists, prepare_target
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.reshaping import reshape
+from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -80,3 +89,42 @@ def test_a_resumed_run_does_only_what_was_not_finished(source, tmp_path, start_p
     }
     assert verify(result).ok
     assert not list(target.glob("*.done"))
+
+
+def to_text(value):
+    return str(value)
+
+
+def to_other_text(value):
+    return f"number {value}"
+
+
+def job_with(converter):
+    return Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=converter)])])
+
+
+def test_a_run_that_died_after_it_had_published_is_finished_by_resume_without_spark(source, tmp_path):
+    """All that is left to do is to clear the journal."""
+    opened, target, job = Savepoint.open(source), Folder.at(tmp_path / "new"), job_with(to_text)
+    migration = reshape(opened, plan(check(opened.describe(), job.describe())))
+    tasks = split(opened, migration)
+    prepare_target(target)
+    journal = Journal(target, run_id(opened, migration, map(name_of, tasks)))
+    results = [perform(task, opened.folder, target) for task in tasks]
+    for result in results:
+        journal.record(result)
+    publish_result(opened, migration, tasks, results, target)
+    left = target.names()
+
+    for other, how in ((job, IfTargetExists.FAIL), (job_with(to_other_text), IfTargetExists.RESUME)):
+        with pytest.raises(TargetExists):
+            migrate(source, target.place, other, target_exists=how)
+    tried = migrate(source, target.place, job, target_exists=IfTargetExists.RESUME, dry_run=True)
+    assert (True, SUBTASKS, left) == (tried.dry_run, tried.resumed, target.names())
+
+    report = migrate(source, target.place, job, target_exists=IfTargetExists.RESUME)
+
+    assert (False, SUBTASKS, KEYS) == (report.dry_run, report.resumed, sum(count.written for count in report.states))
+    assert sum(result.stored.size for result in results) == report.bytes_written
+    assert tuple(name for name in left if not name.endswith(".done")) == target.names()
+    assert verify(Savepoint.open(target.place)).ok

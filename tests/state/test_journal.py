@@ -107,6 +107,47 @@ def test_a_journal_that_was_cut_off_does_not_count(run):
     assert {} == journal.finished()
 
 
+@pytest.fixture
+def published(run):
+    """What a run leaves that is killed after `_metadata` is written and before its journal is cleared."""
+    source, migration, tasks, target, journal = run
+    results = [perform(task, source.folder, target) for task in tasks]
+    for result in results:
+        journal.record(result)
+    return publish_result(source, migration, tasks, results, target)
+
+
+def test_a_run_knows_what_it_has_published_until_its_journal_is_cleared(run, published):
+    source, migration, _, target, journal = run
+    assert published.states == journal.published(source, migration).states
+
+    [first, *_] = [name for name in target.names() if name.endswith(SUFFIX)]
+    target.delete(first)
+    assert journal.published(source, migration) is not None
+
+    journal.clear()
+    assert None is journal.published(source, migration)
+
+
+@pytest.mark.usefixtures("published")
+def test_a_savepoint_of_another_run_is_not_taken_for_published(run):
+    source, migration, tasks, target, journal = run
+    other = attrs.evolve(migration, job="another job")
+
+    assert None is journal.published(source, other)
+    assert None is Journal(target, run_id(source, other, map(name_of, tasks))).published(source, other)
+
+    target.write("_metadata", target.read("_metadata") + b"x")
+    assert None is journal.published(source, migration)
+
+
+def test_what_is_not_published_is_not_taken_for_it(run):
+    source, migration, tasks, target, journal = run
+    journal.record(perform(tasks[0], source.folder, target))
+
+    assert None is journal.published(source, migration)
+
+
 def test_a_journal_is_cleared_with_what_a_dead_run_left(run):
     source, _, tasks, target, journal = run
     journal.record(perform(tasks[0], source.folder, target))

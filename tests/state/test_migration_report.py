@@ -24,7 +24,7 @@ def run(savepoint_of, accounts, tmp_path):
     prepare_target(target)
     results = [perform(task, savepoint.folder, target) for task in tasks]
     lineage = publish_result(savepoint, migration, tasks, results, target)
-    return savepoint, planned, planned.finished(lineage, results, 1.23456)
+    return savepoint, planned, planned.finished(lineage, sum(result.stored.size for result in results), 1.23456)
 
 
 def test_a_plan_says_what_will_be_read_and_that_nothing_is_written(run):
