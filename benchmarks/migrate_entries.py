@@ -32,11 +32,11 @@ import attrs
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.check import check
 from stateshift.compat.plan import plan
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.rewrite import perform
 
 if TYPE_CHECKING:
     from collections.abc import Callable

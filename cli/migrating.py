@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ..compat.edits import Edits
-    from ..state.savepoint.migration_report import MigrationReport
+    from ..state.migration.report import MigrationReport
 
 _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
             Column("written", is_number=True), Column("dropped", is_number=True))  # fmt: skip

@@ -43,7 +43,7 @@ from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
 from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
 from ..state.job import Job
 from ..state.key_groups import key_group_range
-from ..state.savepoint.estimate import require_room
+from ..state.migration.estimate import require_room
 from ..state.savepoint.files import Folder
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.new_streams import check_job

@@ -23,12 +23,13 @@ from ..compat.plan import Compression
 from ..compat.plan import plan as plan_migration
 from ..compat.targets import Target
 from ..serializers.errors import StateShiftError, TargetExists
-from ..state.savepoint.estimate import estimate
+from ..state.migration.estimate import estimate
+from ..state.migration.journal import Journal, run_id
+from ..state.migration.report import MigrationReport
+from ..state.migration.reshaping import reshape
+from ..state.migration.run import name_of, publish_result, split, try_out
 from ..state.savepoint.files import Folder
-from ..state.savepoint.journal import Journal, run_id
 from ..state.savepoint.metadata import METADATA
-from ..state.savepoint.migration import name_of, publish_result, split, try_out
-from ..state.savepoint.migration_report import MigrationReport
 from ..state.savepoint.publish import (
     IfTargetExists,
     check_target,
@@ -38,7 +39,6 @@ from ..state.savepoint.publish import (
     stream_bytes,
 )
 from ..state.savepoint.reader import Savepoint
-from ..state.savepoint.reshaping import reshape
 from .scheduling import carry_out
 from .session import own_session
 from .watching import Progress
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from ..compat.edits import Edits
     from ..state.job import Job
+    from ..state.migration.rewrite import TaskResult
     from ..state.savepoint.lineage import Lineage
-    from ..state.savepoint.rewrite import TaskResult
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 

@@ -21,7 +21,7 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
-from ..state.savepoint.rewrite import CopyTask, Task, TaskResult, perform
+from ..state.migration.rewrite import CopyTask, Task, TaskResult, perform
 from .shipping import shipped
 from .watching import (
     MISSING_MODULE,
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    from ..state.migration.journal import Journal
     from ..state.savepoint.files import Folder
-    from ..state.savepoint.journal import Journal
 
 _BUNDLES_PER_CORE = 2
 

@@ -15,10 +15,10 @@ from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ...serializers.wording import many
 from ..key_groups import key_group_range
+from ..migration.run import SUBTASK_BYTES
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
-from ..savepoint.migration import SUBTASK_BYTES
 from ..savepoint.new_streams import store_operator_state
 from ..savepoint.publish import now, publish
 from .streams import NewOperator, StreamResult, write_empty

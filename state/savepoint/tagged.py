@@ -11,6 +11,7 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $date, $sqldate, $sqltime       milliseconds since 1970
     $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
     $localdate, $localtime, $localdatetime   the numbers of which they are made, in order
+    $avro   a value in Avro's JSON encoding
     $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
 
 A list and an array are lists. A TTL value is bare: its time stamp is left out. Null is null.
@@ -25,6 +26,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
+from ...serializers.avro_json import to_json
+from ...serializers.avro_schema import parse
 from ...serializers.decimals import split_decimal
 from ...serializers.either import Left
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
@@ -33,6 +36,7 @@ from ..timers import queue_parts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ...serializers.avro import AvroSnapshot
     from ...serializers.record_values import Record
     from ...serializers.records import RecordSnapshot
     from ...serializers.sequences import SequenceSnapshot
@@ -196,6 +200,10 @@ def _kryo(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"}
 
 
+def _avro(snapshot: AvroSnapshot) -> Tagger:
+    return lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
+
+
 def _opaque(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     def convert(value: Any) -> Any:
         match value:
@@ -219,6 +227,7 @@ def _opaque(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 _MAKERS: dict[str, Callable[[Any], Tagger]] = {
     "array": _list,
+    "avro": _avro,
     "boolean": _as_is,
     "bytes": _bytes,
     "char": _as_is,

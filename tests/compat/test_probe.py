@@ -9,9 +9,9 @@ from stateshift import Job, Operator, Savepoint, check, load_job, serializer_for
 from stateshift.compat import explain
 from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
-from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import NothingInCommon
+from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.pojo import PojoSerializer, java_default
 from stateshift.serializers.record_fields import Default, RecordField
 

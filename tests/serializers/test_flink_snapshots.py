@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.containers import ArrayListSerializerSnapshot, ListSerializerSnapshot, SetSerializerSnapshot
 from stateshift.serializers.either import JavaEitherSerializerSnapshot
 from stateshift.serializers.enums import JavaEnumSerializerSnapshot
@@ -20,6 +19,7 @@ from stateshift.serializers.errors import (
     SnapshotVersionError,
     StateShiftError,
 )
+from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 from stateshift.serializers.kryo import KryoSerializerSnapshot
 from stateshift.serializers.maps import MapSerializerSnapshot
 from stateshift.serializers.numeric import IntSerializer, LongSerializer, LongSerializerSnapshot

@@ -18,11 +18,11 @@ from stateshift.compat.plan import plan
 from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.migration import publish_result, split
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.reshaping import reshape
-from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.writer import SavepointWriter
 
 COUNTS = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", int)])])

@@ -12,13 +12,13 @@ from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, che
 from stateshift.compat.plan import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.journal import Journal, run_id
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.journal import Journal, run_id
-from stateshift.state.savepoint.migration import name_of, publish_result, split
 from stateshift.state.savepoint.publish import IfTargetExists, prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.reshaping import reshape
-from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -13,14 +13,14 @@ from stateshift.compat.check import check
 from stateshift.compat.plan import plan
 from stateshift.compat.targets import Target
 from stateshift.state.job import load_job
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle
 from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadata
-from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.reshaping import reshape
-from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.tagged import tagged_operator
 

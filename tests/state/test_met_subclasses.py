@@ -8,15 +8,15 @@ from stateshift.compat.plan import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.migration import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.reshaping import reshape
-from stateshift.state.savepoint.rewrite import perform
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import verify
 

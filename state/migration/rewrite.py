@@ -15,23 +15,35 @@ from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.transcoder import make_element_transcoder
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.views import DataInputView
+from ..savepoint.blocks import Block
+from ..savepoint.keyed_readers import open_keyed, read_header
+from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
+from ..savepoint.meta_info import (
+    KEY_SERIALIZER,
+    NAMESPACE_SERIALIZER,
+    VALUE_SERIALIZER,
+    MetaInfoKind,
+    StateMetaInfo,
+    merged_info,
+)
+from ..savepoint.operator_stream import (
+    OperatorStream,
+    OperatorStreamHeader,
+    read_operator_stream,
+    write_operator_stream,
+)
+from ..savepoint.publish import stream_name
+from ..savepoint.sink import StoredBytes, StreamSink
+from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
-from .blocks import Block
-from .keyed_readers import open_keyed, read_header
-from .keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, VALUE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
-from .operator_stream import OperatorStream, OperatorStreamHeader, read_operator_stream, write_operator_stream
-from .publish import stream_name
-from .sink import StoredBytes, StreamSink
-from .sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .files import Folder
-    from .handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
-    from .keyed_readers import KeyedReader
-    from .lineage import StateCount
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..savepoint.lineage import StateCount
     from .redistribution import Share
 
 _COPY_BYTES = 4 << 20

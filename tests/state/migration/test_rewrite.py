@@ -19,16 +19,16 @@ from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.rewrite import CopyTask, KeyedTask, OperatorTask, perform
+from stateshift.state.migration.run import split
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.migration import split
 from stateshift.state.savepoint.publish import INLINE_BYTES
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.rewrite import CopyTask, KeyedTask, OperatorTask, perform
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.writer import SavepointWriter
 

@@ -8,15 +8,15 @@ import attrs
 
 from ...compat.plan import Compression, MigrationPlan, OperatorAction, OperatorPlan
 from ...serializers.errors import DeclarationError, IncompatibleState, located
-from .sources import open_stream
+from ..savepoint.sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .files import Folder
-    from .handles import StreamHandle
-    from .metadata import OperatorState
-    from .reader import Savepoint
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import StreamHandle
+    from ..savepoint.metadata import OperatorState
+    from ..savepoint.reader import Savepoint
 
 _COMPRESSED_AT = 4
 _UNCHANGED = "Nothing was changed."

@@ -12,9 +12,9 @@ from .rewrite import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..savepoint.lineage import Lineage, StateCount
+    from ..savepoint.reader import Savepoint
     from .estimate import Estimate
-    from .lineage import Lineage, StateCount
-    from .reader import Savepoint
     from .rewrite import Task
 
 

@@ -16,18 +16,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.plan import MigrationPlan, to_data
-from .handles import DistributionMode, OperatorStateOffsets
-from .lineage import FileDigest, Lineage, StateCount, read_lineage
-from .metadata import METADATA, write_metadata
-from .publish import source_facts
+from ..savepoint.handles import DistributionMode, OperatorStateOffsets
+from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
+from ..savepoint.metadata import METADATA, write_metadata
+from ..savepoint.publish import source_facts
+from ..savepoint.sink import StoredBytes
 from .rewrite import TaskResult
-from .sink import StoredBytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .files import Folder
-    from .reader import Savepoint
+    from ..savepoint.files import Folder
+    from ..savepoint.reader import Savepoint
 
 SUFFIX = ".done"
 

@@ -24,15 +24,15 @@ from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.rewrite import CopyTask, KeyedTask, perform
+from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.migration import publish_result, split, try_out
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.rewrite import CopyTask, KeyedTask, perform
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS
 from stateshift.state.savepoint.verify import Outcome, verify

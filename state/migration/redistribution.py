@@ -19,14 +19,14 @@ import attrs
 from ...serializers.errors import UnsupportedFormat
 from ...serializers.text import StringSerializer
 from ..key_groups import java_hash
-from .handles import DistributionMode
-from .meta_info import StateMetaInfo, merged_info
-from .operator_stream import OperatorStreamHeader
+from ..savepoint.handles import DistributionMode
+from ..savepoint.meta_info import StateMetaInfo, merged_info
+from ..savepoint.operator_stream import OperatorStreamHeader
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .handles import OperatorStateHandle
+    from ..savepoint.handles import OperatorStateHandle
 
 _SMALLEST_TABLE = 16
 _LOAD = 0.75

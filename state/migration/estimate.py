@@ -14,15 +14,15 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...serializers.errors import NoSpaceLeft, StateShiftError
+from ..savepoint.blocks import Block
+from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
-from .blocks import Block
-from .keyed_readers import open_keyed
 from .rewrite import CopyTask, KeyedTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .files import Folder
+    from ..savepoint.files import Folder
     from .rewrite import Task
 
 SAMPLE_ENTRIES = 500

@@ -6,11 +6,11 @@ import pytest
 from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
 from stateshift.compat.plan import plan
 from stateshift.serializers.errors import NoSpaceLeft
-from stateshift.state.savepoint.estimate import estimate
+from stateshift.state.migration.estimate import estimate
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.migration import split
 from stateshift.state.savepoint.publish import IfTargetExists, held_bytes
-from stateshift.state.savepoint.rewrite import perform
 
 
 def refuse(_):

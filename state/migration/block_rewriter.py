@@ -17,12 +17,12 @@ from ...compat.transcode.transcoder import Transcoder, make_transcoder
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, shown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
-from .blocks import Block, join_pieces
-from .entries import read_separated
-from .entry_keys import decode, encode
-from .lineage import StateCount
-from .meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
-from .state_kinds import info_snapshot, keyed_kind, state_kind
+from ..savepoint.blocks import Block, join_pieces
+from ..savepoint.entries import read_separated
+from ..savepoint.entry_keys import decode, encode
+from ..savepoint.lineage import StateCount
+from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
+from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

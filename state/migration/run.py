@@ -18,25 +18,32 @@ from ... import __version__
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, to_data
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
-from .handles import CANONICAL, CANONICAL_ADVICE, InlineHandle, KeyedHandle, OperatorStateHandle, RelativeFileHandle
-from .keyed_readers import open_keyed
-from .lineage import FileDigest, Lineage, StateCount
-from .metadata import OperatorState, SubtaskState, write_metadata
-from .operator_stream import read_operator_stream_header
-from .properties import CANONICAL_PROPERTIES
-from .publish import now, publish, source_facts, stream_name
+from ..savepoint.handles import (
+    CANONICAL,
+    CANONICAL_ADVICE,
+    InlineHandle,
+    KeyedHandle,
+    OperatorStateHandle,
+    RelativeFileHandle,
+)
+from ..savepoint.keyed_readers import open_keyed
+from ..savepoint.lineage import FileDigest, Lineage, StateCount
+from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
+from ..savepoint.operator_stream import read_operator_stream_header
+from ..savepoint.properties import CANONICAL_PROPERTIES
+from ..savepoint.publish import now, publish, source_facts, stream_name
+from ..savepoint.sources import open_stream
+from ..savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 from .redistribution import Share, deal_out, joined_headers
 from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
-from .sources import open_stream
-from .stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .files import Folder
-    from .handles import StreamHandle
-    from .operator_stream import OperatorStreamHeader
-    from .reader import Savepoint
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import StreamHandle
+    from ..savepoint.operator_stream import OperatorStreamHeader
+    from ..savepoint.reader import Savepoint
 
 SUBTASK_BYTES = 64 << 20
 """A rewritten operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""

@@ -6,12 +6,12 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.plan import plan
+from stateshift.state.migration.report import MigrationReport
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.migration import publish_result, split, try_out
-from stateshift.state.savepoint.migration_report import MigrationReport
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.rewrite import perform
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from stateshift.serializers.hints import BigInt, Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rewrite import CopyTask
+from stateshift.state.migration.run import split
 from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.migration import split
 from stateshift.state.savepoint.operator_stream import read_operator_stream, read_operator_stream_header
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.reshaping import reshape
-from stateshift.state.savepoint.rewrite import CopyTask
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
