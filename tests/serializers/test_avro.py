@@ -3,6 +3,7 @@
 import datetime as dt
 import decimal
 import io
+import json
 import math
 import pickle
 import tracemalloc
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, CorruptSavepoint, ValueNotConvertible
+from stateshift.serializers.avro_json import to_json
+from stateshift.serializers.avro_schema import parse
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 
@@ -313,3 +316,29 @@ def test_nan_and_infinity_are_kept(write, read):
 
     assert math.isnan(read(serializer, write(serializer, math.nan)))
     assert -math.inf == read(serializer, write(serializer, -math.inf))
+
+
+def test_the_json_of_a_value_is_what_fastavro_writes():
+    kinds = (
+        field("raw", "bytes"),
+        field("counts", {"type": "map", "values": ["null", "long"]}),
+        field("at", ["int", POINT]),
+    )
+    schema, stream = record("R", *kinds), io.StringIO()
+    value = {"raw": b"\xff", "counts": {"a": 1, "b": None}, "at": {"x": 1.0, "y": 2.5}}
+    fastavro.json_writer(stream, fastavro.parse_schema(schema), [value])
+
+    found = to_json(parse(json.dumps(schema)), value)
+
+    assert {"raw": "ÿ", "counts": {"a": {"long": 1}, "b": None}, "at": {"geo.Point": {"x": 1.0, "y": 2.5}}} == found
+    assert json.loads(stream.getvalue()) == found
+
+
+def test_logical_values_and_nan_have_a_json_form():
+    day, money = logical("int", "date"), logical("bytes", "decimal", precision=4, scale=2)
+    schema = record("R", field("day", day), field("money", money), field("rest", {"type": "array", "items": "double"}))
+    value = {"day": dt.date(1970, 1, 2), "money": decimal.Decimal("-0.01"), "rest": [math.nan, math.inf, -math.inf]}
+
+    found = to_json(parse(json.dumps(schema)), value)
+
+    assert {"day": 1, "money": "ÿ", "rest": ["NaN", "Infinity", "-Infinity"]} == found
