@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.decimals import DecimalSerializer
@@ -295,7 +296,14 @@ ARRAYS_AND_ROWS = [
     Case("tuple of 25", TupleSerializer((LONG,) * 25), st.tuples(*[LONGS] * 25), (tuple(range(25)),)),
 ]
 
-CASES = [*PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
+AVRO = Case(
+    "avro",
+    AvroSerializer(["null", "long", {"type": "array", "items": "string"}]),
+    st.none() | integers(64)[0] | st.lists(st.text(st.characters(exclude_categories=["Cs"]))),
+    (None, 0, -(2**63), [], ["", "é日"]),
+)
+
+CASES = [AVRO, *PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 few = settings(deadline=None, max_examples=25)
