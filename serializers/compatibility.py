@@ -230,7 +230,9 @@ def compose(
     convert: Callable[[list[Callable[[Any], Any] | None]], Callable[[Any], Any] | None],
     read_with: Callable[[list[TypeDeserializer[Any]]], TypeDeserializer[Any]],
 ) -> CompatibilityResult[T]:
-    """Combine a composite's own check with those of its matched parts: worst of all, all findings (COMP-1, 2, 4).
+    """Combine a composite's own check with those of its matched parts: worst of all, all findings.
+
+    Rules COMP-1, COMP-2 and COMP-4.
 
     Args:
         outer: The composite's own answer: names, arity, kind, configuration. Its findings come first.

@@ -1,7 +1,7 @@
 """Config snapshots: the versioned description of a serializer that is stored with the state.
 
 A snapshot has three uses: to judge a new serializer (`ensure_compatibility`), to restore a reader of the old bytes
-(`restore_serializer`), and to tell what the state holds on a machine without the user's code (`describe`).
+(`restore_serializer`), and to tell what the state holds on a machine without the user's code (`describe`; SNAP-9).
 
 Frames (format notes 6.1):
 
@@ -120,7 +120,7 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
 
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer[T]:
-        """Make a serializer of the same bytes that needs no user class.
+        """Make a serializer of the same bytes that needs no user class; a composite asks its parts (rule COMP-5).
 
         Raises:
             OldReaderUnavailable: This code cannot read such values.

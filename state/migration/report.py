@@ -76,7 +76,7 @@ class MigrationReport:
 
     @property
     def rollback(self) -> str:
-        """What to do if the new job has to go back."""
+        """What to do if the new job has to go back (rule RUN-8)."""
         return f"start the old job on {self.source}: it is untouched"
 
     def to_data(self) -> dict[str, Any]:

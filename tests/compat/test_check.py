@@ -56,6 +56,25 @@ def test_an_equal_type_starts(judged):
     assert (Verdict.COMPATIBLE, Decision.START, "") == (report.result.verdict, report.decision, report.reader)
 
 
+def test_the_question_goes_to_the_new_side_v_1(judged, make):
+    refusing, accepting = make.Layout(1, "refuses"), make.Layout(2)
+
+    assert Decision.START == judged(refusing, accepting).decision
+    assert Decision.REFUSE == judged(accepting, refusing).decision
+
+
+def test_equal_questions_get_equal_answers_and_no_state_is_there_to_read_v_3(make):
+    old, new = (
+        make.job(make.state("s", VALUE, value), make.state("m", StateKind.MAP, MapSerializer(value, value)))
+        for value in (IntSerializer(), LongSerializer())
+    )
+
+    first, second = (check(old, new).operators[0].states for _ in range(2))
+
+    assert [Decision.MIGRATE] * 2 == [state.decision for state in first]
+    assert [state.result for state in first] == [state.result for state in second]
+
+
 def test_a_stored_type_that_only_notes_the_absence_of_ttl_is_the_type_it_wraps(make):
     """Flink 2 wraps the serializers of states without TTL too, to tell later whether it was switched on."""
     wrapped = TtlAwareSerializerSnapshot(has_ttl=False, inner=LongSerializer().snapshot_configuration())
@@ -284,7 +303,7 @@ def test_a_verdict_without_findings_still_carries_one_comp_6(judged, make):
     assert report.result.findings[0].ways_out
 
 
-def test_a_compatible_state_never_looks_for_a_reader_j13(judged, make):
+def test_a_compatible_state_never_looks_for_a_reader_j13_read_7(judged, make):
     report = judged(make.LayoutSnapshot(1, restorable=False), make.Layout(1))
 
     assert (Decision.START, "") == (report.decision, report.reader)

@@ -312,7 +312,7 @@ def taking_over(state, new):
 
 
 @given(st.one_of(changes, with_ttl(changes)), st.data())
-def test_the_verdict_predicts_what_happens_to_a_value_k11(change, data):
+def test_the_verdict_predicts_what_happens_to_a_value_k11_v_5(change, data):
     value = data.draw(change.values)
     stored = written(change.old, value)
 

@@ -14,7 +14,7 @@ def refuse():
     raise UntrustedCode("the stored serializer would have to be unpickled")
 
 
-def test_exactly_one_source_is_used_strictly_in_order_j11(make):
+def test_exactly_one_source_is_used_strictly_in_order_j11_read_1_read_2_read_3(make):
     gone, stored, fallback = make.LayoutSnapshot(1, restorable=False), make.Layout(2), make.Layout(3)
 
     found = [

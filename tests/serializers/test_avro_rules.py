@@ -361,7 +361,7 @@ class TestLogicalTypes:
             ((6, 2), (6, 1), REFUSE),
         ],
     )
-    def test_av_8_decimals_go_by_their_own_rules(self, ask, migrate, old, new, expected):
+    def test_av_8_decimals_go_by_their_own_rules_dec_2_3_4_5(self, ask, migrate, old, new, expected):
         for more in ({}, {"base": "fixed", "name": "D", "size": 8}):
             stored, present = decimals(*old, **more), decimals(*new, **more)
 
@@ -446,7 +446,7 @@ class TestWhatFastavroLacks:
 class TestRecursion:
     LIST = record("List", field("value", "int"), field("next", ["null", "List"]))
 
-    def test_av_11_a_recursive_schema_is_judged_once_and_converted_at_every_depth(self, ask, migrate):
+    def test_av_11_comp_3_a_recursive_schema_is_judged_once_and_converted_at_every_depth(self, ask, migrate):
         new = record("List", field("value", "double"), field("next", ["null", "List"]))
 
         assert (MIGRATE, [("$.value", "AV-5")]) == judged(ask, self.LIST, new)

@@ -185,7 +185,7 @@ def ask_with_outer(outer: CompatibilityResult[Any], letter: str) -> Compatibilit
         pytest.param("C I R M", "I", id="C13_intermediate_incompatible"),
     ],
 )
-def test_the_worst_verdict_of_the_parts_is_that_of_the_whole(letters, expected):
+def test_the_worst_verdict_of_the_parts_is_that_of_the_whole_comp_1(letters, expected):
     assert VERDICTS[expected] is ask(*letters.split()).verdict
 
 
@@ -198,7 +198,7 @@ def test_outer_incompatible_wins():
     assert ["OUTER"] == [finding.rule for finding in result.findings]
 
 
-def test_outer_migration_beats_child_reconfig():
+def test_outer_migration_beats_child_reconfig_and_stands_first_comp_2():
     outer = CompatibilityResult.requires_migration(found(Verdict.REQUIRES_MIGRATION, "OUTER"))
 
     result = ask_with_outer(outer, "R")
@@ -217,7 +217,7 @@ def test_arity_mismatch_is_incompatible(stored):
     assert "1 stored and 3 declared" in result.findings[0].reason
 
 
-def test_restore_composite_restores_children(stored):
+def test_restore_composite_restores_children_comp_5(stored):
     fields = (V1(), V2(), LongSerializer(), OptionalSerializer(IntSerializer()))
     restored = stored(TupleSerializer(fields)).restore_serializer()
 
@@ -245,7 +245,7 @@ def test_intermediate_reconfig_yields_children(write, read):
     assert (1, 2, 3) == read(copy, write(TupleSerializer((V1(),) * 3), (1, 2, 3)))
 
 
-def test_a_check_changes_neither_side(stored):
+def test_a_check_changes_neither_side_v_2(stored):
     new = TupleSerializer((V1(), NeedsReconfig()))
     old = stored(TupleSerializer((V1(), V1())))
     before = snapshot_to_bytes(old)

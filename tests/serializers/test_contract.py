@@ -328,7 +328,7 @@ def test_snapshot_class_is_instantiable(case):
 
 
 @every_case
-def test_own_snapshot_is_compatible(case):
+def test_own_snapshot_is_compatible_v_4(case):
     fresh = case.serializer.snapshot_configuration()
     stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
 

@@ -92,6 +92,10 @@ def test_a_size_that_no_number_has_is_refused():
         DecimalSerializer().deserialize(DataInputView(bytes.fromhex("00000004 00000000")))
 
 
+def test_any_two_are_compatible_for_nothing_bounds_them_dec_1(ask):
+    assert ask(DecimalSerializer(), DecimalSerializer()).is_compatible_as_is()
+
+
 def test_a_number_becomes_no_decimal_without_a_converter():
     result = DecimalSerializer().ensure_compatibility(LongSerializer().snapshot_configuration())
 

@@ -165,7 +165,7 @@ class TestRules:
     @pytest.mark.parametrize(
         ("case", "old", "new", "verdict", "found"),
         [
-            ("E01 identical", "ABC", "ABC", Verdict.COMPATIBLE, []),
+            ("E01 ENUM-1 identical", "ABC", "ABC", Verdict.COMPATIBLE, []),
             ("E02 appended", "ABC", "ABCD", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, ["ENUM-2"]),
             ("ENUM-2 inserted", "ABC", "ADBC", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, ["ENUM-2"]),
             ("E03 removed", "ABC", "AC", Verdict.INCOMPATIBLE, ["ENUM-4"]),

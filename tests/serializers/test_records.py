@@ -94,6 +94,14 @@ class TestBytes:
         assert data == write(generic, value)
         assert data == write(named(One), value)
 
+    def test_snap_9_names_fields_and_types_are_told_where_the_class_is_not(self, stored) -> None:
+        snapshot = stored(attrs.evolve(named(One), name="gone.shop.Account"))
+
+        assert "gone.shop.Account" == snapshot.record_name()
+        assert [("id", "long"), ("name", "string"), ("note", "optional<string>"), ("visits", "int")] == [
+            (field.name, field.describe()) for field in snapshot.stored_fields()
+        ]
+
     def test_a_null_in_a_field_that_is_not_optional_names_the_field(self, write) -> None:
         with pytest.raises(ValueNotConvertible, match=r"a null in the field 'name'.*\n.*path \$\.name") as caught:
             write(record_serializer(One), Record(SHOP, {"id": 1, "name": None, "visits": 1, "note": None}))
@@ -160,7 +168,7 @@ class TestSameRecord:
 
 
 class TestChangedFields:
-    def test_every_change_is_found_and_the_worst_decides(self, ask, rules) -> None:
+    def test_rec_13_every_change_is_found_and_the_worst_decides(self, ask, rules) -> None:
         result = ask(named(Two), named(One))
 
         assert Verdict.REQUIRES_MIGRATION == result.verdict
@@ -235,6 +243,19 @@ class TestChangedFields:
 
         assert result.is_incompatible()
         assert [("$.visits", "PRIM-4")] == rules(result)
+
+    def test_rec_15_a_default_that_came_and_went_fits_the_latest_version_and_not_the_first(self, ask, rules) -> None:
+        first, latest, candidate = (
+            named(cls)
+            for cls in (
+                attrs.make_class("First", {"id": attrs.field(type=int)}),
+                attrs.make_class("Latest", {"id": attrs.field(type=int), "tag": attrs.field(type=str, default="")}),
+                attrs.make_class("Candidate", {"id": attrs.field(type=int), "tag": attrs.field(type=str)}),
+            )
+        )
+
+        assert ask(candidate, latest).is_compatible_as_is()
+        assert [("$.tag", "REC-3")] == rules(ask(candidate, first))
 
     def test_rec_16_a_retired_name_must_not_come_back(self, ask, rules) -> None:
         new = named(Two, retired=("email",))

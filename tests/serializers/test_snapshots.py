@@ -149,7 +149,7 @@ class TestVersions:
         assert (1, (2,)) == (caught.value.found, caught.value.readable)
         assert "stateshift/tests.only-current" == caught.value.where["snapshot"]
 
-    def test_j03_listed_version_is_read(self):
+    def test_j03_listed_version_is_read_with_a_default_for_what_it_lacks_snap_4(self):
         stored = snapshot_from_bytes(own("stateshift/tests.versioned", 1, b""))
 
         assert 1 == stored.get_read_version()
@@ -159,7 +159,7 @@ class TestVersions:
         with pytest.raises(SnapshotVersionError, match="has no read version"):
             Versioned().get_read_version()
 
-    def test_j05_rewrite_uses_current_version(self):
+    def test_j05_rewrite_uses_current_version_snap_5(self):
         stored = snapshot_from_bytes(own("stateshift/tests.versioned", 1, b""))
 
         assert own("stateshift/tests.versioned", 2, utf("unlabelled")) == snapshot_to_bytes(stored)
@@ -174,7 +174,7 @@ class TestVersions:
         with pytest.raises(SnapshotVersionError, match="no longer read"):
             snapshot_from_bytes(utf(LONG.snapshot_id) + i32(1))
 
-    def test_the_version_is_judged_before_the_body_is_parsed(self):
+    def test_the_version_is_judged_before_the_body_is_parsed_snap_3(self):
         with pytest.raises(SnapshotVersionError):
             snapshot_from_bytes(own("stateshift/tests.versioned", 9, b"\xff\xff"))
 
@@ -219,7 +219,7 @@ class TestRegistration:
         with pytest.raises(DeclarationError, match="belongs to"):
             here.register_snapshot(Taken)
 
-    def test_former_ids_lead_to_the_class(self):
+    def test_former_ids_lead_to_the_class_snap_6(self):
         here = Registry()
         here.register_snapshot(Versioned, aliases=["stateshift/tests.former"])
 
@@ -230,7 +230,7 @@ class TestRegistration:
 class TestOwnFrame:
     DATA = own("stateshift/tests.versioned", 2, utf("shelf"))
 
-    def test_it_has_a_length_and_a_checksum(self):
+    def test_it_has_a_version_a_length_and_a_checksum_snap_1_snap_8(self):
         assert self.DATA == snapshot_to_bytes(Versioned("shelf"))
         assert Versioned("shelf") == snapshot_from_bytes(self.DATA)
 
@@ -242,7 +242,7 @@ class TestOwnFrame:
         with pytest.raises(CorruptSavepoint, match=r"checksum of the snapshot stateshift/tests.versioned"):
             snapshot_from_bytes(bytes(damaged))
 
-    def test_bytes_that_the_class_leaves_are_an_error_that_names_it(self):
+    def test_bytes_that_the_class_leaves_are_an_error_that_names_it_snap_12(self):
         with pytest.raises(CorruptSavepoint, match=r"1 bytes follow the snapshot stateshift/tests.versioned"):
             snapshot_from_bytes(own("stateshift/tests.versioned", 2, utf("shelf") + b"\0"))
 

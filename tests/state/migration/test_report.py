@@ -36,7 +36,7 @@ def test_a_plan_says_what_will_be_read_and_that_nothing_is_written(run):
     assert not planned.copied_only
 
 
-def test_a_finished_run_says_what_was_written(run):
+def test_a_finished_run_says_what_was_written_and_the_way_back_run_8(run):
     savepoint, planned, finished = run
     new = Savepoint.open(finished.target)
 

@@ -125,7 +125,7 @@ def task_that_fails(tmp_path):
     return savepoint, task
 
 
-def test_a_failing_value_is_told_with_state_key_path_and_rule(task_that_fails, tmp_path):
+def test_a_failing_value_is_told_with_state_key_path_and_rule_run_4(task_that_fails, tmp_path):
     savepoint, task = task_that_fails
 
     with pytest.raises(ValueNotConvertible) as caught:

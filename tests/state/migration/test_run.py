@@ -152,7 +152,7 @@ class TestRepeating:
         assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
         assert [] == failures(two)
 
-    def test_lineage_tells_where_a_savepoint_comes_from(self, savepoint_of, accounts, migrate, tmp_path):
+    def test_lineage_tells_where_a_savepoint_comes_from_run_6(self, savepoint_of, accounts, migrate, tmp_path):
         source = savepoint_of("rocksdb-account-v1")
         one = migrate(source, tmp_path / "one", accounts(2)).lineage
         two = migrate(tmp_path / "one", tmp_path / "two", accounts(3)).lineage
@@ -167,7 +167,7 @@ class TestRepeating:
         assert [one.source, two.source] == [past["source"] for past in three.history]
         assert Savepoint.open(tmp_path / "three").lineage == three
 
-    def test_the_source_is_not_touched(self, savepoint_copy, accounts, migrate, tmp_path):
+    def test_the_source_is_not_touched_run_1(self, savepoint_copy, accounts, migrate, tmp_path):
         folder = savepoint_copy("rocksdb-account-v1")
         before = facts_of(folder)
         migrate(folder, tmp_path / "new", accounts(3))
@@ -439,7 +439,7 @@ class FirstField:
 
 
 class TestDryRun:
-    def test_it_converts_one_entry_of_each_state_and_writes_nothing(self, savepoint_of, accounts):
+    def test_it_converts_one_entry_of_each_state_and_writes_nothing_read_5(self, savepoint_of, accounts):
         savepoint = Savepoint.open(savepoint_of("rocksdb-account-v1"))
         tried = try_out(savepoint, plan_for(savepoint, accounts(3)))
 
@@ -576,7 +576,7 @@ class TestPublishing:
             publish_result(savepoint, migration, tasks, results, target)
         assert not (tmp_path / "new" / "_metadata").exists()
 
-    def test_counts_say_what_was_read_and_written(self, savepoint_of, accounts, migrate, tmp_path):
+    def test_counts_say_what_was_read_and_written_run_2(self, savepoint_of, accounts, migrate, tmp_path):
         source = savepoint_of("rocksdb-account-v1")
         found = migrate(source, tmp_path / "new", accounts(3))
         before = {s.name: s.measure().entries for o in Savepoint.open(source).operators for s in o.states}
