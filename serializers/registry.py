@@ -57,11 +57,6 @@ class Registry:
         """Give the class registered under an id or alias."""
         return self._snapshots.get(snapshot_id)
 
-    @property
-    def size(self) -> int:
-        """How many ids are registered; it only grows."""
-        return len(self._snapshots)
-
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
         """Give the snapshot classes that were registered from outside the package, by id: a worker lacks them."""
         package = __name__.partition(".")[0]

@@ -213,7 +213,8 @@ class TypeSource:
         element = without_ttl_awareness(snapshot.element_snapshot())
         if isinstance(snapshot, PrimitiveArraySnapshot):
             return f"Array[{self.hint(element)}]"
-        if isinstance(element, StringSerializerSnapshot):
+        item = element.nested[0] if isinstance(element, NullableSerializerSnapshot) else element
+        if isinstance(without_ttl_awareness(item), StringSerializerSnapshot):
             raise NoSourceError("no type hint says an array of strings that is no String[] for Flink")
         return f"Array[{_or_none(self.hint(element))}]"
 

@@ -220,7 +220,7 @@ def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[Opera
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
     data = source.read_at(0, end)
-    header, begin = _parsed_header(data, registry.size)
+    header, begin = _parsed_header(data, tuple(registry.additions().items()))
     if header.compressed and data.startswith(STREAM_HEADER, begin):
         begin += len(STREAM_HEADER)
     if begin != end:
@@ -229,7 +229,10 @@ def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[Opera
 
 
 @lru_cache(maxsize=_HEADERS_KEPT)
-def _parsed_header(data: bytes, registered: int) -> tuple[OperatorStreamHeader, int]:  # noqa: ARG001 - part of the key
+def _parsed_header(
+    data: bytes,
+    registered: tuple[object, ...],  # noqa: ARG001 - part of the key
+) -> tuple[OperatorStreamHeader, int]:
     """Parse a header once for all states and subtasks, as that of a keyed stream; give its size, too."""
     view = DataInputView(data)
     return read_operator_header(view), view.position

@@ -122,7 +122,7 @@ class TestRun:
         source, target, ran = migrated
 
         lines = ran.stdout.splitlines()
-        (before,) = ran.stderr.splitlines()
+        before, *_ = ran.stderr.splitlines()  # on a slow machine, lines on the progress follow
         assert ran.returncode == 0
         assert before.startswith("to do: 4 streams to rewrite, 0 files to copy, 11.5 KiB to read, about ")
         assert lines[0] == f"migrated: 50 entries of 4 states converted, in {target}"

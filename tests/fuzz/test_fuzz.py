@@ -42,7 +42,8 @@ def test_bad_input_gives_our_errors_in_time_and_in_little_memory(tmp_path, engin
 
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     executions = json.loads((tmp_path / "all" / "report.json").read_text())["executions"]
-    assert executions > 0.9 * RUNS[engine], "a fuzzer ends its process without a word, so the last few are not counted"
+    # A fuzzer ends its process without a word: what it did since its last report is not counted.
+    assert executions > RUNS[engine] // 2
 
 
 @pytest.mark.usefixtures("modules")

@@ -287,9 +287,12 @@ def test_a_serializer_that_cannot_read_what_it_writes_fails_the_proof(spark, cou
 
 
 def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, load, tmp_path):
-    """A snapshot of the user's whose `read` breaks on the workers."""
-    breaks = "def read(self, source):\n        if 'pyspark.worker' in sys.modules:\n            1 // 0"
-    source = BROKEN.replace("def read(self, source): pass", breaks).replace("return 1 // 0", "return source.read_utf()")
+    """A snapshot of the user's, of a state that is kept, whose `write` breaks on the workers."""
+    breaks = "def write(self, target):\n        if 'pyspark.worker' in sys.modules:\n            1 // 0"
+    source = BROKEN.replace("def write(self, target): pass", breaks).replace(
+        "return 1 // 0", "return source.read_utf()"
+    )
+    source = source.replace("converter=str)", "converter=str), ValueStateDescriptor('kept', BrokenSerializer())")
     assert source.count("1 // 0") == 1
     job = load("job_snapshot", job_snapshot=source.replace("import attrs", "import attrs, sys"))
     with SavepointWriter(tmp_path / "old", job.job) as writer:
@@ -299,7 +302,7 @@ def test_a_failure_that_is_no_error_of_ours_arrives_with_its_trace(spark, load, 
     with pytest.raises(MigrationFailed, match="a worker failed with ZeroDivisionError") as caught:
         migrate(tmp_path / "old", tmp_path / "new", new.job, session=spark)
 
-    assert "in read" in caught.value.what
+    assert "in write" in caught.value.what
     assert "counter" in str(caught.value.where["operator"])
     assert caught.value.written.startswith("Nothing was published")
     assert not (tmp_path / "new").exists()
