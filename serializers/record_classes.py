@@ -177,14 +177,26 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
 
 def registered_subclasses(cls: type) -> list[type]:
     """Give the decorated subclasses of a class, of any depth, by qualified name."""
-    found: dict[str, type] = {}
-    pending: list[type] = list(cls.__subclasses__())
-    while pending:
-        subclass = pending.pop()
-        pending += subclass.__subclasses__()
-        if _OPTIONS in subclass.__dict__ and is_record_class(subclass):
-            found[qualified_name(subclass)] = subclass
+    found = {qualified_name(subclass): subclass for subclass in _subclasses(cls) if _OPTIONS in subclass.__dict__}
     return [found[name] for name in sorted(found)]
+
+
+def imported_subclass(cls: type, name: str) -> type | None:
+    """Give the subclass of that qualified name, decorated or not.
+
+    The last one: `slots=True` makes a class anew, and what it was made of may still be there.
+    """
+    return next((subclass for subclass in reversed(_subclasses(cls)) if qualified_name(subclass) == name), None)
+
+
+def _subclasses(cls: type) -> list[type]:
+    """Give all subclasses that can be records, in the order in which they were made, by depth."""
+    found: list[type] = []
+    pending: list[type] = cls.__subclasses__()
+    while pending:
+        found += pending
+        pending = [deeper for subclass in pending for deeper in subclass.__subclasses__()]
+    return [subclass for subclass in found if is_record_class(subclass)]
 
 
 def check_default(where: str, default: Default | None, encode: Callable[[Any], object]) -> None:

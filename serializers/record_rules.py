@@ -13,6 +13,7 @@ import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
 from .errors import DeclarationError, StateShiftError, add_step
+from .record_classes import imported_subclass
 from .record_values import Record, field_of
 from .serializer import CONVERTER, KEEP_OLD_TYPE
 
@@ -266,13 +267,24 @@ class _Subclasses:
         )
 
 
+def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> DescribedRecordSerializer[Any] | None:
+    """Give the serializer of a stored subclass that has lost its @record, and that is still there (REC-14).
+
+    Only what is imported is looked at: a name out of a savepoint must not have a module imported.
+    """
+    from .hints import record_serializer  # which needs the records
+
+    subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
+    return None if subclass is None else record_serializer(subclass)
+
+
 def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> _Subclasses:
     """Pair stored subclasses with those known to the new serializer, by class name or alias (REC-14)."""
     known = [*new.registered, *new.unregistered]
     stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
     names, children, findings, taken = [], [], [], set()
     for name, snapshot in stored:
-        match = next((s for n, s in known if n == name or name in s.aliases), None)
+        match = next((s for n, s in known if n == name or name in s.aliases), None) or _no_longer_registered(new, name)
         if match is None or snapshot is None:
             reason = "values of this subclass may be stored, and the new type knows no such subclass"
             ways = ("declare the subclass with @record", f"declare what it became: @record(aliases=[{name!r}])")

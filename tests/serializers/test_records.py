@@ -456,10 +456,37 @@ class TestSubclasses:
         assert ["shop.Square", circle[0]] == [name for name, _ in copy.registered]
         assert Circle("c", 3) == read(copy, write(old, Circle("c", 3)))
 
+    def test_rec_14_a_subclass_that_is_no_longer_registered_keeps_its_tag(self, write, read, ask, rules) -> None:
+        old = record_serializer(Shape)
+        undecorated = attrs.evolve(old, registered=())
+
+        result = ask(undecorated, old)
+
+        assert [("$", "REC-14")] == rules(result)
+        assert Circle("c", 3) == read(result.reconfigured_serializer, write(old, Circle("c", 3)))
+        with pytest.raises(ValueNotConvertible, match=r"Circle is a subclass of .*Shape that is not registered"):
+            write(undecorated, Circle("c", 3))
+
+    def test_rec_14_a_subclass_without_its_decorator_is_found_in_its_last_make(self, ask, write, read) -> None:
+        @dataclasses.dataclass(frozen=True)
+        class Animal:
+            name: str
+
+        @dataclasses.dataclass(frozen=True, slots=True)
+        class Cat(Animal):
+            lives: int
+
+        new = record_serializer(Animal)
+        old = attrs.evolve(new, registered=((record_serializer(Cat).name, record_serializer(Cat)),))
+
+        assert () == new.registered
+        assert Cat("c", 9) == read(ask(new, old).reconfigured_serializer, write(old, Cat("c", 9)))
+
     def test_rec_14_a_subclass_that_nobody_knows_is_incompatible(self, ask, rules) -> None:
         new = record_serializer(Shape)
+        square = ("shop.Square", RecordSerializer("shop.Square", new.fields))
 
-        result = ask(attrs.evolve(new, registered=()), new)
+        result = ask(new, attrs.evolve(new, registered=(*new.registered, square)))
 
         assert result.is_incompatible()
         assert [("$", "REC-14")] == rules(result)
