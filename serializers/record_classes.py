@@ -192,7 +192,7 @@ def imported_subclass(cls: type, name: str) -> type | None:
 def _subclasses(cls: type) -> list[type]:
     """Give all subclasses that can be records, in the order in which they were made, by depth."""
     found: list[type] = []
-    pending: list[type] = cls.__subclasses__()
+    pending: list[type[Any]] = cls.__subclasses__()
     while pending:
         found += pending
         pending = [deeper for subclass in pending for deeper in subclass.__subclasses__()]
