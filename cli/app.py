@@ -26,6 +26,7 @@ _COMMANDS = {
     "migrate": "migrating",
     "verify": "verifying",
     "clean": "cleaning",
+    "rules": "ruling",
 }
 
 _HELP = """Change the types of streaming state without losing the state.
