@@ -343,4 +343,3 @@ def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: s
         f"it differs from what is stored, and cannot be judged: {error.what}",
         (KEEP_OLD_TYPE, "leave the state out of the probe: it is then kept as it is"),
     )  # fmt: skip
-
