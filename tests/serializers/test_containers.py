@@ -390,6 +390,16 @@ class TestMaps:
         assert [("${}", "OPT-2")] == rules(result)
         assert result.is_incompatible()
 
+    def test_that_values_and_elements_were_optional_is_not_stored_and_a_null_is_an_error_opt_2(self, ask, read, write):
+        cases = [
+            (dict[str, int], dict[str, int | None], {"a": None}, "the value at key 'a' of a map is null"),
+            (set[int], set[int | None], {None}, "a null in a set"),
+        ]
+        for new, old, value, message in cases:
+            assert ask(serializer_for(new), serializer_for(old)).is_compatible_as_is()
+            with pytest.raises(ValueNotConvertible, match=message):
+                read(serializer_for(new), write(serializer_for(old), value))
+
     def test_a_null_met_in_a_migration_to_required_values_is_an_error_with_its_key(self, migrate):
         old = MapSerializer(STRING, INT, nullable_values=True)
 
