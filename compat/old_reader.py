@@ -71,7 +71,8 @@ def find_old_reader(
 
 
 def _told(error: Exception) -> str:
-    """Give an error in one line."""
+    """Give an error in one line, with the part of the value that it is about."""
     if isinstance(error, StateShiftError):
-        return error.what.replace("\n", " ")
+        path = error.where.get("path", "$")
+        return error.what.replace("\n", " ") + (f" (at {path})" if path != "$" else "")
     return f"{type(error).__name__}: {error}"

@@ -25,6 +25,8 @@ from stateshift.serializers.numeric import (
     IntSerializer,
     LongSerializer,
 )
+from stateshift.serializers.record_fields import RecordField
+from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.timers import TimerSerializer
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
@@ -317,6 +319,22 @@ def test_a_migration_that_nothing_can_read_is_refused_with_all_reasons_read_4(ju
     assert "the class is gone" in reason
     assert "the savepoint holds none" in reason
     assert "fallback: none" in reason
+
+
+def test_a_removed_field_that_nothing_can_read_takes_a_fallback_rec_4_read_4(judged, make):
+    class Gone(make.Layout):
+        def snapshot_configuration(self):
+            return make.LayoutSnapshot(1, restorable=False)
+
+    new = RecordSerializer("shop.Account", (RecordField("id", LongSerializer()),))
+    old = attrs.evolve(new, fields=(*new.fields, RecordField("odd", Gone())))
+
+    refused = judged(old, new)
+    migrated = judged(old, SerializerDescription.of(new, fallback=old))
+
+    assert (Decision.REFUSE, [("$", "READ-4"), ("$.odd", "REC-4")]) == (refused.decision, found(refused))
+    assert "snapshot: the class is gone (at $.odd)" in refused.result.findings[0].reason
+    assert (Verdict.REQUIRES_MIGRATION_WITH_FALLBACK, "fallback") == (migrated.result.verdict, migrated.reader)
 
 
 def test_a_fallback_serves_where_the_snapshot_cannot_read_3(judged, make):
