@@ -19,6 +19,7 @@ from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .registry import register_snapshot
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, incompatible, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .wording import one
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,9 +80,9 @@ class NumberSerializer(TypeSerializer[N]):
         widening = _widening(old, new)
         if widening is None:
             ways = (converter_that("what a number that does not fit becomes"), KEEP_OLD_TYPE)
-            return incompatible(self, snapshot, "PRIM-3", f"a stored {old} may not fit a {new}", *ways)
+            return incompatible(self, snapshot, "PRIM-3", f"a stored {old} may not fit {one(new)}", *ways)
         conversion, lossy = widening
-        reason = f"every {old} fits a {new}, in other bytes"
+        reason = f"every {old} fits {one(new)}, in other bytes"
         if lossy:
             reason = f"a large {old} loses its lowest digits as {new}"
         finding = Finding(

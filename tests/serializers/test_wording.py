@@ -1,10 +1,10 @@
-"""Counts in texts for people."""
+"""Counts and articles in texts for people."""
 
 from __future__ import annotations
 
 import pytest
 
-from stateshift.serializers.wording import many
+from stateshift.serializers.wording import many, one
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,9 @@ from stateshift.serializers.wording import many
 )
 def test_a_count_has_separators_and_its_noun_the_right_number(words, expected):
     assert expected == many(*words)
+
+
+def test_a_word_has_its_article():
+    assert ["a long", "an int", "an instant", "a decimal"] == [
+        one(what) for what in ("long", "int", "instant", "decimal")
+    ]
