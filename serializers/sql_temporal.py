@@ -10,7 +10,7 @@ here, and never written. Source: format notes 6.1 and 7.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -32,7 +32,6 @@ from .temporal import (
 )
 
 if TYPE_CHECKING:
-    from .serializer import TypeSerializer
     from .temporal_values import TemporalValue
 
 _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
@@ -104,9 +103,7 @@ class DateSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "DateSerializer$DateSerializerSnapshot"
     words: ClassVar[str] = "java.util.Date"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1000)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return DateSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = DateSerializer
 
 
 @register_snapshot
@@ -117,9 +114,7 @@ class SqlDateSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "SqlDateSerializer$SqlDateSerializerSnapshot"
     words: ClassVar[str] = "java.sql.Date"
     meaning: ClassVar[Meaning] = Meaning(DATE, _IN_ZONE_OF_JVM, 0)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return SqlDateSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = SqlDateSerializer
 
 
 @register_snapshot
@@ -130,9 +125,7 @@ class SqlTimeSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "SqlTimeSerializer$SqlTimeSerializerSnapshot"
     words: ClassVar[str] = "java.sql.Time"
     meaning: ClassVar[Meaning] = Meaning(TIME, _IN_ZONE_OF_JVM, 1000)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return SqlTimeSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = SqlTimeSerializer
 
 
 @register_snapshot
@@ -143,6 +136,4 @@ class SqlTimestampSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "SqlTimestampSerializer$SqlTimestampSerializerSnapshot"
     words: ClassVar[str] = "java.sql.Timestamp"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, 1_000_000_000)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return SqlTimestampSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = SqlTimestampSerializer

@@ -61,9 +61,13 @@ class TemporalSnapshot(FlinkSnapshot[Any]):
     kind: ClassVar[str] = "temporal"
     words: ClassVar[str]
     meaning: ClassVar[Meaning]
+    serializer: ClassVar[type[TemporalSerializer]]
 
     def describe(self) -> str:
         return self.words
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.serializer(exact=True, allow_null=True)
 
 
 @attrs.frozen
@@ -251,9 +255,7 @@ class InstantSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "InstantSerializer$InstantSerializerSnapshot"
     words: ClassVar[str] = "instant"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, A_MOMENT, _NANOS)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return InstantSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = InstantSerializer
 
 
 @register_snapshot
@@ -264,9 +266,7 @@ class LocalDateSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "LocalDateSerializer$LocalDateSerializerSnapshot"
     words: ClassVar[str] = "date"
     meaning: ClassVar[Meaning] = Meaning(DATE, "", 0)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return LocalDateSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = LocalDateSerializer
 
 
 @register_snapshot
@@ -277,9 +277,7 @@ class LocalTimeSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "LocalTimeSerializer$LocalTimeSerializerSnapshot"
     words: ClassVar[str] = "time"
     meaning: ClassVar[Meaning] = Meaning(TIME, "", _NANOS)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return LocalTimeSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = LocalTimeSerializer
 
 
 @register_snapshot
@@ -290,6 +288,4 @@ class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
     snapshot_id: ClassVar[str] = BASE + "LocalDateTimeSerializer$LocalDateTimeSerializerSnapshot"
     words: ClassVar[str] = "local datetime"
     meaning: ClassVar[Meaning] = Meaning(DATETIME, "", _NANOS)
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        return LocalDateTimeSerializer(exact=True, allow_null=True)
+    serializer: ClassVar[type[TemporalSerializer]] = LocalDateTimeSerializer

@@ -8,6 +8,7 @@ Those of `java.util` and `java.sql` are in `sql_temporal_values`.
 from __future__ import annotations
 
 import datetime as dt
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -101,7 +102,7 @@ def _is_not_a_time(value: dt.datetime) -> bool:
     return value != value  # noqa: PLR0124 - that is how it is known
 
 
-class TemporalValue:
+class TemporalValue(ABC):
     """What the exact values share.
 
     Attributes:
@@ -114,26 +115,26 @@ class TemporalValue:
     """The Java class."""
 
     @property
+    @abstractmethod
     def parts(self) -> tuple[int, ...]:
         """The numbers in Flink's bytes, in their order; `type(value)(*value.parts)` gives an equal value."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def from_python(cls, value: Any) -> Self:
         """Make one of a value of Python's module `datetime`.
 
         Raises:
             ValueNotConvertible: There is none for it, or it would have to be rounded or given a time zone.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def to_python(self) -> Any:
         """Give the value as Python's module `datetime` has it.
 
         Raises:
             ValueNotConvertible: It has nanoseconds, or is out of the years 1 to 9999.
         """
-        raise NotImplementedError
 
 
 class Moment(TemporalValue):
@@ -142,14 +143,14 @@ class Moment(TemporalValue):
     __slots__ = ()
 
     @property
+    @abstractmethod
     def moment(self) -> tuple[int, int]:
         """Seconds since 1970-01-01T00:00Z, and nanoseconds of the second."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def at(cls, seconds: int, nanos: int) -> Self:
         """Give the value of a moment; raises `ValueNotConvertible` where it would have to be rounded."""
-        raise NotImplementedError
 
     @classmethod
     def from_python(cls, value: Any) -> Self:

@@ -1,5 +1,6 @@
 """Laws of Avro's verdicts, on schemas drawn at random: the verdict predicts what reading does."""
 
+from avro_schemas import array, enum, field, fixed, map_of, record
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -7,30 +8,6 @@ from stateshift import AvroSerializer, Verdict
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-
-
-def record(name, *fields, **more):
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def field(name, kind, **more):
-    return {"name": name, "type": kind, **more}
-
-
-def enum(*symbols, name="E", **more):
-    return {"type": "enum", "name": name, "symbols": list(symbols), **more}
-
-
-def fixed(size, name="F", **more):
-    return {"type": "fixed", "name": name, "size": size, **more}
-
-
-def array(items):
-    return {"type": "array", "items": items}
-
-
-def map_of(values):
-    return {"type": "map", "values": values}
 
 
 scalars = st.sampled_from([*PRIMITIVES, enum("A", "B"), enum("A"), enum("B", "A", default="B"), fixed(1), fixed(2)])

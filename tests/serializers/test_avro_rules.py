@@ -12,6 +12,7 @@ import uuid
 import attrs
 import fastavro
 import pytest
+from avro_schemas import array, enum, field, fixed, map_of, record
 
 from stateshift import AvroSerializer, ValueNotConvertible, Verdict, serializer_for
 from stateshift.serializers.avro_codec import round_float
@@ -29,30 +30,6 @@ PROMOTIONS = {
     ("string", "bytes"): OK,
     ("bytes", "string"): MIGRATE,
 }
-
-
-def record(name, *fields, **more):
-    return {"type": "record", "name": name, "fields": list(fields), **more}
-
-
-def field(name, kind, **more):
-    return {"name": name, "type": kind, **more}
-
-
-def enum(*symbols, name="E", **more):
-    return {"type": "enum", "name": name, "symbols": list(symbols), **more}
-
-
-def fixed(size, name="F", **more):
-    return {"type": "fixed", "name": name, "size": size, **more}
-
-
-def array(items):
-    return {"type": "array", "items": items}
-
-
-def map_of(values):
-    return {"type": "map", "values": values}
 
 
 def logical(base, kind, **more):

@@ -324,7 +324,9 @@ def change_in_place(value: object) -> bool:
 
 @every_case
 def test_snapshot_class_is_instantiable(case):
-    type(case.serializer.snapshot_configuration())()
+    snapshot = case.serializer.snapshot_configuration()
+
+    assert snapshot.get_version() == type(snapshot)().get_version()
 
 
 @every_case
