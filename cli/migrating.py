@@ -13,7 +13,7 @@ from ..serializers.wording import many
 from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, edit_options, savepoint_argument, target_option
+from .options import common_options, migration_options, savepoint_argument
 from .output import Column, is_terminal, print_json, print_lines, print_notice, print_rich, size_text, table_lines
 from .progress import watched
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from ..compat.edits import Edits
+    from ..state.migration.options import MigrationOptions
     from ..state.migration.report import MigrationReport
 
 _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
@@ -64,32 +64,13 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     help="Further .py, .zip, .egg or .whl files for the workers. Modules in the folder of the job go by themselves.",
 )
 @click.option(
-    "--parallelism",
-    type=click.IntRange(1, 1 << 15),
-    metavar="N",
-    help="Subtasks of every operator with state. [default: as before, or more where rewritten keyed state is large]",
-)
-@click.option(
-    "--compression",
-    type=click.Choice(["keep", "none", "snappy"]),
-    default="keep",
-    show_default=True,
-    help="Whether the streams of TARGET are compressed; keep: those that were.",
-)
-@click.option(
     "--target-exists",
     type=click.Choice(["fail", "resume", "replace"]),
     default="fail",
     show_default=True,
     help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or remove the savepoint there.",
 )
-@edit_options
-@target_option
-@click.option(
-    "--trust-stored-serializers",
-    is_flag=True,
-    help="Allow unpickling serializers stored beside SOURCE, which runs code that comes with it.",
-)
+@migration_options
 @common_options
 def command(
     source: str,
@@ -100,37 +81,26 @@ def command(
     dry_run: bool,
     master: str,
     py_files: tuple[str, ...],
-    parallelism: int | None,
-    compression: str,
     target_exists: str,
-    edits: Edits,
-    target: str,
-    trust_stored_serializers: bool,
+    options: MigrationOptions,
     with_json: bool,
 ) -> int:
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
-    from ..compat.plan import Compression
-    from ..compat.targets import Target
     from ..spark.migrate import migrate
     from ..state.savepoint.publish import IfTargetExists
 
-    reshapes = (parallelism, compression != "keep", edits, Target(target).major)
-    types_stay = not job_place and not like and any(reshapes)
+    types_stay = not job_place and not like and options.changes_without_types
     description = None if types_stay else new_side(job_place, like, or_else=_OTHER_CHANGES).describe()
     with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,
             target_place,
             description,
+            options,
             master=master,
             py_files=[name for names in py_files for name in names.split(",") if name],
             dry_run=dry_run,
-            restore_target=Target(target),
-            edits=edits,
-            parallelism=parallelism,
-            compression=Compression(compression),
             target_exists=IfTargetExists(target_exists),
-            trust_stored_serializers=trust_stored_serializers,
             announce=_announce,
             progress=progress,
         )

@@ -14,6 +14,7 @@ from ..serializers.errors import redact_values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..compat.edits import Edits
     from ..state.job import Job
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -98,6 +99,55 @@ def edit_options(function: F) -> F:
         return function(*args, edits=edits, **rest)
 
     return cast("F", with_edits)
+
+
+def migration_options(function: F) -> F:
+    """What is wanted of a migration beside new types; the command gets it as one argument `options`."""
+
+    @edit_options
+    @click.option(
+        "--parallelism",
+        type=click.IntRange(1, 1 << 15),
+        metavar="N",
+        help="Subtasks of every operator with state. [default: as before, or more where rewritten keyed state is large]",  # noqa: E501
+    )
+    @click.option(
+        "--compression",
+        type=click.Choice(["keep", "none", "snappy"]),
+        default="keep",
+        show_default=True,
+        help="Whether the streams of TARGET are compressed; keep: those that were.",
+    )
+    @target_option
+    @click.option(
+        "--trust-stored-serializers",
+        is_flag=True,
+        help="Allow unpickling serializers stored beside SOURCE, which runs code that comes with it.",
+    )
+    @functools.wraps(function)
+    def with_options(
+        *args: Any,
+        edits: Edits,
+        parallelism: int | None,
+        compression: str,
+        target: str,
+        trust_stored_serializers: bool,
+        **rest: Any,
+    ) -> Any:
+        from ..compat.plan import Compression
+        from ..compat.targets import Target
+        from ..state.migration.options import MigrationOptions
+
+        options = MigrationOptions(
+            restore_target=Target(target),
+            edits=edits,
+            parallelism=parallelism,
+            compression=Compression(compression),
+            trust_stored_serializers=trust_stored_serializers,
+        )
+        return function(*args, options=options, **rest)
+
+    return cast("F", with_options)
 
 
 def load_job_here(place: str) -> Job:

@@ -16,18 +16,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..compat.check import check
-from ..compat.description import JobDescription
-from ..compat.edits import same_types
-from ..compat.plan import Compression
-from ..compat.plan import plan as plan_migration
-from ..compat.targets import Target
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.migration.estimate import estimate
-from ..state.migration.journal import Journal, run_id
+from ..state.migration.options import MigrationOptions
+from ..state.migration.preparation import prepare
 from ..state.migration.report import MigrationReport
-from ..state.migration.reshaping import reshape
-from ..state.migration.run import name_of, publish_result, split, try_out
+from ..state.migration.run import name_of, publish_result, try_out
 from ..state.savepoint.files import Folder
 from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.publish import (
@@ -48,29 +42,28 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from ..compat.edits import Edits
+    from ..compat.description import JobDescription
     from ..state.job import Job
+    from ..state.migration.journal import Journal
+    from ..state.migration.preparation import Preparation
     from ..state.migration.rewrite import TaskResult
     from ..state.savepoint.lineage import Lineage
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
+DEFAULTS = MigrationOptions()
 
 
 def migrate(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     job: Job | JobDescription | None = None,
+    options: MigrationOptions = DEFAULTS,
     *,
     session: SparkSession | None = None,
     master: str = "local[*,4]",
     py_files: Iterable[str | Path] = (),
     dry_run: bool = False,
-    restore_target: Target = Target.ANY,
-    edits: Edits | None = None,
-    parallelism: int | None = None,
-    compression: Compression = Compression.KEEP,
     target_exists: IfTargetExists = IfTargetExists.FAIL,
-    trust_stored_serializers: bool = False,
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> MigrationReport:
@@ -81,18 +74,12 @@ def migrate(
         target: A folder that is empty or not there. What a run that died has left in it is cleared.
         job: The new types. Modules that it is made of reach the workers by value. None: the types stay; something else
             is to change, as the parallelism.
+        options: What is wanted beside new types.
         session: The Spark session to use; by default the one that runs, else one for `master` that ends with the call.
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
-        restore_target: `Target.FLINK` refuses what Flink could not restore; one with a release (`FLINK_1_20`) also what
-            that one cannot read, and gives `_metadata` the version that it writes. By default that of the source.
-        edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
-        parallelism: Subtasks of every operator with state: keyed state is dealt out by key group, operator state as its
-            mode says. By default as many as before, or more where keyed state that is rewritten is large.
-        compression: Whether streams are compressed; by default those that were.
         target_exists: What to do where the target is not empty; see `IfTargetExists`.
-        trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         announce: Is called once before anything is written, with what will be done and about how long it takes.
         progress: Is called now and then with what is done.
 
@@ -110,58 +97,72 @@ def migrate(
         MigrationFailed: What was written is not what was read, or the engine failed.
     """
     started = time.monotonic()
-    savepoint = Savepoint.open(source)
+    prepared = prepare(Savepoint.open(source), job, options)
     folder = Folder.at(target)
-    old = savepoint.describe(trust_stored_serializers=trust_stored_serializers)
-    if edits:
-        old = edits.apply(old)
-    new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
-    plan = plan_migration(check(old, new, target=restore_target))
-    if target_exists is not IfTargetExists.RESUME:
-        check_target(folder, target_exists)
-    plan = reshape(savepoint, plan, parallelism=parallelism, compression=compression)
-    tasks = split(savepoint, plan)
-    journal = Journal(folder, run_id(savepoint, plan, map(name_of, tasks)))
+    journal = prepared.journal(folder)
     if target_exists is IfTargetExists.RESUME:
-        published = journal.published(savepoint, plan)
+        published = journal.published(prepared.savepoint, prepared.plan)
         if published is not None:
-            report = MigrationReport.planned(savepoint, plan, folder.place, tasks)
-            return _tidied(report, published, journal, set(map(name_of, tasks)), started, dry_run=dry_run)
-        check_target(folder, target_exists)
+            return _tidied(prepared, published, journal, started, dry_run=dry_run)
+    check_target(folder, target_exists)
     held = held_bytes(folder, target_exists)
-    expected = estimate(tasks, savepoint.folder, folder, _cores(session, master), held_bytes=held)
-    report = attrs.evolve(MigrationReport.planned(savepoint, plan, folder.place, tasks), estimate=expected)
+    expected = estimate(prepared.tasks, prepared.savepoint.folder, folder, _cores(session, master), held_bytes=held)
+    report = attrs.evolve(_planned(prepared, folder), estimate=expected)
     expected.require_room(folder)
     if dry_run:
-        tried = try_out(savepoint, plan)
+        tried = try_out(prepared.savepoint, prepared.plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
-    tell = progress or (lambda _: None)
-    with _all_or_nothing(savepoint.folder, folder, target_exists), ExitStack() as until_published:
-        finished = journal.finished()
-        _clear_attempts(folder, finished.values())
-        results = list(finished.values()) + carry_out(
-            [task for task in tasks if name_of(task) not in finished],
-            savepoint.folder,
+    with _all_or_nothing(prepared.savepoint.folder, folder, target_exists), ExitStack() as until_published:
+        results, resumed, lineage = _run(
+            prepared,
             journal,
             session=lambda: session or until_published.enter_context(own_session(master)),
             py_files=py_files,
-            progress=tell,
+            tell=progress or (lambda _: None),
         )
-        tell(Progress("publishing", 0, 1))
-        _clear_attempts(folder, results)
-        lineage = publish_result(savepoint, plan, tasks, results, folder)
-        journal.clear()
-    report = attrs.evolve(report, resumed=len(finished))
+    report = attrs.evolve(report, resumed=resumed)
     return report.finished(lineage, sum(result.stored.size for result in results), time.monotonic() - started)
 
 
+def _run(
+    prepared: Preparation,
+    journal: Journal,
+    *,
+    session: Callable[[], SparkSession],
+    py_files: Iterable[str | Path],
+    tell: Callable[[Progress], None],
+) -> tuple[list[TaskResult], int, Lineage]:
+    """Carry out what is left to do, and publish; gives the results, how many were finished before, and the lineage."""
+    savepoint, folder = prepared.savepoint, journal.folder
+    finished = journal.finished()
+    _clear_attempts(folder, finished.values())
+    results = list(finished.values()) + carry_out(
+        [task for task in prepared.tasks if name_of(task) not in finished],
+        savepoint.folder,
+        journal,
+        session=session,
+        py_files=py_files,
+        progress=tell,
+    )
+    tell(Progress("publishing", 0, 1))
+    _clear_attempts(folder, results)
+    lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder)
+    journal.clear()
+    return results, len(finished), lineage
+
+
+def _planned(prepared: Preparation, target: Folder) -> MigrationReport:
+    return MigrationReport.planned(prepared.savepoint, prepared.plan, target.place, prepared.tasks)
+
+
 def _tidied(
-    report: MigrationReport, lineage: Lineage, journal: Journal, streams: set[str], started: float, *, dry_run: bool
+    prepared: Preparation, lineage: Lineage, journal: Journal, started: float, *, dry_run: bool
 ) -> MigrationReport:
     """Finish a run that died between publishing and clearing its journal: all of its streams were finished before."""
-    report = attrs.evolve(report, resumed=len(streams))
+    streams = set(prepared.stream_names)
+    report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(streams))
     if dry_run:
         return report
     journal.clear()

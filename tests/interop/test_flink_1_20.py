@@ -6,6 +6,7 @@ import pytest
 
 from stateshift.compat.targets import Target
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 
 
@@ -16,7 +17,11 @@ def kept(spark, savepoint_of, tmp_path):
     def write(name, *, of, target):
         source = Savepoint.open(savepoint_of(name, version=of))
         return migrate(
-            source.place, tmp_path / "new", source.describe().as_probe(), session=spark, restore_target=target
+            source.place,
+            tmp_path / "new",
+            source.describe().as_probe(),
+            MigrationOptions(restore_target=target),
+            session=spark,
         )
 
     return write

@@ -17,6 +17,7 @@ from stateshift import (
 )
 from stateshift.compat.plan import Compression
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.tagged import tagged_operator
 
@@ -37,7 +38,8 @@ def reshaped(spark, tmp_path_factory):
 
     def run(source, **shape):
         target = tmp_path_factory.mktemp("reshaped") / "savepoint"
-        migrate(source, target, Savepoint.open(source).describe().as_probe(), session=spark, **shape)
+        same = Savepoint.open(source).describe().as_probe()
+        migrate(source, target, same, MigrationOptions(**shape), session=spark)
         return target
 
     return run

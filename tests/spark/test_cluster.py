@@ -34,8 +34,9 @@ RUN = """
 import sys
 from cluster_job import job
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 
-report = migrate(sys.argv[1], sys.argv[2], job, master="local-cluster[2,1,1024]", parallelism=4)
+report = migrate(sys.argv[1], sys.argv[2], job, MigrationOptions(parallelism=4), master="local-cluster[2,1,1024]")
 print("written", report.states[0].written)
 """
 KEYS = 2_000

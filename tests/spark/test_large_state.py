@@ -10,6 +10,7 @@ import pytest
 from stateshift.spark.migrate import migrate
 from stateshift.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -36,11 +37,11 @@ def test_two_hundred_thousand_entries_pass_by_the_driver(spark, load, tmp_path):
             writer.put("log", "line", key, line)
         writer.put("log", "length", 0, len(line))
     job = load("large_job", large_job=NEW).job
-    migrate(tmp_path / "old", tmp_path / "warm", job, session=spark, parallelism=1, dry_run=True)
+    migrate(tmp_path / "old", tmp_path / "warm", job, MigrationOptions(parallelism=1), session=spark, dry_run=True)
 
     tracemalloc.start()
     try:
-        report = migrate(tmp_path / "old", tmp_path / "new", job, session=spark, parallelism=4)
+        report = migrate(tmp_path / "old", tmp_path / "new", job, MigrationOptions(parallelism=4), session=spark)
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

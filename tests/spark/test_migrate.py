@@ -12,6 +12,7 @@ import pytest
 from stateshift.compat.targets import Target
 from stateshift.serializers.errors import IncompatibleState, TargetExists, located
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.tagged import tagged_operator
 from stateshift.state.savepoint.verify import verify
@@ -82,7 +83,13 @@ def test_a_renamed_field_keeps_its_values(spark, savepoint_of, account_jobs, tmp
 def test_the_files_are_those_of_a_run_without_spark(
     spark, savepoint_of, account_jobs, tmp_path, in_process, content_of, parallelism
 ):
-    migrate(savepoint_of(NAME), tmp_path / "spark", account_jobs[3], session=spark, parallelism=parallelism)
+    migrate(
+        savepoint_of(NAME),
+        tmp_path / "spark",
+        account_jobs[3],
+        MigrationOptions(parallelism=parallelism),
+        session=spark,
+    )
     in_process(savepoint_of(NAME), tmp_path / "here", account_jobs[3], parallelism=parallelism)
 
     assert content_of(tmp_path / "spark") == content_of(tmp_path / "here")
@@ -93,7 +100,9 @@ def test_contents_do_not_depend_on_the_parallelism(spark, savepoint_of, account_
     contents, sizes = [], []
     for parallelism in (1, 3, 16):
         target = tmp_path / str(parallelism)
-        report = migrate(savepoint_of(NAME), target, account_jobs[3], session=spark, parallelism=parallelism)
+        report = migrate(
+            savepoint_of(NAME), target, account_jobs[3], MigrationOptions(parallelism=parallelism), session=spark
+        )
         contents.append(exported(target))
         sizes.append(report.bytes_read)
 
@@ -215,7 +224,7 @@ def test_a_result_that_flink_could_not_restore_is_refused_where_flink_is_the_tar
     job = load("plain_records", plain_records=PLAIN_RECORDS).job
 
     with pytest.raises(IncompatibleState, match="Flink"):
-        migrate(counts(3), tmp_path / "new", job, restore_target=Target.FLINK)
+        migrate(counts(3), tmp_path / "new", job, MigrationOptions(restore_target=Target.FLINK))
 
 
 @pytest.mark.parametrize("inside", ["_metadata", "notes.txt", "0" * 32 + "-keyed-0.txt"])

@@ -31,6 +31,7 @@ from contextlib import suppress
 sys.path.insert(0, sys.argv[1])
 from flights_v2 import job
 from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.spark.session import session
 from stateshift.state.savepoint.publish import IfTargetExists
 
@@ -38,9 +39,8 @@ source, target, master, parallelism = sys.argv[2:6]
 spark = session(master)
 facts = {}
 try:
-    report = migrate(
-        source, target, job, session=spark, parallelism=int(parallelism), target_exists=IfTargetExists.RESUME
-    )
+    options = MigrationOptions(parallelism=int(parallelism))
+    report = migrate(source, target, job, options, session=spark, target_exists=IfTargetExists.RESUME)
     facts["resumed"] = report.resumed
 except Exception as error:
     facts["error"] = f"{type(error).__name__}: {error}"

@@ -1,0 +1,68 @@
+"""From a savepoint and new types to what a run does: judged, planned, divided into tasks. Nothing is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.check import check
+from ...compat.description import JobDescription
+from ...compat.edits import same_types
+from ...compat.plan import plan
+from .journal import Journal, run_id
+from .reshaping import reshape
+from .run import name_of, split
+
+if TYPE_CHECKING:
+    from ...compat.plan import MigrationPlan
+    from ..job import Job
+    from ..savepoint.files import Folder
+    from ..savepoint.reader import Savepoint
+    from .options import MigrationOptions
+    from .rewrite import Task
+
+
+@attrs.frozen
+class Preparation:
+    """A migration that is ready to run.
+
+    Attributes:
+        savepoint: The source.
+        plan: What happens to it.
+        tasks: What the run is divided into, the largest first.
+    """
+
+    savepoint: Savepoint
+    plan: MigrationPlan
+    tasks: tuple[Task, ...]
+
+    def journal(self, target: Folder) -> Journal:
+        """Give the journal of this run in a target."""
+        return Journal(target, run_id(self.savepoint, self.plan, self.stream_names))
+
+    @property
+    def stream_names(self) -> frozenset[str]:
+        """The names of the streams that the tasks write."""
+        return frozenset(map(name_of, self.tasks))
+
+
+def prepare(savepoint: Savepoint, job: Job | JobDescription | None, options: MigrationOptions) -> Preparation:
+    """Say what a migration does, to the last task.
+
+    Args:
+        savepoint: The source.
+        job: The new types. None: the types stay; something else is to change.
+        options: What is wanted beside them.
+
+    Raises:
+        IncompatibleState: The check refuses; with every state and finding.
+        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
+            have so many subtasks.
+        UnsupportedFormat: What must be rewritten is in a format of which only the header is read.
+    """
+    old = options.edits.apply(savepoint.describe(trust_stored_serializers=options.trust_stored_serializers))
+    new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
+    planned = plan(check(old, new, target=options.restore_target))
+    planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
+    return Preparation(savepoint, planned, split(savepoint, planned))
