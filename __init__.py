@@ -7,9 +7,10 @@ The names below are the face of the package; the rooms are `stateshift.serialize
 __version__ = "0.1.0"
 
 from .compat.check import check
+from .compat.policy import Policy
 from .compat.targets import Target
 from .serializers.avro import AvroSerializer
-from .serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from .serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from .serializers.either import Either, Left, Right
 from .serializers.enums import enum_options
 from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
@@ -64,6 +65,7 @@ __all__ = [
     "Either",
     "Field",
     "Finding",
+    "Flag",
     "Float32",
     "GlobalWindow",
     "Instant",
@@ -80,6 +82,7 @@ __all__ = [
     "MapStateDescriptor",
     "NaiveDatetime",
     "Operator",
+    "Policy",
     "Record",
     "ReducingStateDescriptor",
     "Right",

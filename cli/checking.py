@@ -9,11 +9,12 @@ import click
 
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, edit_options, savepoint_argument, target_option
+from .options import common_options, edit_options, forbid_option, savepoint_argument, target_option
 from .output import is_terminal, print_json, print_lines, print_rich
 
 if TYPE_CHECKING:
     from ..compat.edits import Edits
+    from ..compat.policy import Policy
     from ..compat.report import CheckReport
     from .new_side import NewSide
 
@@ -26,6 +27,7 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job
   stateshift check /data/savepoints/sp-1 --job accounts:job --allow-migration --json
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
+  stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
   stateshift check /data/savepoints/sp-1 --like build/probe
 
 \b
@@ -39,9 +41,18 @@ Exit status:
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @edit_options
 @target_option
+@forbid_option
 @common_options
 def command(
-    savepoint: str, *, job_place: str, like: str, allow_migration: bool, edits: Edits, target: str, with_json: bool
+    savepoint: str,
+    *,
+    job_place: str,
+    like: str,
+    allow_migration: bool,
+    edits: Edits,
+    target: str,
+    policy: Policy,
+    with_json: bool,
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
@@ -56,7 +67,7 @@ def command(
     new = new_side(job_place, like)
     description = new.describe()
     stored = Savepoint.open(savepoint)
-    report = check(edits.apply(stored.describe()), description, target=Target(target))
+    report = check(edits.apply(stored.describe()), description, target=Target(target), policy=policy)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})
@@ -85,4 +96,5 @@ def _next_steps(report: CheckReport, savepoint: str, new: NewSide) -> list[str]:
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     target = f" --target {report.target}" if report.target == "flink" else ""
-    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}"]
+    forbid = "".join(f" --forbid {flag}" for flag in sorted(report.policy.forbid))
+    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}{forbid}"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ..serializers.compatibility import Flag
 from ..serializers.errors import redact_values
 
 if TYPE_CHECKING:
@@ -60,6 +61,25 @@ def target_option(function: F) -> F:
         help="flink: refuse what Flink itself could no longer restore. With a release: also what that one cannot read; "
         "a new savepoint is written as it writes them.",
     )(function)
+
+
+def forbid_option(function: F) -> F:
+    """`--forbid FLAG`; the command gets one argument `policy`."""
+
+    @click.option(
+        "--forbid",
+        multiple=True,
+        type=click.Choice([*map(str, Flag), "all"]),
+        metavar="FLAG",
+        help=f"Refuse what has this flag: {', '.join(Flag)}; or all. Can be given several times.",
+    )
+    @functools.wraps(function)
+    def with_policy(*args: Any, forbid: tuple[str, ...], **rest: Any) -> Any:
+        from ..compat.policy import Policy
+
+        return function(*args, policy=Policy(Flag if "all" in forbid else forbid), **rest)
+
+    return cast("F", with_policy)
 
 
 def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .labels import label_after, label_declared
 from .parts import judge_values
+from .policy import ACCEPT_ALL, Policy
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, judge_role
 from .targets import Target, refused_by
@@ -33,7 +34,9 @@ _HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under t
 _KEY_REFUSED = "not checked: the key of its operator is refused"
 
 
-def check(old: JobDescription, new: JobDescription, *, target: Target = Target.ANY) -> CheckReport:
+def check(
+    old: JobDescription, new: JobDescription, *, target: Target = Target.ANY, policy: Policy = ACCEPT_ALL
+) -> CheckReport:
     """Decide whether `new` can take over the state that `old` describes.
 
     Args:
@@ -41,6 +44,7 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
         new: The job, or another savepoint, that is to take it over. It is asked; neither side changes (rules V-1, V-2).
         target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use; a
             target with a release also refuses what that release cannot read.
+        policy: What is refused though the rules allow it; by default nothing.
 
     Returns:
         A report on every operator and state of both sides.
@@ -61,8 +65,9 @@ def check(old: JobDescription, new: JobDescription, *, target: Target = Target.A
         else:
             reports.append(_Matched(was, becomes, target, left, old.stored_by).report())
     reports += [_started(becomes) for becomes in theirs.values()]
+    reports = [policy.applied(report) for report in reports]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
-    return CheckReport(old, new, target, tuple(reports))
+    return CheckReport(old, new, target, tuple(reports), policy)
 
 
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:

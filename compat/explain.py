@@ -40,6 +40,7 @@ def finding_data(finding: Finding) -> dict[str, Any]:
         "reason": finding.reason,
         "ways_out": list(finding.ways_out),
         "flags": [str(flag) for flag in finding.flags],
+        "forbidden": list(finding.forbidden),
     }
 
 
@@ -47,18 +48,20 @@ def to_data(report: CheckReport) -> dict[str, Any]:
     """Give a report as plain data; the keys are stable.
 
     Returns:
-        `decision` (start, migrate, refuse), `verdict`, `target`, `old` and `new` (origins), `counts` (states by
-        decision), and `operators`. Of each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new,
-        not_in_probe), `decision`, `flink_restorable` (`before` and `after`: true, false, or null where it cannot be
-        told), `unreadable`, `keeps`, `key` (null, or `decision`, `verdict`, `old`, `new`, `findings`), and `states`. Of
-        each state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`,
-        `converter` and `note` (null where there is none), and `findings`. Of each finding: `path`, `rule`, `verdict`,
-        `old`, `new`, `reason`, `ways_out`, `flags`.
+        `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error),
+        `old` and `new` (origins), `counts` (states by decision), and `operators`. Of each operator: `operator_id`,
+        `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`, `flink_restorable` (`before` and
+        `after`: true, false, or null where it cannot be told), `unreadable`, `keeps`, `key` (null, or `decision`,
+        `verdict`, `old`, `new`, `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`,
+        `verdict`, `old` and `new` (types in words), `reader`, `converter` and `note` (null where there is none), and
+        `findings`. Of each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`,
+        `forbidden`.
     """
     return {
         "decision": str(report.decision),
         "verdict": report.verdict.label,
         "target": str(report.target),
+        "forbid": sorted(report.policy.forbid),
         "old": report.old.origin,
         "new": report.new.origin,
         "counts": {str(decision): count for decision, count in _counts(report).items()},
@@ -127,7 +130,11 @@ def finding_line(finding: Finding) -> str:
 
 
 def _reason(finding: Finding) -> str:
-    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {flag}" for flag in finding.flags)
+    return f"{finding.reason}  [{finding.rule}]" + "".join(f" {_told(flag, finding)}" for flag in finding.flags)
+
+
+def _told(flag: str, finding: Finding) -> str:
+    return f"{flag} (forbidden)" if flag.partition(":")[0] in finding.forbidden else flag
 
 
 @attrs.frozen
@@ -147,10 +154,10 @@ def _rows(findings: Iterable[Finding]) -> list[_Row]:
     rows: list[_Row] = []
     remarks: dict[str, list[Finding]] = {}
     for finding in findings:
-        if finding.verdict < Verdict.REQUIRES_MIGRATION:
+        if finding.verdict < Verdict.REQUIRES_MIGRATION and not finding.forbidden:
             remarks.setdefault(_reason(finding), []).append(finding)
             continue
-        decision = finding.verdict.decision
+        decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
         ways = "; or ".join(finding.ways_out)
         rows.append(_Row(decision, finding.path, change(finding), _reason(finding), ways, _STYLES[decision]))
     for reason, same in remarks.items():
@@ -202,7 +209,13 @@ def _headline(report: CheckReport) -> str:
         return "every state can be used as it is"
     if report.decision is Decision.MIGRATE:
         return f"{states} must be rewritten before the job can start"
-    return f"{states} cannot be taken over by the new types"
+    return f"{states} cannot be taken over by the new types{_under_policy(report)}"
+
+
+def _under_policy(report: CheckReport) -> str:
+    """Say so where the policy refuses, and not only the types."""
+    forbidden = dict.fromkeys(flag for _, _, finding in report.findings() for flag in finding.forbidden)
+    return f"; the policy forbids {', '.join(sorted(forbidden))}" if forbidden else ""
 
 
 def _operator_line(operator: OperatorReport) -> _Line:

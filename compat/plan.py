@@ -281,14 +281,16 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
 
 
 def _refusal(report: CheckReport) -> IncompatibleState:
-    lines = []
+    lines: list[str] = []
+    ways_out: list[str] = []
     for operator, state, finding in report.findings():
-        if finding.verdict is Verdict.INCOMPATIBLE:
+        if finding.verdict is Verdict.INCOMPATIBLE or finding.forbidden:
             what = f"state {state.name!r}" if state else "the key"
             lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
+            ways_out += finding.ways_out
     return IncompatibleState(
         "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
-        advice="; or ".join(dict.fromkeys(way for _, _, found in report.findings() for way in found.ways_out)),
+        advice="; or ".join(dict.fromkeys(ways_out)),
         written="Nothing was changed.",
     )
 

@@ -9,6 +9,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from .labels import Labels, labels_after
+from .policy import ACCEPT_ALL, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -188,12 +189,14 @@ class CheckReport:
         new: What is to take it over.
         target: Who is to restore it.
         operators: All operators of both sides, by uid and id.
+        policy: What was refused though the rules allow it.
     """
 
     old: JobDescription
     new: JobDescription
     target: Target
     operators: tuple[OperatorReport, ...]
+    policy: Policy = ACCEPT_ALL
 
     @property
     def decision(self) -> Decision:

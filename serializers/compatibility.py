@@ -57,6 +57,7 @@ class Flag(enum.StrEnum):
     MAY_FAIL_PER_VALUE = "may_fail_per_value"
     COLLISION_CHECK = "collision_check"
     UNVERIFIED = "unverified"
+    UNVERIFIED_AFTER = "unverified_after"
 
 
 @attrs.frozen
@@ -72,6 +73,8 @@ class Finding:
         reason: One sentence.
         ways_out: What a person can do; at least one unless the finding only informs.
         flags: `Flag` values, some with a detail: `drops:$.name`.
+        forbidden: Those of the flags, without detail, that the caller's policy makes an error; the verdict is the same
+            as without it.
     """
 
     path: str
@@ -82,6 +85,7 @@ class Finding:
     reason: str
     ways_out: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
 
     def below(self, step: str) -> Finding:
         """Give the finding as seen from a parent that reaches the child by `step`."""

@@ -37,6 +37,13 @@ def values_are_redacted() -> bool:
     return _redacted
 
 
+def cause_text(error: BaseException) -> str:
+    """Give an error of the user's code, or of a library, as a message may show it; redacted, its type alone is told."""
+    name = type(error).__name__
+    text = str(error)
+    return name if _redacted or not text else f"{name}: {text}"
+
+
 def shown(value: object, limit: int = 80) -> str:
     """Give a value as a message may show it: shortened, or `<redacted>`."""
     if _redacted:
@@ -209,6 +216,13 @@ class OldReaderUnavailable(StateShiftError, LookupError):
 
 class ValueNotConvertible(StateShiftError, ValueError):
     """A value does not fit the type that it is to be written as, or was stored as something else than declared."""
+
+
+class ValuesCollide(ValueNotConvertible):
+    """Two keys, or two elements of a set, become one (rules LIST-2, MAP-3, ROLE-4).
+
+    None of them is bad by itself, so this always ends a run, also one that puts bad values into quarantine (RUN-4).
+    """
 
 
 class DeclarationError(StateShiftError, TypeError):

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from .compatibility import CompatibilityResult, Finding, Verdict, worst
-from .errors import StateShiftError, ValueNotConvertible, add_step, shown
+from .errors import StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
 from .optional import NullableSerializerSnapshot, OptionalSerializer
 from .views import DataOutputView
 
@@ -51,19 +51,20 @@ def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None)
         rule: The rule that asks for the check, if one does.
 
     Raises:
-        ValueNotConvertible: Two items are equal, or one cannot be hashed.
+        ValuesCollide: Two items are equal.
+        ValueNotConvertible: One cannot be hashed.
     """
     try:
         distinct = frozenset(items)
     except TypeError as error:
         raise ValueNotConvertible(
-            f"{which} values that Python cannot look up: {error}",
+            f"{which} values that Python cannot look up: {cause_text(error)}",
             advice="use a type whose values are immutable, such as a frozen class, a tuple or a frozenset",
             path="$" + step,
         ) from error
     if len(distinct) < len(items):
         twin = Counter(items).most_common(1)[0][0]
-        raise ValueNotConvertible(
+        raise ValuesCollide(
             f"two {which} the same: {shown(twin)}",
             advice="let a converter keep them apart, or keep the old type",
             path="$" + step,

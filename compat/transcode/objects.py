@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, located, shown
+from ...serializers.errors import (
+    CorruptSavepoint,
+    StateShiftError,
+    ValueNotConvertible,
+    ValuesCollide,
+    add_step,
+    cause_text,
+    located,
+    shown,
+)
 from ...serializers.limits import require_room
 from ...serializers.views import DataInputView, DataOutputView
 from .framing import ValueFraming
@@ -63,7 +72,7 @@ def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) ->
 
 def _unfit(what: str, error: Exception) -> ValueNotConvertible:
     return ValueNotConvertible(
-        f"{what}: {type(error).__name__}: {error}",
+        f"{what}: {cause_text(error)}",
         advice=_WAY_OUT,
     )
 
@@ -136,7 +145,7 @@ class ObjectTranscoder:
             add_step(error, recoding.step)
             raise
         if new_key in seen:
-            raise ValueNotConvertible(
+            raise ValuesCollide(
                 f"two user keys of one key become the same {recoding.writer.describe()}: {_hex(new_key[start:])}",
                 advice="let a converter keep them apart, or keep the type of the user key",
                 path="$" + recoding.step,
@@ -230,7 +239,7 @@ class BroadcastMaps:
             for _ in range(count):
                 key = self._piece(self.plan.user_key, copy_key, source)
                 if key in seen:
-                    raise ValueNotConvertible(
+                    raise ValuesCollide(
                         f"two keys of the broadcast map become the same: {_hex(key)}",
                         advice="let a converter keep them apart, or keep the type of the key",
                         path="$<key>",

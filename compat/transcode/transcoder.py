@@ -50,7 +50,8 @@ class Transcoder(Protocol):
         """Rewrite a block.
 
         Raises:
-            ValueNotConvertible: A value does not fit, or two user keys become one.
+            ValueNotConvertible: A value does not fit.
+            ValuesCollide: Two user keys become one.
             CorruptSavepoint: The bytes are not entries of this state.
 
         Both tell state, key, path and rule; `where["offset"]` is the start of the entry within the block, to which the

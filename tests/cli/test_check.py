@@ -131,3 +131,16 @@ def test_it_says_that_flink_wants_to_be_told_of_an_operator_that_is_gone(run, sa
 
     assert answer.status == 0
     assert "--allowNonRestoredState …" in answer.stdout
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_a_forbidden_flag_refuses_and_is_told_on(run, savepoint_of):
+    savepoint = savepoint_of("rocksdb-account-v1")
+
+    refused = run("check", savepoint, "--job", "accounts_v3:job", "--forbid", "drops")
+    everything = run("check", savepoint, "--job", "accounts_v3:job", "--forbid", "all", "--allow-migration")
+    others = run("check", savepoint, "--job", "accounts_v3:job", "--forbid", "lossy", "--forbid", "unverified")
+
+    assert (refused.status, everything.status, others.status) == (1, 1, 4)
+    assert "the policy forbids drops\n" in refused.stdout
+    assert others.stdout.endswith(" --job accounts_v3:job --forbid lossy --forbid unverified\n")

@@ -201,6 +201,7 @@ def test_the_data_hold_everything_that_the_text_shows(report):
                 "reason": "a large int loses its lowest digits as float",
                 "ways_out": ["migrate the state: values are widened", "keep the old type"],
                 "flags": ["lossy"],
+                "forbidden": [],
             }
         ],
     } == states["ratios"]

@@ -1,0 +1,72 @@
+"""What the caller accepts: any flag can be made an error.
+
+Source: compatibility rules, section 1 ("Policies may turn any flag into an error") and section 2, step 6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import attrs
+
+from ..serializers.compatibility import Decision, Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..serializers.compatibility import CompatibilityResult, Finding
+    from .report import OperatorReport, RoleReport, StateReport
+
+T = TypeVar("T")
+_THE_CHANGE_ITSELF = "migrate the state"
+
+
+def _flags(given: Iterable[Flag | str]) -> frozenset[Flag]:
+    return frozenset(map(Flag, given))
+
+
+@attrs.frozen
+class Policy:
+    """What is refused though the rules allow it.
+
+    Attributes:
+        forbid: Flags that refuse what they accompany; `Policy(forbid=Flag)` forbids all.
+    """
+
+    forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
+
+    def __bool__(self) -> bool:
+        return bool(self.forbid)
+
+    def applied(self, report: OperatorReport) -> OperatorReport:
+        """Refuse the key and the states of an operator that have a forbidden flag; their verdicts stay as they are."""
+        if not self.forbid:
+            return report
+        key = self._role(report.key) if report.key is not None else None
+        return attrs.evolve(report, key=key, states=tuple(map(self._state, report.states)))
+
+    def _role(self, role: RoleReport) -> RoleReport:
+        result = self._result(role.result)
+        return role if result is role.result else attrs.evolve(role, result=result, decision=Decision.REFUSE)
+
+    def _state(self, state: StateReport) -> StateReport:
+        result = self._result(state.result)
+        return state if result is state.result else attrs.evolve(state, result=result, decision=Decision.REFUSE)
+
+    def _result(self, result: CompatibilityResult[T]) -> CompatibilityResult[T]:
+        """Mark the findings that are forbidden; the result itself where there is none."""
+        findings = tuple(map(self._finding, result.findings))
+        return attrs.evolve(result, findings=findings) if findings != result.findings else result
+
+    def _finding(self, finding: Finding) -> Finding:
+        names = dict.fromkeys(flag.partition(":")[0] for flag in finding.flags)
+        forbidden = tuple(name for name in names if name in self.forbid)
+        if not forbidden:
+            return finding
+        others = [way for way in finding.ways_out if not way.startswith(_THE_CHANGE_ITSELF)]
+        accept = f"accept it: do not forbid {', '.join(forbidden)}"
+        return attrs.evolve(finding, forbidden=forbidden, ways_out=(*others, accept))
+
+
+ACCEPT_ALL = Policy()
+"""Nothing is refused but what the rules refuse."""
