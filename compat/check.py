@@ -326,7 +326,7 @@ class _Matched:
 
     def _lost_for_flink(self, snapshots: list[TypeSerializerConfigSnapshot[Any]], old: str, new: str) -> Finding | None:
         """Tell the first snapshot that would make Flink refuse an operator that it can restore now."""
-        if not self.was.is_flink_restorable:
+        if not self.target.is_flink or not self.was.is_flink_restorable:
             return None
         return refused_by(self.target, self.stored_by, snapshots, old, new)
 

@@ -7,6 +7,7 @@ a savepoint knows snapshots and no serializers.
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -177,7 +178,7 @@ class OperatorDescription:
     stored_id: str = ""
     is_reframed: bool = False
 
-    @property
+    @cached_property
     def is_flink_restorable(self) -> bool | None:
         """Whether Flink knows every snapshot: it refuses the whole operator over one. None: cannot be told."""
         if self.unreadable:

@@ -97,7 +97,9 @@ class Finding:
             f"{Flag.DROPS}:{moved(flag.partition(':')[2])}" if flag.startswith(f"{Flag.DROPS}:") else flag
             for flag in self.flags
         )
-        return attrs.evolve(self, path=moved(self.path), flags=flags)
+        return Finding(
+            moved(self.path), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags
+        )  # fmt: skip
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ def merge_snapshots(
     one: TypeSerializerConfigSnapshot[Any], other: TypeSerializerConfigSnapshot[Any]
 ) -> TypeSerializerConfigSnapshot[Any] | None:
     """Give one snapshot for the values of both; None where they disagree in more than the subclasses that were met."""
-    if snapshot_to_bytes(one) == snapshot_to_bytes(other):
+    if one is other or snapshot_to_bytes(one) == snapshot_to_bytes(other):
         return one
     if isinstance(one, PojoSerializerSnapshot) and isinstance(other, PojoSerializerSnapshot):
         return _merged_pojo(one, other)

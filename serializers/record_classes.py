@@ -120,11 +120,12 @@ def class_fields(cls: type) -> list[ClassField]:
             f"the type hints of {qualified_name(cls)} cannot be resolved: {error}",
             advice="declare the classes that it names at the top level of an importable module",
         ) from error
+    owners = {attribute: base for base in cls.__mro__ for attribute in inspect.get_annotations(base)}
     fields = []
     for attribute, init_name, default in _raw_fields(cls):
         if attribute not in hints:
             raise DeclarationError(f"the field {attribute!r} of {qualified_name(cls)} has no type hint")
-        owner = next((base for base in reversed(cls.__mro__) if attribute in inspect.get_annotations(base)), cls)
+        owner = owners.get(attribute, cls)
         fields.append(ClassField(attribute, init_name, hints[attribute], default, owner))
     return fields
 

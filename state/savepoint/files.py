@@ -1,6 +1,7 @@
 """One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`.
 
-pyarrow is imported where a place is first opened, so that importing this module costs nothing.
+pyarrow is imported where it is first needed. Local files are read without it: to load it, and numpy with it, takes as
+long as a check of some hundred states.
 """
 
 from __future__ import annotations
@@ -103,6 +104,8 @@ class Folder:
         """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
         path = self._path(name) if name else _opened(self.place)[1]
         with _asking(self.place, name):
+            if self.is_local:
+                return Path(path).exists()
             return bool(self._store.get_file_info(path).type.value)
 
     def names(self) -> tuple[str, ...]:
@@ -308,15 +311,59 @@ def _asking(place: str, name: str) -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def _opened(place: str) -> tuple[Any, str]:
-    from pyarrow import fs
-
     found = _URI.match(place)
     if found is None:
-        return fs.LocalFileSystem(), place.rstrip("/")
+        return _LocalFiles(), place.rstrip("/")
+    from pyarrow import fs
+
     scheme = _SAME_STORE.get(found[1].lower(), found[1].lower())
     with _asking(place, ""):
         store, path = fs.FileSystem.from_uri(scheme + place[len(found[1]) :])
     return store, str(path).rstrip("/")
+
+
+class _LocalFiles:
+    """pyarrow's local file system, but for reading."""
+
+    @staticmethod
+    def open_input_stream(path: str) -> Any:
+        return _opened_file(path)
+
+    @staticmethod
+    def open_input_file(path: str) -> Any:
+        return _LocalFile(_opened_file(path))
+
+    def __getattr__(self, name: str) -> Any:
+        from pyarrow import fs
+
+        return getattr(fs.LocalFileSystem(), name)
+
+
+class _LocalFile:
+    """As much of `pyarrow.NativeFile` as `FileRange` uses."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        self._file.seek(offset)
+        data: bytes = self._file.read(size)
+        return data
+
+    def __enter__(self) -> None:
+        """The one who opened it closes it."""
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _opened_file(path: str) -> Any:
+    return Path(path).open("rb")
 
 
 def _local_path(uri: str) -> str:

@@ -5,6 +5,7 @@ Every stream has a header of its own, so a state is read with the snapshots of t
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
@@ -62,19 +63,32 @@ class SavepointState:
         name: Its name.
         kind: Its kind.
         description: What a check compares.
-        unsupported: Why this release cannot read its values, or "".
         is_hidden: Whether not even its entries can be told apart, so that there is no measure of it.
-        unread_path: Where in its type that lies which cannot be read; "" where all can.
     """
 
     name: str
     kind: StateKind
     description: StateDescription
-    unsupported: str
     _stored: OperatorState = attrs.field(repr=False)
     _folder: Folder = attrs.field(repr=False)
+    _key: TypeSerializerConfigSnapshot[Any] | None = attrs.field(repr=False)
+    _reason: str = ""
     is_hidden: bool = False
-    unread_path: str = ""
+
+    @property
+    def unsupported(self) -> str:
+        """Why this release cannot read its values, or ""."""
+        return self._unread[0]
+
+    @property
+    def unread_path(self) -> str:
+        """Where in its type that lies which cannot be read; "" where all can."""
+        return self._unread[1]
+
+    @cached_property
+    def _unread(self) -> tuple[str, str]:
+        """Found where it is asked for: a check of very many states does not."""
+        return (self._reason, "") if self._reason else _unreadable(self.description, self._key)
 
     def measure(self) -> Measure:
         """Count entries and bytes, as they are in the canonical format; nothing is decoded.
@@ -258,8 +272,7 @@ def _state(
         reason = reason or f"the queue holds {info.value.describe()}, and no timers"
     elif info.kind is MetaInfoKind.KEY_VALUE_V2:
         reason = _ASYNC
-    why, path = (reason, "") if reason else _unreadable(description, key)
-    return SavepointState(info.name, kind, description, why, stored, folder, info.name in hidden, path)
+    return SavepointState(info.name, kind, description, stored, folder, key, reason, info.name in hidden)
 
 
 def _unread(name: str, hidden: dict[str, str]) -> str:

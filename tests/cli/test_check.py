@@ -102,12 +102,12 @@ def test_it_says_what_to_do_next(run, savepoint_of):
     )
 
 
-def test_it_imports_neither_spark_nor_rich(savepoint_of, root):
-    """Both cost more time than the check itself."""
+def test_it_imports_neither_spark_nor_numpy_nor_rich(savepoint_of, root):
+    """Each costs more time than the check itself."""
     program = (
         "import atexit, sys\n"
         "from stateshift.cli import main\n"
-        "heavy = ('pyspark', 'py4j', 'pandas', 'rich', 'fastavro')\n"
+        "heavy = ('pyspark', 'py4j', 'pandas', 'numpy', 'pyarrow', 'hypothesis', 'rich', 'fastavro')\n"
         "atexit.register(lambda: print('loaded', [name for name in heavy if name in sys.modules]))\n"
         f"main(['check', {str(savepoint_of('rocksdb-account-v1'))!r}, '--job', 'accounts_v3:job'])\n"
     )
