@@ -1,29 +1,23 @@
 """The contract that every serializer keeps (harness cases, section B), for each built-in that reads values.
 
-A new built-in is one more line in `CASES`.
+A new built-in is one more line in `CASES`; each becomes a class of tests.
 """
 
 import datetime as dt
-import pickle
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
+import re
 from decimal import Decimal
 from typing import Any
 
 import attrs
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateshift.compat.testing import SerializerContract
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.avro import AvroSerializer
-from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
 from stateshift.serializers.decimals import DecimalSerializer
 from stateshift.serializers.either import EitherSerializer, Left, Right
 from stateshift.serializers.enums import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
 from stateshift.serializers.maps import MapSerializer
 from stateshift.serializers.numeric import (
     BigIntSerializer,
@@ -44,7 +38,6 @@ from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.row_values import Row, RowKind
 from stateshift.serializers.rows import RowSerializer
 from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.sql_temporal import (
     DateSerializer,
     SqlDateSerializer,
@@ -64,7 +57,6 @@ from stateshift.serializers.text import CharSerializer, StringSerializer
 from stateshift.serializers.timers import Timer, TimerSerializer
 from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.tuples import TupleSerializer
-from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.serializers.void import VoidSerializer
 from stateshift.serializers.windows import (
     GLOBAL_WINDOW,
@@ -305,192 +297,21 @@ AVRO = Case(
 
 CASES = [AVRO, *PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
 
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
-few = settings(deadline=None, max_examples=25)
+
+def contract_of(case: Case) -> type:
+    """Make the class of tests of a built-in."""
+    facts = {
+        "serializer": case.serializer,
+        "values": case.values,
+        "edges": case.edges,
+        "bytes_beyond_length": int(case.writes_more_than_declared),
+        "__module__": __name__,
+    }
+    return type("Test_" + re.sub(r"\W", "_", case.name), (SerializerContract,), facts)
 
 
-def drawn(data: st.DataObject, case: Case) -> list[Any]:
-    """Some values, after those that must be tried."""
-    return [*case.edges, *data.draw(st.lists(case.values, max_size=5))]
+globals().update({contract.__name__: contract for contract in map(contract_of, CASES)})
 
 
-def change_in_place(value: object) -> bool:
-    """Empty a mutable value; False where it cannot be changed."""
-    if not isinstance(value, list | dict | set | bytearray):
-        return False
-    value.clear()
-    return True
-
-
-@every_case
-def test_snapshot_class_is_instantiable(case):
-    snapshot = case.serializer.snapshot_configuration()
-
-    assert snapshot.get_version() == type(snapshot)().get_version()
-
-
-@every_case
-def test_own_snapshot_is_compatible_v_4(case):
-    fresh = case.serializer.snapshot_configuration()
-    stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
-
-    assert fresh == stored
-    assert Verdict.COMPATIBLE is case.serializer.ensure_compatibility(fresh).verdict
-    assert Verdict.COMPATIBLE is case.serializer.ensure_compatibility(stored).verdict
-
-
-@every_case
-def test_serializer_restored_from_the_snapshot_reads_and_writes_the_same_bytes(write, read, case):
-    restored = snapshot_from_bytes(snapshot_to_bytes(case.serializer.snapshot_configuration())).restore_serializer()
-
-    for value in case.edges:
-        data = write(case.serializer, value)
-        assert data == write(restored, read(restored, data))
-
-
-@every_case
-@given(data=st.data())
-@few
-def test_declared_length_is_true(write, case, data):
-    values = drawn(data, case)
-    length = case.serializer.length + case.writes_more_than_declared
-
-    if case.serializer.length >= 0:
-        assert [length] * len(values) == [len(write(case.serializer, value)) for value in values]
-
-
-@every_case
-def test_values_are_not_shared(write, read, case):
-    for edge in case.edges:
-        data = write(case.serializer, edge)
-        first, second = read(case.serializer, data), read(case.serializer, data)
-        if change_in_place(first):
-            assert edge == second
-            assert data == write(case.serializer, second)
-
-
-@every_case
-@given(data=st.data())
-@few
-def test_round_trip_one_by_one(write, read, case, data):
-    for value in drawn(data, case):
-        written = write(case.serializer, value)
-        assert len(written) > 0
-        assert value == read(case.serializer, written)
-
-
-@every_case
-@given(data=st.data())
-@few
-def test_round_trip_stream(write, case, data):
-    values = drawn(data, case)
-    source = DataInputView(write(case.serializer, *values))
-
-    assert values == [case.serializer.deserialize(source) for _ in values]
-    assert 0 == source.remaining()
-
-
-@every_case
-@given(data=st.data())
-@few
-def test_binary_copy_of_one_and_of_a_stream(write, case, data):
-    values = drawn(data, case)
-    whole = write(case.serializer, *values)
-    source, target = DataInputView(whole), DataOutputView()
-
-    for value in values:
-        start = len(target)
-        case.serializer.copy_bytes(source, target)
-        assert write(case.serializer, value) == target.getvalue()[start:]
-    assert whole == target.getvalue()
-
-
-@every_case
-def test_serializer_equality_and_shipping(write, case):
-    shipped = pickle.loads(pickle.dumps(case.serializer))
-
-    assert case.serializer == shipped
-    assert hash(case.serializer) == hash(shipped)
-    for value in case.edges:
-        assert write(case.serializer, value) == write(shipped, value)
-
-
-@every_case
-def test_nullability_is_declared(write, read, case):
-    if None in case.edges:
-        assert read(case.serializer, write(case.serializer, None)) is None
-    else:
-        with pytest.raises(ValueNotConvertible, match=r"None|null"):
-            write(case.serializer, None)
-
-
-@every_case
-def test_one_serializer_many_threads(write, read, case):
-    expected = [write(case.serializer, value) for value in case.edges]
-
-    def work(_):
-        return [write(case.serializer, read(case.serializer, data)) for data in expected * 5]
-
-    with ThreadPoolExecutor(10) as threads:
-        results = list(threads.map(work, range(10)))
-
-    assert [expected * 5] * 10 == results
-
-
-@every_case
-def test_repr_of_result_is_sound(write, read, case):
-    for value in case.edges:
-        assert sorted(repr(value)) == sorted(repr(read(case.serializer, write(case.serializer, value))))
-
-
-WRITER = """
-import pickle, sys
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.tuples import TupleSerializer
-from stateshift.serializers.views import DataOutputView
-with open(sys.argv[1], "rb") as file:
-    cases = pickle.load(file)
-for serializer, values in cases:
-    target = DataOutputView()
-    for value in values:
-        serializer.serialize(value, target)
-    print(target.getvalue().hex())
-"""
-
-
-def test_deterministic_bytes(write, tmp_path):
-    shipped = tmp_path / "cases.pickle"
-    shipped.write_bytes(pickle.dumps([(case.serializer, case.edges) for case in CASES]))
-
-    def written(seed):
-        command = [sys.executable, "-c", WRITER, str(shipped)]
-        done = subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True)
-        return done.stdout.split("\n")[:-1]
-
-    assert [write(case.serializer, *case.edges).hex() for case in CASES] == written("1") == written("2")
-
-
-@every_case
-def test_every_truncation_is_rejected(write, case):
-    for value in case.edges:
-        data = write(case.serializer, value)
-        for size in range(min(len(data), 50)):
-            source, copied = DataInputView(data[:size]), DataInputView(data[:size])
-            with pytest.raises(CorruptSavepoint):
-                case.serializer.deserialize(source)
-            with pytest.raises(CorruptSavepoint):
-                case.serializer.copy_bytes(copied, DataOutputView())
-
-
-@every_case
-@given(data=st.data())
-@few
-def test_flipped_and_random_bytes_give_a_value_or_an_error_of_ours(write, case, data):
-    flipped = bytearray(write(case.serializer, data.draw(st.sampled_from(case.edges))))
-    flipped[data.draw(st.integers(0, min(len(flipped) - 1, 40)))] ^= data.draw(st.integers(1, 255))
-    for garbage in (bytes(flipped), data.draw(st.binary(max_size=40))):
-        try:
-            value = case.serializer.deserialize(DataInputView(garbage))
-        except StateShiftError:
-            continue
-        repr(value)
+def test_no_case_hides_another():
+    assert len(CASES) == sum(name.startswith("Test_") for name in globals())

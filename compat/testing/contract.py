@@ -1,0 +1,289 @@
+"""What every serializer promises, as tests that a class inherits.
+
+    class TestTemperature(SerializerContract):
+        serializer = TemperatureSerializer()
+        values = st.builds(Temperature, st.integers(-300, 2000).map(float))
+        edges = (Temperature(0.0), Temperature(-273.0))
+
+pytest finds the class by its name, and runs each case of the contract on it. Source: harness cases, section B.
+"""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...serializers.compatibility import Verdict
+from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
+from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ...serializers.views import DataInputView, DataOutputView
+from .twin import shipped, written_elsewhere
+from .values import disturb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from hypothesis.strategies import SearchStrategy
+
+    from ...serializers.serializer import TypeSerializer
+
+_THREADS, _MOST_TRUNCATIONS = 10, 50
+
+
+class SerializerContract:
+    """The cases; a subclass says of which serializer.
+
+    Attributes:
+        serializer: The serializer that is tried.
+        values: A hypothesis strategy of its values.
+        edges: Values that are tried each time: the empty one, the largest, None where it is allowed.
+        max_examples: How many draws of `values` each case makes.
+        bytes_beyond_length: What each value takes more than the declared length. Only Flink's void namespace has one.
+    """
+
+    serializer: ClassVar[TypeSerializer[Any]]
+    values: ClassVar[SearchStrategy[Any]]
+    edges: ClassVar[Sequence[Any]] = ()
+    max_examples: ClassVar[int] = 25
+    bytes_beyond_length: ClassVar[int] = 0
+
+    def are_equal(self, expected: object, actual: object) -> bool:
+        """Whether two values are the same; override it where `==` is not the word, as for NaN."""
+        return bool(expected == actual)
+
+    def write(self, *values: object) -> bytes:
+        """Give the bytes of values, one after the other."""
+        return _written(self.serializer, values)
+
+    def read(self, data: bytes) -> Any:
+        """Read the one value that the bytes are."""
+        return _read(self.serializer, data)
+
+    def test_snapshot_class_is_instantiable(self) -> None:
+        """B02: a snapshot class is made without arguments, and knows the version that it writes (SNAP-6)."""
+        snapshot = self.serializer.snapshot_configuration()
+
+        assert snapshot.get_version() == type(snapshot)().get_version()
+        assert snapshot.get_version() in snapshot.get_compatible_versions(), "its own version is none that it reads"
+
+    def test_own_snapshot_is_compatible(self) -> None:
+        """B03: `compatible` with its own snapshot, fresh and read back; what that restores has the same bytes (V-4)."""
+        fresh = self.serializer.snapshot_configuration()
+        stored = snapshot_from_bytes(snapshot_to_bytes(fresh))
+
+        assert snapshot_to_bytes(fresh) == snapshot_to_bytes(stored), "a snapshot reads back as another one"
+        for snapshot in (fresh, stored):
+            assert Verdict.COMPATIBLE is self.serializer.ensure_compatibility(snapshot).verdict
+        restored = stored.restore_serializer()
+        for value in self._some():
+            data = self.write(value)
+            assert data == _written(restored, [_read(restored, data)]), "the restored serializer writes other bytes"
+
+    def test_declared_length_is_true(self) -> None:
+        """B04: where a length is declared, every value has it."""
+        length = self.serializer.length + self.bytes_beyond_length
+
+        def holds(value: object) -> None:
+            assert self.serializer.length < 0 or length == len(self.write(value))
+
+        self._for_all(holds)
+
+    def test_values_are_not_shared(self) -> None:
+        """B05: a value that is changed after it was written, or read, changes neither bytes nor another read."""
+        for value in self._some():
+            data = self.write(value)
+            first, second = self.read(data), self.read(data)
+            if disturb(first):
+                assert data == self.write(second), "two reads share a mutable part"
+                assert data == self.write(self.read(data)), "a read value is part of the serializer"
+
+    def test_round_trip_one_by_one(self) -> None:
+        """B08: each value alone has bytes, and comes back from them with nothing left over."""
+
+        def holds(value: object) -> None:
+            data = self.write(value)
+            assert len(data) > 0, "a value without bytes cannot be told from none"
+            self._assert_equal(value, self.read(data))
+
+        self._for_all(holds)
+
+    def test_round_trip_stream(self) -> None:
+        """B10: values one after the other come back in order."""
+
+        def holds(values: list[object]) -> None:
+            source = DataInputView(self.write(*values))
+            for value in values:
+                self._assert_equal(value, self.serializer.deserialize(source))
+            assert source.remaining() == 0
+
+        self._for_lists(holds)
+
+    def test_binary_copy_one(self) -> None:
+        """B12: copying the bytes of a value, without objects in between, keeps it."""
+
+        def holds(value: object) -> None:
+            data = self.write(value)
+            source, target = DataInputView(data), DataOutputView()
+            self.serializer.copy_bytes(source, target)
+            assert (data, 0) == (target.getvalue(), source.remaining())
+
+        self._for_all(holds)
+
+    def test_binary_copy_stream(self) -> None:
+        """B13: the same for values one after the other: each copy ends where its value ends."""
+
+        def holds(values: list[object]) -> None:
+            source, target = DataInputView(self.write(*values)), DataOutputView()
+            ends = []
+            for _ in values:
+                self.serializer.copy_bytes(source, target)
+                ends.append(len(target))
+            assert list(itertools.accumulate(len(self.write(value)) for value in values)) == ends
+
+        self._for_lists(holds)
+
+    def test_serializer_equality_and_shipping(self) -> None:
+        """B14: it equals itself after it was shipped to a worker, has the same hash, and writes the same bytes."""
+        there = shipped(self.serializer)
+
+        assert self.serializer == there
+        assert hash(self.serializer) == hash(there)
+        for value in self._some():
+            assert self.write(value) == _written(there, [value])
+
+    def test_nullability_is_declared(self) -> None:
+        """B15: None comes back as None, or is refused as `ValueNotConvertible`; it never becomes something else."""
+        try:
+            data = self.write(None)
+        except ValueNotConvertible:
+            assert None not in self.edges, "None is among the edges, and is refused"
+            return
+        assert self.read(data) is None
+
+    def test_one_serializer_many_threads(self) -> None:
+        """B16: ten threads share one serializer."""
+        expected = [self.write(value) for value in self._some()]
+
+        def work(_: int) -> list[bytes]:
+            return [self.write(self.read(data)) for data in expected * 5]
+
+        with ThreadPoolExecutor(_THREADS) as threads:
+            for found in threads.map(work, range(_THREADS)):
+                assert expected * 5 == found
+
+    def test_repr_of_result_is_sound(self) -> None:
+        """B17: every value that was read can be printed; a half-built object shows here."""
+
+        def holds(value: object) -> None:
+            assert isinstance(repr(self.read(self.write(value))), str)
+
+        self._for_all(holds)
+
+    def test_deterministic_bytes(self) -> None:
+        """B18: equal values have equal bytes, in another process with another hash seed too."""
+        values = list(self._some())
+
+        assert [self.write(value) for value in values] == written_elsewhere(self.serializer, values)
+
+    def test_garbage_is_rejected(self) -> None:
+        """B19: bytes that are cut off are `CorruptSavepoint`; other garbage that, or a value that can be printed."""
+        for value in self._some():
+            data = self.write(value)
+            for size in range(min(len(data), _MOST_TRUNCATIONS)):
+                _expect_refused(self.serializer.deserialize, data[:size])
+                _expect_refused(lambda source: self.serializer.copy_bytes(source, DataOutputView()), data[:size])
+
+        def holds(garbage: bytes) -> None:
+            try:
+                repr(self.serializer.deserialize(DataInputView(garbage)))
+            except StateShiftError:
+                return
+
+        self._for_garbage(holds)
+
+    def test_immutable_types_are_declared(self) -> None:
+        """B20: two reads may give the same object only where it is of an immutable type, which Python can hash."""
+        for value in self._some():
+            data = self.write(value)
+            first, second = self.read(data), self.read(data)
+            assert first is not second or _is_hashable(first), f"two reads share one {type(first).__name__}"
+
+    def _assert_equal(self, expected: object, actual: object) -> None:
+        assert self.are_equal(expected, actual), f"{expected!r} was written, {actual!r} was read"
+
+    def _some(self) -> Iterator[Any]:
+        """Values for cases that need few: the edges, or the simplest value where there are none."""
+        from hypothesis import Phase, find, settings
+
+        if self.edges:
+            return iter(self.edges)
+        simplest = find(
+            self.values, lambda _: True, settings=settings(max_examples=1, phases=[Phase.generate], database=None)
+        )
+        return iter([simplest])
+
+    def _for_all(self, holds: Callable[[Any], None]) -> None:
+        for value in self.edges:
+            holds(value)
+        self._drawn(self.values, holds)
+
+    def _for_lists(self, holds: Callable[[list[Any]], None]) -> None:
+        from hypothesis import strategies as st
+
+        holds(list(self.edges))
+        self._drawn(st.lists(self.values, max_size=5), holds)
+
+    def _for_garbage(self, holds: Callable[[bytes], None]) -> None:
+        """Try random bytes, and those of values in which one byte is another."""
+        from hypothesis import strategies as st
+
+        written = [self.write(value) for value in self._some()]
+
+        def flipped(data: bytes, at: int, by: int) -> bytes:
+            at %= min(len(data), 41)
+            return data[:at] + bytes([data[at] ^ by]) + data[at + 1 :]
+
+        damaged = st.builds(flipped, st.sampled_from(written), st.integers(0, 40), st.integers(1, 255))
+        self._drawn(damaged | st.binary(max_size=40), holds)
+
+    def _drawn(self, strategy: SearchStrategy[Any], holds: Callable[[Any], None]) -> None:
+        """Let hypothesis draw. The test is made here: one that is inherited would be shared by all subclasses."""
+        from hypothesis import HealthCheck, given, settings
+
+        def case(drawn: Any) -> None:
+            holds(drawn)
+
+        case.__qualname__ = f"{type(self).__qualname__}.{holds.__qualname__.split('.')[-3]}"
+        few = settings(max_examples=self.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+        few(given(strategy)(case))()
+
+
+def _written(serializer: TypeSerializer[Any], values: Sequence[object]) -> bytes:
+    target = DataOutputView()
+    for value in values:
+        serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def _read(serializer: TypeSerializer[Any], data: bytes) -> Any:
+    source = DataInputView(data)
+    value = serializer.deserialize(source)
+    assert source.remaining() == 0, f"{source.remaining()} of {len(data)} bytes are left over"
+    return value
+
+
+def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None:
+    try:
+        use(DataInputView(data))
+    except CorruptSavepoint:
+        return
+    raise AssertionError(f"bytes that are cut off were taken for a value: {data.hex()}")
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
