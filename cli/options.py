@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..compat.edits import Edits
+    from ..compat.policy import Policy
     from ..state.job import Job
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -144,6 +145,22 @@ def migration_options(function: F) -> F:
         is_flag=True,
         help="Allow unpickling serializers stored beside SOURCE, which runs code that comes with it.",
     )
+    @forbid_option
+    @click.option(
+        "--bad-values",
+        type=click.Choice(["abort", "quarantine"]),
+        default="abort",
+        show_default=True,
+        help="What becomes of a value that does not fit its new type: it ends the run, or is written aside and listed.",
+    )
+    @click.option(
+        "--max-bad-values",
+        type=click.IntRange(1),
+        metavar="N",
+        default=1000,
+        show_default=True,
+        help="With --bad-values quarantine: with more of them in all, the run fails.",
+    )
     @functools.wraps(function)
     def with_options(
         *args: Any,
@@ -152,9 +169,12 @@ def migration_options(function: F) -> F:
         compression: str,
         target: str,
         trust_stored_serializers: bool,
+        policy: Policy,
+        bad_values: str,
+        max_bad_values: int,
         **rest: Any,
     ) -> Any:
-        from ..compat.plan import Compression
+        from ..compat.plan import BadValues, Compression
         from ..compat.targets import Target
         from ..state.migration.options import MigrationOptions
 
@@ -164,6 +184,9 @@ def migration_options(function: F) -> F:
             parallelism=parallelism,
             compression=Compression(compression),
             trust_stored_serializers=trust_stored_serializers,
+            policy=policy,
+            bad_values=BadValues(bad_values),
+            max_bad_values=max_bad_values,
         )
         return function(*args, options=options, **rest)
 

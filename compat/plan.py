@@ -62,6 +62,16 @@ class Compression(enum.StrEnum):
     SNAPPY = "snappy"
 
 
+class BadValues(enum.StrEnum):
+    """What becomes of a value that does not fit its new type (rule RUN-4).
+
+    ABORT: it ends the run. QUARANTINE: its bytes are written aside, with the reason, and the run goes on.
+    """
+
+    ABORT = "abort"
+    QUARANTINE = "quarantine"
+
+
 @attrs.frozen
 class Recoding:
     """How one piece of an entry is rewritten.
@@ -145,6 +155,7 @@ class OperatorPlan:
         parallelism: Number of subtasks that the caller asks for; 0: as before, or more where keyed state is large.
         is_rescaled: Whether that is another number than before, so that all its state is dealt out anew.
         compression: Whether its streams are compressed from now on.
+        max_bad_values: How many values the run may put into quarantine; 0: the first one ends it (rule RUN-4).
     """
 
     operator_id: str
@@ -159,6 +170,12 @@ class OperatorPlan:
     parallelism: int = 0
     is_rescaled: bool = False
     compression: Compression = Compression.KEEP
+    max_bad_values: int = 0
+
+    @property
+    def bad_values(self) -> BadValues:
+        """What becomes of a value that does not fit."""
+        return BadValues.QUARANTINE if self.max_bad_values else BadValues.ABORT
 
     @property
     def is_flink_restorable(self) -> bool:
@@ -312,6 +329,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
                 "reframed": operator.is_reframed,
                 "parallelism": operator.parallelism or None,
                 "compression": str(operator.compression),
+                "bad_values": str(operator.bad_values),
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators

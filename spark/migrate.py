@@ -217,7 +217,7 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
 
 def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:
     """Remove what killed workers have left behind."""
-    winners = {result.stored.attempt for result in results}
+    winners = {file.attempt for result in results for file in result.files}
     for name in target.names():
         if ".attempt-" in name and name not in winners:
             target.delete(name)

@@ -21,12 +21,14 @@ from ...serializers.errors import (
 )
 from ...serializers.limits import require_room
 from ...serializers.views import DataInputView, DataOutputView
+from .bad_values import BadValue
 from .framing import ValueFraming
-from .transcoder import Transcoded
+from .transcoder import Transcoded, TranscodedElements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
+    from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..plan import Recoding, StatePlan
     from .framing import EntryFraming
@@ -96,6 +98,7 @@ class ObjectTranscoder:
 
     plan: StatePlan
     framing: EntryFraming
+    quarantines: bool = False
 
     @property
     def needs_whole_run(self) -> bool:
@@ -108,25 +111,32 @@ class ObjectTranscoder:
             ValueFraming.SEPARATED: self._separated,
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
-        entries, seen = 0, set[bytes]()
+        entries, seen, aside = 0, set[bytes](), list[BadValue]()
         with located(state=self.plan.name):
             while source.remaining():
                 start = source.position
                 key = source.read_fully(source.read_size("bytes of a key"))
                 value = source.read_fully(source.read_size("bytes of a value"))
+                entries += 1
                 try:
                     new_key = self._key(key, seen)
                     new_value = rewrite(value)
                     require_room(len(new_value))
                 except StateShiftError as error:
                     self._place(error, key, start)
-                    raise
+                    bad = BadValue.of(error, key, value, self._key_group(key)) if self.quarantines else None
+                    if bad is None:
+                        raise
+                    aside.append(bad)
+                    continue
                 target.write_int(len(new_key))
                 target.write(new_key)
                 target.write_int(len(new_value))
                 target.write(new_value)
-                entries += 1
-        return Transcoded(target.getvalue(), entries)
+        return Transcoded(target.getvalue(), entries, quarantined=tuple(aside))
+
+    def _key_group(self, key: bytes) -> int:
+        return int.from_bytes(key[: self.framing.key_group_bytes], "big")
 
     def _place(self, error: StateShiftError, key: bytes, start: int) -> None:
         """Tell a failure where it happened: key, path, rule, and where in the block the entry starts."""
@@ -207,18 +217,25 @@ class ListElements:
     """Rewrites elements of an operator's list state."""
 
     plan: StatePlan
+    quarantines: bool = False
 
-    def transcode_element(self, element: bytes) -> bytes:
+    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
         recoding = self.plan.value
         if recoding is None:
-            return element
+            return TranscodedElements(tuple(elements))
+        found, aside = list[bytes](), list[BadValue]()
         with located(state=self.plan.name):
-            try:
-                return recode_all(recoding, element)
-            except StateShiftError as error:
-                add_step(error, recoding.step)
-                _name_rule(error, self.plan)
-                raise
+            for element in elements:
+                try:
+                    found.append(recode_all(recoding, element))
+                except StateShiftError as error:
+                    add_step(error, recoding.step)
+                    _name_rule(error, self.plan)
+                    bad = BadValue.of(error, b"", element) if self.quarantines else None
+                    if bad is None:
+                        raise
+                    aside.append(bad)
+        return TranscodedElements(tuple(found), tuple(aside))
 
 
 @attrs.frozen
@@ -226,55 +243,96 @@ class BroadcastMaps:
     """Rewrites the map of a broadcast state: i32 n, n x (key, value), without null flags (format notes 8)."""
 
     plan: StatePlan
+    quarantines: bool = False
 
-    def transcode_element(self, element: bytes) -> bytes:
-        source, target = DataInputView(element), DataOutputView()
-        copy_key, copy_value = (
-            self._copier(self.plan.user_key, self.plan.old.key),
-            self._copier(self.plan.value, self.plan.old.value),
-        )
+    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
+        found, aside = list[bytes](), list[BadValue]()
         with located(state=self.plan.name):
-            count, seen = source.read_size("entries of a broadcast map"), set[bytes]()
-            target.write_int(count)
-            for _ in range(count):
-                key = self._piece(self.plan.user_key, copy_key, source)
-                if key in seen:
-                    raise ValuesCollide(
-                        f"two keys of the broadcast map become the same: {_hex(key)}",
-                        advice="let a converter keep them apart, or keep the type of the key",
-                        path="$<key>",
-                        rule="MAP-3",
-                    )
-                seen.add(key)
-                target.write(key)
-                target.write(self._piece(self.plan.value, copy_value, source))
-            _expect_end(source)
-        return target.getvalue()
+            for element in elements:
+                found.append(self._map(element, aside))
+        return TranscodedElements(tuple(found), tuple(aside))
 
-    @staticmethod
-    def _copier(
-        recoding: Recoding | None, old: TypeSerializerConfigSnapshot[Any] | None
-    ) -> Callable[[DataInputView, DataOutputView], None] | None:
-        """Who passes over a piece whose bytes stay."""
-        return None if recoding is not None or old is None else old.restore_serializer().copy_bytes
-
-    def _piece(
-        self,
-        recoding: Recoding | None,
-        copy: Callable[[DataInputView, DataOutputView], None] | None,
-        source: DataInputView,
-    ) -> bytes:
-        target = DataOutputView()
-        if copy is not None:
-            copy(source, target)
-        if recoding is not None:
+    def _map(self, element: bytes, aside: list[BadValue]) -> bytes:
+        source, target = DataInputView(element), DataOutputView()
+        key = _MapPiece(self.plan, self.plan.user_key, self.plan.old.key)
+        value = _MapPiece(self.plan, self.plan.value, self.plan.old.value)
+        count, written, seen = source.read_size("entries of a broadcast map"), 0, set[bytes]()
+        for _ in range(count):
+            start = source.position
             try:
-                recode(recoding, source, target)
+                new_key = key.rewritten(source)
+                _keep_apart(new_key, seen)
+                new_value = value.rewritten(source)
             except StateShiftError as error:
-                add_step(error, recoding.step)
-                _name_rule(error, self.plan)
-                raise
+                bad = _entry_aside(error, source, start, key, value) if self.quarantines else None
+                if bad is None:
+                    raise
+                aside.append(bad)
+                continue
+            target.write(new_key)
+            target.write(new_value)
+            written += 1
+        _expect_end(source)
+        return written.to_bytes(4, "big") + target.getvalue()
+
+
+def _keep_apart(key: bytes, seen: set[bytes]) -> None:
+    if key in seen:
+        raise ValuesCollide(
+            f"two keys of the broadcast map become the same: {_hex(key)}",
+            advice="let a converter keep them apart, or keep the type of the key",
+            path="$<key>",
+            rule="MAP-3",
+        )
+    seen.add(key)
+
+
+@attrs.define
+class _MapPiece:
+    """The key or the value of a broadcast map's entries: rewritten, or copied where no recoding is planned."""
+
+    plan: StatePlan
+    recoding: Recoding | None
+    old: TypeSerializerConfigSnapshot[Any] | None
+    _restored: TypeSerializer[Any] | None = None
+
+    def rewritten(self, source: DataInputView) -> bytes:
+        target = DataOutputView()
+        if self.recoding is None:
+            self.copied(source, target)
+            return target.getvalue()
+        try:
+            recode(self.recoding, source, target)
+        except StateShiftError as error:
+            add_step(error, self.recoding.step)
+            _name_rule(error, self.plan)
+            raise
         return target.getvalue()
+
+    def copied(self, source: DataInputView, target: DataOutputView) -> None:
+        """Pass over a piece as the snapshot describes it."""
+        if self._restored is None and self.old is not None:
+            self._restored = self.old.restore_serializer()
+        if self._restored is not None:
+            self._restored.copy_bytes(source, target)
+
+    def shown(self, data: bytes) -> str:
+        return shown(self._restored.deserialize(DataInputView(data))) if self._restored is not None else _hex(data)
+
+
+def _entry_aside(
+    error: StateShiftError, source: DataInputView, start: int, key: _MapPiece, value: _MapPiece
+) -> BadValue | None:
+    """Leave an entry out where its end can be told; nothing frames it, and its reader may have failed halfway."""
+    key_bytes, value_bytes = DataOutputView(), DataOutputView()
+    try:
+        source.position = start
+        key.copied(source, key_bytes)
+        value.copied(source, value_bytes)
+        error.where.setdefault("key", key.shown(key_bytes.getvalue()))
+    except StateShiftError:
+        return None
+    return BadValue.of(error, key_bytes.getvalue(), value_bytes.getvalue())
 
 
 def _name_rule(error: StateShiftError, plan: StatePlan) -> None:

@@ -19,7 +19,10 @@ from ..description import StateKind
 from ..plan import StateAction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..plan import StatePlan
+    from .bad_values import BadValue
     from .framing import EntryFraming
 
 
@@ -29,13 +32,33 @@ class Transcoded:
 
     Attributes:
         data: The entries, framed as they came.
-        entries: How many were read. Written were `entries` - `dropped` (rule RUN-2).
+        entries: How many were read. Written are those that were neither dropped nor quarantined (rule RUN-2).
         dropped: How many were left out.
+        quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
     """
 
     data: bytes
     entries: int
     dropped: int = 0
+    quarantined: tuple[BadValue, ...] = ()
+
+    @property
+    def written(self) -> int:
+        """How many are in `data`."""
+        return self.entries - self.dropped - len(self.quarantined)
+
+
+@attrs.frozen
+class TranscodedElements:
+    """New elements of an operator's state.
+
+    Attributes:
+        elements: Framed as they came.
+        quarantined: As of `Transcoded`.
+    """
+
+    elements: tuple[bytes, ...]
+    quarantined: tuple[BadValue, ...] = ()
 
 
 class Transcoder(Protocol):
@@ -61,19 +84,20 @@ class Transcoder(Protocol):
 
 
 class ElementTranscoder(Protocol):
-    """Rewrites elements of an operator's list state, or the map of a broadcast state, one by one."""
+    """Rewrites elements of an operator's list state, or the map of a broadcast state."""
 
-    def transcode_element(self, element: bytes) -> bytes:
-        """Rewrite one element; raises as `Transcoder.transcode`."""
+    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
+        """Rewrite elements; raises as `Transcoder.transcode`."""
         ...
 
 
-def make_transcoder(plan: StatePlan, framing: EntryFraming) -> Transcoder:
+def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool = False) -> Transcoder:
     """Make what rewrites the entries of a keyed state.
 
     Args:
         plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
         framing: How the state's entries are laid out.
+        quarantines: Whether values that do not fit are handed back, and not raised (rule RUN-4).
 
     Raises:
         DeclarationError: The plan converts nothing, or not a keyed state.
@@ -81,10 +105,10 @@ def make_transcoder(plan: StatePlan, framing: EntryFraming) -> Transcoder:
     from .objects import ObjectTranscoder
 
     _require(plan, keyed=True)
-    return ObjectTranscoder(plan, framing)
+    return ObjectTranscoder(plan, framing, quarantines)
 
 
-def make_element_transcoder(plan: StatePlan) -> ElementTranscoder:
+def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:
     """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
 
     Raises:
@@ -93,7 +117,8 @@ def make_element_transcoder(plan: StatePlan) -> ElementTranscoder:
     from .objects import BroadcastMaps, ListElements
 
     _require(plan, keyed=False)
-    return BroadcastMaps(plan) if plan.kind is StateKind.BROADCAST else ListElements(plan)
+    make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
+    return make(plan, quarantines)
 
 
 def _require(plan: StatePlan, *, keyed: bool) -> None:

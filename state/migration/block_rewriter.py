@@ -13,7 +13,7 @@ import attrs
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
-from ...compat.transcode.transcoder import Transcoder, make_transcoder
+from ...compat.transcode.transcoder import Transcoded, Transcoder, make_transcoder
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, shown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .quarantine import Quarantine
+
+_CHECKSUM = 0xFFFFFFFFFFFFFFFF
 
 
 def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
@@ -42,16 +45,21 @@ class Tally:
     read: int = 0
     written: int = 0
     dropped: int = 0
+    quarantined: int = 0
     keys_read: int = 0
     keys_written: int = 0
+    keys_quarantined: int = 0
 
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
         """Give the counts for the lineage, after checking them (rule RUN-2)."""
         keeps_keys = state is None or state.user_key is None
-        if self.read != self.written + self.dropped or (keeps_keys and self.keys_read != self.keys_written):
+        keys_kept = self.keys_written + self.keys_quarantined & _CHECKSUM
+        is_whole = self.read == self.written + self.dropped + self.quarantined
+        if not is_whole or (keeps_keys and self.keys_read != keys_kept):
             raise MigrationFailed(
-                f"{self.read:,} entries were read, {self.written:,} written and {self.dropped:,} dropped, "
-                f"and the checksums of their keys are {self.keys_read:x} and {self.keys_written:x}",
+                f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped and "
+                f"{self.quarantined:,} put into quarantine, and the checksums of the keys that were read and kept are "
+                f"{self.keys_read:x} and {keys_kept:x}",
                 state=info.name,
                 advice="this is a bug in stateshift or in a serializer; nothing is published",
             )
@@ -59,7 +67,10 @@ class Tally:
         keys = f"{self.keys_written:016x}" if action is StateAction.CONVERT else ""
         kind = str(state_kind(info))
         operator_id, name = plan.new_id or plan.operator_id, new_name(info, state)
-        return StateCount(operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys)
+        return StateCount(
+            operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys,
+            self.quarantined,
+        )  # fmt: skip
 
 
 def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -> Iterator[Block]:
@@ -85,13 +96,27 @@ class BlockRewriter:
     plan: StatePlan
     framing: EntryFraming
     transcoder: Transcoder
+    quarantine: Quarantine | None = None
     proven: bool = False
 
     @classmethod
     def of(
-        cls, info: StateMetaInfo, plan: StatePlan | None, key: TypeSerializerConfigSnapshot[Any], max_parallelism: int
+        cls,
+        info: StateMetaInfo,
+        plan: StatePlan | None,
+        key: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+        quarantine: Quarantine | None = None,
     ) -> BlockRewriter | None:
-        """Make the rewriter of a state; None where its entries are copied."""
+        """Make the rewriter of a state; None where its entries are copied.
+
+        Args:
+            info: The state as it is stored.
+            plan: What happens to it.
+            key: Snapshot of the operator's key.
+            max_parallelism: Number of key groups.
+            quarantine: Takes values that do not fit; None: the first one is raised.
+        """
         if plan is None or plan.action is not StateAction.CONVERT:
             return None
         framing = entry_framing(
@@ -100,7 +125,8 @@ class BlockRewriter:
             key=key.restore_serializer(),
             namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
         )
-        return cls(plan, framing, make_transcoder(plan, framing))
+        transcoder = make_transcoder(plan, framing, quarantines=quarantine is not None)
+        return cls(plan, framing, transcoder, quarantine)
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block; count it, and check where its entries lie."""
@@ -110,11 +136,11 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        written = transcoded.entries - transcoded.dropped
-        result = Block(block.key_group, new_id, transcoded.data, written)
+        result = Block(block.key_group, new_id, transcoded.data, transcoded.written)
         tally.read += block.entries
-        tally.written += written
+        tally.written += transcoded.written
         tally.dropped += transcoded.dropped
+        self._put_aside(transcoded, tally)
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
         for key, _ in block.items():  # noqa: PERF102 - a block is no dict
             if not key.startswith(prefix):
@@ -132,10 +158,18 @@ class BlockRewriter:
                 self.proven = True
         return result
 
+    def _put_aside(self, transcoded: Transcoded, tally: Tally) -> None:
+        """Write bad values into quarantine; their keys are counted as those of written entries are."""
+        tally.quarantined += len(transcoded.quarantined)
+        for bad in transcoded.quarantined:
+            tally.keys_quarantined = _add_key(tally.keys_quarantined, bad.key_bytes)
+        if self.quarantine is not None:
+            self.quarantine.put(self.plan, transcoded.quarantined)
+
 
 def _add_key(total: int, key: bytes) -> int:
     """Add a key to a checksum that does not depend on the order."""
-    return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & 0xFFFFFFFFFFFFFFFF
+    return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM
 
 
 def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:

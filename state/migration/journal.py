@@ -69,11 +69,17 @@ class Journal:
             result = self._read(name)
             if result is None:
                 continue
-            if not result.stored.attempt or self._is_whole(result.stored, names):
-                found[result.stored.name] = result
-            elif self._was_renamed(result.stored, names):
-                found[result.stored.name] = attrs.evolve(result, stored=attrs.evolve(result.stored, attempt=""))
+            stored = self._found(result.stored, names)
+            quarantine = self._found(result.quarantine, names) if result.quarantine is not None else None
+            if stored is not None and (quarantine is None) is (result.quarantine is None):
+                found[result.stored.name] = attrs.evolve(result, stored=stored, quarantine=quarantine)
         return found
+
+    def _found(self, stored: StoredBytes, names: set[str]) -> StoredBytes | None:
+        """Give what a task wrote as it lies there: under its attempt's name, or renamed already; None: it does not."""
+        if not stored.attempt or self._is_whole(stored, names):
+            return stored
+        return attrs.evolve(stored, attempt="") if self._was_renamed(stored, names) else None
 
     def _read(self, name: str) -> TaskResult | None:
         try:
@@ -118,24 +124,29 @@ class Journal:
 
 def _to_data(result: TaskResult) -> dict[str, Any]:
     facts = attrs.asdict(result)
-    data = result.stored.data
-    facts["stored"]["data"] = None if data is None else base64.b64encode(data).decode("ascii")
+    for file in filter(None, (facts["stored"], facts["quarantine"])):
+        file["data"] = None if file["data"] is None else base64.b64encode(file["data"]).decode("ascii")
     return facts
 
 
 def _from_data(facts: dict[str, Any]) -> TaskResult:
-    stored = facts["stored"]
-    data, digest = stored.pop("data"), stored.pop("digest")
+    quarantine = facts["quarantine"]
     return TaskResult(
-        StoredBytes(
-            **stored,
-            data=None if data is None else base64.b64decode(data, validate=True),
-            digest=None if digest is None else FileDigest(**digest),
-        ),
+        _stored(facts["stored"]),
         offsets=tuple(facts["offsets"]),
         states=tuple(
             OperatorStateOffsets(state["name"], DistributionMode(state["mode"]), tuple(state["offsets"]))
             for state in facts["states"]
         ),
         counts=tuple(StateCount(**count) for count in facts["counts"]),
+        quarantine=None if quarantine is None else _stored(quarantine),
+    )
+
+
+def _stored(facts: dict[str, Any]) -> StoredBytes:
+    data, digest = facts.pop("data"), facts.pop("digest")
+    return StoredBytes(
+        **facts,
+        data=None if data is None else base64.b64decode(data, validate=True),
+        digest=None if digest is None else FileDigest(**digest),
     )

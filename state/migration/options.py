@@ -5,8 +5,11 @@ from __future__ import annotations
 import attrs
 
 from ...compat.edits import Edits
-from ...compat.plan import Compression
+from ...compat.plan import BadValues, Compression, MigrationPlan
+from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.targets import Target
+
+MAX_BAD_VALUES = 1000
 
 
 @attrs.frozen(kw_only=True)
@@ -21,6 +24,10 @@ class MigrationOptions:
             mode says. By default as many as before, or more where keyed state that is rewritten is large.
         compression: Whether streams are compressed; by default those that were.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
+        policy: Flags that are an error; by default none.
+        bad_values: What becomes of a value that does not fit its new type (rule RUN-4).
+        max_bad_values: How many values may go to quarantine in all, at least one; with more, the run fails. Quarantine
+            is for what a person will look at: where thousands of values do not fit, the new type does not.
     """
 
     restore_target: Target = Target.ANY
@@ -28,9 +35,19 @@ class MigrationOptions:
     parallelism: int | None = None
     compression: Compression = Compression.KEEP
     trust_stored_serializers: bool = False
+    policy: Policy = ACCEPT_ALL
+    bad_values: BadValues = BadValues.ABORT
+    max_bad_values: int = attrs.field(default=MAX_BAD_VALUES, validator=attrs.validators.ge(1))
 
     @property
     def changes_without_types(self) -> bool:
         """Whether something else than types is to change, so that no job is needed."""
         others = (self.parallelism, self.edits, self.restore_target.major)
         return any(others) or self.compression is not Compression.KEEP
+
+    def with_bad_values(self, plan: MigrationPlan) -> MigrationPlan:
+        """Put into a plan what becomes of bad values."""
+        if self.bad_values is BadValues.ABORT:
+            return plan
+        operators = [attrs.evolve(operator, max_bad_values=self.max_bad_values) for operator in plan.operators]
+        return attrs.evolve(plan, operators=tuple(operators))

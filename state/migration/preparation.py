@@ -63,6 +63,7 @@ def prepare(savepoint: Savepoint, job: Job | JobDescription | None, options: Mig
     """
     old = options.edits.apply(savepoint.describe(trust_stored_serializers=options.trust_stored_serializers))
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
-    planned = plan(check(old, new, target=options.restore_target))
+    planned = plan(check(old, new, target=options.restore_target, policy=options.policy))
+    planned = options.with_bad_values(planned)
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
     return Preparation(savepoint, planned, split(savepoint, planned))

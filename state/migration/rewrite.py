@@ -36,6 +36,7 @@ from ..savepoint.publish import stream_name
 from ..savepoint.sink import StoredBytes, StreamSink
 from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
+from .quarantine import Quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,12 +143,19 @@ class TaskResult:
         offsets: Of key groups, for a keyed stream.
         states: Of elements, for an operator stream.
         counts: Of each state (rule RUN-2).
+        quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
     """
 
     stored: StoredBytes
     offsets: tuple[int, ...] = attrs.field(default=(), repr=False)
     states: tuple[OperatorStateOffsets, ...] = attrs.field(default=(), repr=False)
     counts: tuple[StateCount, ...] = ()
+    quarantine: StoredBytes | None = None
+
+    @property
+    def files(self) -> tuple[StoredBytes, ...]:
+        """What was written: the stream, and the quarantine where there is one."""
+        return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)
 
 
 def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
@@ -186,18 +194,21 @@ def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResul
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = _new_keyed_header(task.plan, headers)
     tallies = {name: Tally() for name in stored_infos}
-    with StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink:
+    with (
+        StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
+        Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
+    ):
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             with open_keyed(handle, source, task.max_parallelism) as reader:
-                for block in _rewritten(task, reader, header, tallies):
+                for block in _rewritten(task, reader, header, tallies, quarantine):
                     writer.add(block)
         offsets = writer.finish()
-        stored = sink.finish()
+        stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(
         tallies[name].result(task.plan, task.plan.state(name, keyed=True), info) for name, info in stored_infos.items()
     )
-    return TaskResult(stored, offsets=offsets, counts=counts)
+    return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside)
 
 
 def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:
@@ -242,7 +253,7 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
 
 
 def _rewritten(
-    task: KeyedTask, reader: KeyedReader, header: KeyedStreamHeader, tallies: dict[str, Tally]
+    task: KeyedTask, reader: KeyedReader, header: KeyedStreamHeader, tallies: dict[str, Tally], quarantine: Quarantine
 ) -> Iterator[Block]:
     """Give the blocks of one stored stream under the ids of the new header; those of dropped states are counted."""
     infos = reader.header.states
@@ -251,8 +262,9 @@ def _rewritten(
         None if _is_dropped(state) else header.state_id(new_name(info, state))
         for info, state in zip(infos, plans, strict=True)
     ]
+    aside = quarantine if task.plan.max_bad_values else None
     rewriters = [
-        BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism)
+        BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism, aside)
         for info, state in zip(infos, plans, strict=True)
     ]
     for block in whole_runs(reader.blocks(task.key_groups), rewriters):
@@ -278,14 +290,17 @@ def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> Tas
         _relabelled_all(task.plan, header.broadcast_states),
         _is_compressed(task.plan, header.compressed),
     )
-    elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state)
-    with StreamSink(target, stream_name(task.plan.operator_id, "operator", task.subtask)) as sink:
+    with (
+        StreamSink(target, stream_name(task.plan.operator_id, "operator", task.subtask)) as sink,
+        Quarantine(target, task.plan, "operator", task.subtask) as quarantine,
+    ):
+        elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state, quarantine)
         states = write_operator_stream(new_header, elements, broadcast, sink.write)
-        stored = sink.finish()
+        stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(
         tallies[info.name].result(task.plan, _operator_plan(task.plan, info), info) for info in header.states
     )
-    return TaskResult(stored, states=states, counts=counts)
+    return TaskResult(stored, states=states, counts=counts, quarantine=aside)
 
 
 def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
@@ -314,7 +329,7 @@ def _relabelled_all(plan: OperatorPlan, infos: tuple[StateMetaInfo, ...]) -> tup
 
 
 def _transcoded_elements(
-    plan: OperatorPlan, stored: OperatorStream
+    plan: OperatorPlan, stored: OperatorStream, quarantine: Quarantine
 ) -> tuple[dict[str, list[bytes]], dict[str, bytes], dict[str, Tally]]:
     elements: dict[str, list[bytes]] = {}
     broadcast: dict[str, bytes] = {}
@@ -324,15 +339,16 @@ def _transcoded_elements(
         is_map = info.kind is MetaInfoKind.BROADCAST
         one_map = stored.broadcast.get(info.name)
         parts = list(stored.elements[info.name]) if not is_map else [] if one_map is None else [one_map]
-        found = parts
+        found, aside = parts, 0
         if state is not None and state.action is StateAction.CONVERT:
-            transcoder = make_element_transcoder(state)
-            found = [transcoder.transcode_element(part) for part in parts]
+            transcoded = make_element_transcoder(state, quarantines=plan.max_bad_values > 0).transcode(parts)
+            quarantine.put(state, transcoded.quarantined)
+            found, aside = list(transcoded.elements), len(transcoded.quarantined)
         read, written = (_count(side, is_map=is_map) for side in (parts, found))
         if _is_dropped(state):
             tallies[info.name] = Tally(read=read, dropped=read)
             continue
-        tallies[info.name] = Tally(read=read, written=written)
+        tallies[info.name] = Tally(read=read, written=written, quarantined=aside)
         if not is_map:
             elements[new_name(info, state)] = found
         elif found:
@@ -370,5 +386,5 @@ def sample_elements(state: StatePlan, handle: OperatorStateHandle, source: Folde
         data for name, data in stored.broadcast.items() if name == state.name
     )
     for part in parts[:1]:
-        make_element_transcoder(state).transcode_element(part)
+        make_element_transcoder(state).transcode([part])
     return bool(parts)

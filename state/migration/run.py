@@ -34,6 +34,7 @@ from ..savepoint.properties import CANONICAL_PROPERTIES
 from ..savepoint.publish import now, publish, source_facts, stream_name
 from ..savepoint.sources import open_stream
 from ..savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
+from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
 from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
 
@@ -183,15 +184,17 @@ def publish_result(
         target: Where the results are.
 
     Raises:
-        MigrationFailed: A result is missing.
+        MigrationFailed: A result is missing, or more values are in quarantine than may be.
     """
     by_name = {result.stored.name: result for result in results}
+    counts = add_counts([count for result in results for count in result.counts])
+    require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
     files: dict[str, FileDigest] = {}
-    for result in results:
-        if result.stored.attempt:
-            target.rename(result.stored.attempt, result.stored.name)
-        if result.stored.digest is not None:
-            files[result.stored.name] = result.stored.digest
+    for file in (file for result in results for file in result.files):
+        if file.attempt:
+            target.rename(file.attempt, file.name)
+        if file.digest is not None:
+            files[file.name] = file.digest
     tasks_by_name = {name_of(task): task for task in tasks}
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
@@ -210,7 +213,7 @@ def publish_result(
         job=plan.job,
         source=source_facts(savepoint.place, write_metadata(savepoint.metadata)),
         plan=to_data(plan),
-        states=add_counts([count for result in results for count in result.counts]),
+        states=counts,
         files=files,
         history=before.as_history() if before is not None else (),
         position=before.position if before is not None else None,
@@ -315,6 +318,7 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
             read=before.read + count.read,
             written=before.written + count.written,
             dropped=before.dropped + count.dropped,
+            quarantined=before.quarantined + count.quarantined,
             keys=keys,
         )
     return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))

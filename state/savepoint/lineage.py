@@ -68,6 +68,7 @@ class StateCount:
         read: Entries or elements read.
         written: Entries or elements written.
         dropped: Entries left out by the plan.
+        quarantined: Entries or elements that did not fit their new type and were written aside (rule RUN-4).
         keys: A checksum over the keys of the entries that does not depend on their order, in hexadecimal.
     """
 
@@ -80,6 +81,7 @@ class StateCount:
     written: int = attrs.field(validator=_NUMBER)
     dropped: int = attrs.field(default=0, validator=_NUMBER)
     keys: str = attrs.field(default="", validator=_TEXT)
+    quarantined: int = attrs.field(default=0, validator=_NUMBER)
 
 
 @attrs.frozen(kw_only=True)

@@ -216,9 +216,9 @@ def test_damaged_blocks_are_corrupt_and_nothing_else():
 def test_elements_of_operator_lists_are_rewritten_one_by_one():
     rewrite = make_element_transcoder(state_plan(StateKind.SPLIT_LIST, INT, LONG))
 
-    assert written(LONG, 5) == rewrite.transcode_element(written(INT, 5))
+    assert written(LONG, 5) == rewrite.transcode([written(INT, 5)]).elements[0]
     with pytest.raises(CorruptSavepoint) as caught:
-        rewrite.transcode_element(b"\0")
+        rewrite.transcode([b"\0"])
     assert ("$[]", "PRIM-2") == (caught.value.where["path"], caught.value.where["rule"])
 
 
@@ -226,7 +226,7 @@ def test_the_map_of_a_broadcast_state_is_rewritten_as_a_whole():
     rewrite = make_element_transcoder(state_plan(StateKind.BROADCAST, INT, LONG, keys=(BIG, BIG)))
     key, count = written(BIG, 300), (1).to_bytes(4, "big")
 
-    assert count + key + written(LONG, 5) == rewrite.transcode_element(count + key + written(INT, 5))
+    assert count + key + written(LONG, 5) == rewrite.transcode([count + key + written(INT, 5)]).elements[0]
 
 
 def test_broadcast_keys_that_become_one_abort_map_3():
@@ -234,7 +234,7 @@ def test_broadcast_keys_that_become_one_abort_map_3():
     entries = [written(LONG, key) + written(BIG, 1) for key in (1 << 60, (1 << 60) + 1)]
 
     with pytest.raises(ValueNotConvertible, match="become the same"):
-        rewrite.transcode_element((2).to_bytes(4, "big") + b"".join(entries))
+        rewrite.transcode([(2).to_bytes(4, "big") + b"".join(entries)])
 
 
 def test_only_converted_states_have_a_transcoder():

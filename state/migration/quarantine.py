@@ -1,0 +1,104 @@
+"""Where a task puts the values that it cannot convert (rule RUN-4): a file of its own, made with the first of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from ...serializers.errors import MigrationFailed
+from ..savepoint.publish import stream_name
+from ..savepoint.quarantine import QuarantinedValue, quarantine_part
+from ..savepoint.sink import StreamSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from ...compat.plan import OperatorPlan, StatePlan
+    from ...compat.transcode.bad_values import BadValue
+    from ..savepoint.files import Folder
+    from ..savepoint.lineage import StateCount
+    from ..savepoint.sink import StoredBytes
+
+
+class Quarantine:
+    """The quarantine of one task. Used in a `with` block: if that fails, its file is removed.
+
+    The file has the name of the attempt until the run is published, as a stream has: a task that is killed and tried
+    again leaves nothing twice.
+
+    Args:
+        target: Where the task writes.
+        plan: Of its operator; says how many bad values there may be.
+        part: Of the stream that the task writes: `keyed` or `operator`.
+        subtask: Of that stream.
+    """
+
+    def __init__(self, target: Folder, plan: OperatorPlan, part: str, subtask: int) -> None:
+        self._plan = plan
+        name = stream_name(plan.operator_id, quarantine_part(part), subtask)
+        self._sink = StreamSink(target, name, inline_bytes=0)
+        self._count = 0
+
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
+        """Write values of one state aside.
+
+        Raises:
+            MigrationFailed: They are more than the run may have in all.
+        """
+        plan = self._plan
+        for bad in bad_values:
+            self._count += 1
+            if self._count > plan.max_bad_values:
+                raise too_many(self._count, plan.max_bad_values, bad.reason, state.name)
+            value = QuarantinedValue(
+                operator_id=plan.new_id or plan.operator_id,
+                operator=plan.uid,
+                state=state.new_name or state.name,
+                kind=str(state.kind),
+                key_group=bad.key_group,
+                key=bad.key or None,
+                path=bad.path,
+                rule=bad.rule or None,
+                reason=bad.reason,
+                cause=bad.cause,
+                key_bytes=bad.key_bytes,
+                value_bytes=bad.value_bytes,
+            )
+            self._sink.write(value.to_line())
+
+    def finish(self) -> StoredBytes | None:
+        """Close the file; None where there was no bad value."""
+        stored = self._sink.finish()
+        return stored if stored.attempt else None
+
+    def __enter__(self) -> Self:
+        self._sink.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._sink.__exit__(kind, error, trace)
+
+
+def too_many(count: int, limit: int, reason: str = "", state: str | None = None) -> MigrationFailed:
+    """Say that a run that puts so much aside is a failed one."""
+    last = f"; the last: {reason}" if reason else ""
+    return MigrationFailed(
+        f"{count:,} values do not fit their new types, and {limit:,} may go to quarantine{last}",
+        advice="correct the converter or the new type; or allow more with --max-bad-values",
+        state=state,
+        rule="RUN-4",
+    )
+
+
+def require_few(counts: Iterable[StateCount], limit: int) -> None:
+    """Hold the sum over all tasks against the limit, before anything is published.
+
+    Raises:
+        MigrationFailed: There are more values in quarantine.
+    """
+    found = [count for count in counts if count.quarantined]
+    total = sum(count.quarantined for count in found)
+    if total > limit:
+        raise too_many(total, limit, state=", ".join(dict.fromkeys(count.state for count in found)))
