@@ -25,6 +25,8 @@ _COMMANDS = {
     "check": "checking",
     "migrate": "migrating",
     "verify": "verifying",
+    "diff": "differing",
+    "snapshot": "recording",
     "clean": "cleaning",
     "rules": "ruling",
 }
@@ -42,11 +44,12 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job
   stateshift migrate /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --job accounts:job
   stateshift verify /data/savepoints/sp-1-v2
+  stateshift diff /data/savepoints/sp-1 accounts:job
 
 \b
 Exit status, of every command:
   0  done; of a check: start, every state can be used as it is
-  1  of a check or migration: refuse; of verify: not verified
+  1  of a check, plan or migration: refuse; of verify: not verified; of diff: different
   2  wrong usage: options, a job that cannot be loaded, a target that exists
   3  input unreadable or corrupt
   4  of a check: migrate first (0 with --allow-migration)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -17,12 +13,15 @@ from ..serializers.wording import many
 from .failures import Status
 from .options import common_options, import_option, savepoint_argument
 from .output import print_json, print_notice, write_text
+from .whole_files import output_option, whole_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.states import SavepointState
+    from .whole_files import TextStream
 
 
 @click.command(
@@ -52,13 +51,7 @@ left out with a notice. Needs neither the job nor its classes.""",
     default=None,
     help="[default: jsonl; with --json: tagged]",
 )
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file, whole or not at all, instead of stdout.",
-)
+@output_option
 @import_option
 @common_options
 def command(
@@ -88,7 +81,7 @@ def command(
             error.written = error.written or "what was printed is incomplete; nothing else was written"
             raise
     else:
-        with _whole_file(file) as stream:
+        with whole_file(file) as stream:
             counted = _write(selected, form, stream)
     if with_json and file is not None:
         print_json(
@@ -205,12 +198,6 @@ def _nothing_of_that_name(
     return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
 
 
-class _Stream(Protocol):
-    """Where lines go."""
-
-    def write(self, text: str, /) -> object: ...
-
-
 class _Stdout:
     """Standard output, of which a reader may have enough early."""
 
@@ -218,30 +205,7 @@ class _Stdout:
         write_text(text)
 
 
-@contextmanager
-def _whole_file(file: Path) -> Iterator[_Stream]:
-    """Open a file that takes its name when it is complete."""
-    try:
-        number, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    except OSError as error:
-        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from error
-    attempt = Path(name)
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as stream:
-            yield stream
-        attempt.chmod(0o666 & ~_umask())
-        attempt.replace(file)
-    finally:
-        attempt.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    now = os.umask(0)
-    os.umask(now)
-    return now
-
-
-def _write(selected: _Selection, form: str, stream: _Stream) -> list[dict[str, Any]]:
+def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:
     """Write all that is selected; give for each state what was written."""
     from ..compat.description import StateKind
 
@@ -281,7 +245,7 @@ def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[
             yield {**names, "subtask": subtask, "value": element}
 
 
-def _write_tagged(selected: _Selection, stream: _Stream) -> list[dict[str, Any]]:
+def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:
     """Write operator by operator, so that one of them is in memory at a time."""
     counted: list[dict[str, Any]] = []
     stream.write('{"operators": [')

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..serializers.errors import (
     CompatibilityCheckError,
+    CorruptFile,
     CorruptSavepoint,
     DeclarationError,
     IncompatibleState,
@@ -58,6 +59,7 @@ _STATUSES: Mapping[type[BaseException], Status] = {
     StateNotFound: Status.USAGE,
     TargetExists: Status.USAGE,
     UntrustedCode: Status.USAGE,
+    CorruptFile: Status.UNREADABLE,
     CorruptSavepoint: Status.UNREADABLE,
     OldReaderUnavailable: Status.UNREADABLE,
     SavepointNotFound: Status.UNREADABLE,

@@ -151,10 +151,10 @@ def _by_name(states: tuple[StateDescription, ...]) -> list[StateDescription]:
     return sorted(states, key=lambda state: (state.name, state.kind))
 
 
-def _paired(
+def paired(
     old: tuple[StateDescription, ...], new: tuple[StateDescription, ...]
 ) -> Iterator[tuple[StateDescription | None, StateDescription | None]]:
-    """Pair states by name, within their room first: a keyed and an operator state may share a name.
+    """Pair states of an operator by name, within their room first: a keyed and an operator state may share a name.
 
     What is left is paired by name alone: a state that moved to another room is a changed kind (STATE-1), not lost.
     """
@@ -187,7 +187,7 @@ class _Matched:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
         with located(operator=uid or self.was.operator_id):
             key = self._key()
-            pairs = _paired(self.was.states, self.becomes.states)
+            pairs = paired(self.was.states, self.becomes.states)
             states = sorted(
                 (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
             )

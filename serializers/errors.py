@@ -127,6 +127,12 @@ class CorruptSavepoint(StateShiftError, ValueError):
     advice = "check the file against its source (a copy may be incomplete), or use another savepoint"
 
 
+class CorruptFile(StateShiftError, ValueError):
+    """A file of stateshift's own (a plan, a recorded snapshot) is not what was written."""
+
+    advice = "take the file as it was written, or write it anew"
+
+
 class UnsupportedFormat(StateShiftError, NotImplementedError):
     """The savepoint is sound, but of a kind that this release does not read."""
 

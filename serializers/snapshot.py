@@ -212,10 +212,11 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         try:
             return self.nested[index].restore_serializer()
         except StateShiftError as error:
-            add_step(error, self._step(index))
+            add_step(error, self.step(index))
             raise
 
-    def _step(self, index: int) -> str:
+    def step(self, index: int) -> str:
+        """By which step a path reaches the values of a nested snapshot."""
         return self.steps[index] if index < len(self.steps) else f"({index})"
 
     def get_compatible_outer_versions(self) -> Collection[int]:
@@ -257,7 +258,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         try:
             return read_versioned_snapshot(source)
         except StateShiftError as error:
-            add_step(error, self._step(index))
+            add_step(error, self.step(index))
             raise
 
 

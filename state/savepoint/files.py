@@ -19,7 +19,14 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.errors import (
+    CorruptFile,
+    CorruptSavepoint,
+    NoSpaceLeft,
+    SavepointNotFound,
+    StateShiftError,
+    StorageFailed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -277,6 +284,25 @@ def open_uri(uri: str) -> Iterator[FileRange]:
     store, path = _opened(_local_path(uri) if uri.lower().startswith("file:") else uri)
     with _open_range(store, path, "", uri) as reader:
         yield reader
+
+
+def read_file(place: str, *, most_bytes: int) -> bytes:
+    """Give the whole content of a file at a local path or URI.
+
+    Raises:
+        SavepointNotFound: It is not there.
+        CorruptFile: It has more than `most_bytes`.
+    """
+    if _URI.match(place) is None:
+        path = Path(place).absolute()
+        folder, name = Folder(str(path.parent)), path.name
+    else:
+        parent, _, name = place.rpartition("/")
+        folder = Folder.at(parent)
+    with folder.open_range(name) as reader:
+        if reader.size > most_bytes:
+            raise CorruptFile(f"it has {reader.size:,} bytes, and no file of its kind is larger than {most_bytes:,}")
+        return reader.read_at(0, reader.size)
 
 
 def attempt_name(name: str) -> str:

@@ -41,11 +41,15 @@ def keys_of(data):
 
 
 @pytest.mark.usefixtures("example_jobs")
-@pytest.mark.parametrize("command", ["inspect", "export", "init", "check", "migrate", "verify", "rules"])
+@pytest.mark.parametrize(
+    "command", ["inspect", "export", "init", "check", "migrate", "verify", "diff", "snapshot", "rules"]
+)
 def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
     more = {
         "check": ["--job", "accounts_v3:job"],
         "migrate": [tmp_path / "new", "--job", "accounts_v3:job", "--dry-run"],
+        "diff": ["accounts_v3:job"],
+        "snapshot": ["-o", tmp_path / "state.json"],
     }
 
     given = [] if command == "rules" else [savepoint_of("rocksdb-account-v1")]

@@ -1,0 +1,56 @@
+"""What two things are compared: savepoints, jobs and recorded snapshots, each told by how it is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..serializers.errors import located
+from .options import load_job_here
+
+if TYPE_CHECKING:
+    from ..compat.description import JobDescription
+
+_JOB = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+RECORDED = ".json"
+_KINDS = "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote"
+
+
+def describe_side(text: str) -> JobDescription:
+    """Load what an argument names; a file or folder that is there goes before a job of that name.
+
+    Raises:
+        UsageError: It is none of the three.
+    """
+    if not text:
+        raise click.BadParameter(f"a side is empty; give {_KINDS}")
+    place = Path(text)
+    is_uri = _URI.match(text) is not None
+    if place.is_file() and place.name != "_metadata":
+        return read_recorded(text)
+    if is_uri and text.endswith(RECORDED):
+        return read_recorded(text)
+    if is_uri or place.exists():
+        from ..state.savepoint.reader import Savepoint
+
+        return Savepoint.open(text).describe()
+    if _JOB.fullmatch(text):
+        return load_job_here(text).describe(f"job {text}")
+    raise click.UsageError(f"{text!r} is not there; give {_KINDS}")
+
+
+def read_recorded(place: str) -> JobDescription:
+    """Read a recorded snapshot; its origin tells the file, too."""
+    import attrs
+
+    from ..compat.json_files import MOST_BYTES
+    from ..compat.recording import from_json
+    from ..state.savepoint.files import read_file
+
+    with located(file=place):
+        description = from_json(read_file(place, most_bytes=MOST_BYTES))
+    return attrs.evolve(description, origin=f"{place}, recorded from {description.origin}")

@@ -1,0 +1,318 @@
+"""Two descriptions side by side: what changed, and what each side could make of the other's state.
+
+Neither side is the old one: a change is told by its path, and the check is asked both ways. Both sides may be stored
+(a savepoint, a recorded snapshot) or a job in code. Parallelism does not count: Flink restores with any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.compatibility import Decision, Verdict
+from ..serializers.errors import NothingInCommon
+from .check import check, paired
+from .description import StateKind
+from .report import worst_decision
+from .type_difference import Change, Kind, compare_types
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..serializers.compatibility import Finding
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from .report import OperatorReport, StateReport
+
+_KEY, _NAMESPACE = "$<key>", "$<namespace>"
+
+
+@attrs.frozen
+class Way:
+    """What one side could make of the other's state.
+
+    Attributes:
+        decision: Start, migrate or refuse.
+        verdict: The same in the words of the rules.
+        findings: Why.
+        note: What the verdict alone does not say, or "".
+    """
+
+    decision: Decision
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        """The findings that refuse."""
+        return tuple(finding for finding in self.findings if finding.verdict is Verdict.INCOMPATIBLE)
+
+
+@attrs.frozen
+class StateDifference:
+    """One state, or the key of an operator.
+
+    Attributes:
+        name: Of the state; "" of a key.
+        a: The one side; None where it has no such state.
+        b: The other.
+        changes: What differs; empty where both are alike, or one is missing.
+        forwards: What B could make of the state of A; None where that was not asked.
+        backwards: What A could make of the state of B.
+    """
+
+    name: str
+    a: StateDescription | None
+    b: StateDescription | None
+    changes: tuple[Change, ...] = ()
+    forwards: Way | None = None
+    backwards: Way | None = None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both sides have it, and alike."""
+        return self.a is not None and self.b is not None and not self.changes
+
+
+@attrs.frozen
+class OperatorDifference:
+    """One operator.
+
+    Attributes:
+        a: The one side; None where it has no such operator.
+        b: The other.
+        key: The changes of the key, with the two ways; None where a side has none.
+        states: All states of both sides, by name.
+        max_parallelism: Number of key groups on both sides where these differ; None where they are equal or unknown.
+        unreadable: Why states of a side cannot all be told, or "".
+    """
+
+    a: OperatorDescription | None
+    b: OperatorDescription | None
+    key: StateDifference | None = None
+    states: tuple[StateDifference, ...] = ()
+    max_parallelism: tuple[int, int] | None = None
+    unreadable: str = ""
+
+    @property
+    def operator_id(self) -> str:
+        """32 hexadecimal digits."""
+        return self._known.operator_id
+
+    @property
+    def uid(self) -> str:
+        """Of the side that knows it, or ""."""
+        return next((side.uid for side in (self.a, self.b) if side is not None and side.uid), "")
+
+    @property
+    def _known(self) -> OperatorDescription:
+        side = self.a or self.b
+        assert side is not None  # noqa: S101 - one of the two has it
+        return side
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs; what cannot be told is no equality."""
+        if self.a is None or self.b is None or self.unreadable or self.max_parallelism:
+            return False
+        return not (self.key and self.key.changes) and all(state.is_equal for state in self.states)
+
+
+@attrs.frozen
+class Difference:
+    """Two descriptions side by side.
+
+    Attributes:
+        a: The one.
+        b: The other.
+        operators: All operators of both, by uid and id.
+    """
+
+    a: JobDescription
+    b: JobDescription
+    operators: tuple[OperatorDifference, ...]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether nothing differs."""
+        return all(operator.is_equal for operator in self.operators)
+
+    @property
+    def forwards(self) -> Decision | None:
+        """What B could make of the state of A; None where no state is on both sides."""
+        return _worst(way.forwards for way in self._subjects())
+
+    @property
+    def backwards(self) -> Decision | None:
+        """What A could make of the state of B; None where no state is on both sides."""
+        return _worst(way.backwards for way in self._subjects())
+
+    def _subjects(self) -> Iterable[StateDifference]:
+        for operator in self.operators:
+            yield from operator.states
+            if operator.key is not None:
+                yield operator.key
+
+
+def _worst(ways: Iterable[Way | None]) -> Decision | None:
+    decisions = [way.decision for way in ways if way is not None]
+    return worst_decision(decisions) if decisions else None
+
+
+def compare(a: JobDescription, b: JobDescription) -> Difference:
+    """Tell what differs between two savepoints, jobs or recorded snapshots, and what the check says in both directions.
+
+    Args:
+        a: The one.
+        b: The other.
+
+    Raises:
+        CompatibilityCheckError: A serializer failed while it was asked.
+    """
+    forwards, backwards = _Answers.of(a, b), _Answers.of(b, a)
+    theirs = {operator.operator_id: operator for operator in b.operators}
+    pairs: list[tuple[OperatorDescription | None, OperatorDescription | None]] = [
+        (operator, theirs.pop(operator.operator_id, None)) for operator in a.operators
+    ]
+    pairs += [(None, operator) for operator in theirs.values()]
+    sides = _Sides(a, b, forwards, backwards)
+    operators = [sides.operator(one, other) for one, other in pairs]
+    operators.sort(key=lambda operator: (not operator.uid, operator.uid, operator.operator_id))
+    return Difference(a, b, tuple(operators))
+
+
+@attrs.frozen
+class _Answers:
+    """What a check says of each operator and state, by where they are."""
+
+    operators: dict[str, OperatorReport]
+    states: dict[tuple[str, str, str], StateReport]
+
+    @classmethod
+    def of(cls, old: JobDescription, new: JobDescription) -> _Answers:
+        try:
+            report = check(old, new.as_probe() if new.stored_by else new)
+        except NothingInCommon:
+            return cls({}, {})
+        return cls(
+            {operator.operator_id: operator for operator in report.operators},
+            {
+                (operator.operator_id, side.kind.room, side.name): state
+                for operator, state in report.states()
+                for side in (state.was, state.becomes)
+                if side is not None
+            },
+        )
+
+    def on_state(self, operator_id: str, state: StateDescription) -> Way | None:
+        report = self.states.get((operator_id, state.kind.room, state.name))
+        if report is None or report.was is None or report.becomes is None:
+            return None
+        return Way(report.decision, report.result.verdict, report.result.findings, report.note)
+
+    def on_key(self, operator_id: str) -> Way | None:
+        report = self.operators.get(operator_id)
+        if report is None or report.key is None:
+            return None
+        return Way(report.key.decision, report.key.result.verdict, report.key.result.findings)
+
+
+@attrs.frozen
+class _Sides:
+    """The comparison of the operators of two sides."""
+
+    a: JobDescription
+    b: JobDescription
+    forwards: _Answers
+    backwards: _Answers
+
+    def operator(self, a: OperatorDescription | None, b: OperatorDescription | None) -> OperatorDifference:
+        if a is None or b is None:
+            side = a or b
+            assert side is not None  # noqa: S101 - a pair has one side at least
+            present = (
+                StateDifference(state.name, state if a else None, state if b else None)
+                for state in sorted(side.states, key=lambda state: (state.name, state.kind))
+            )
+            return OperatorDifference(a, b, states=tuple(present), unreadable=_unreadable(a, b))
+        states = [
+            self._state(a.operator_id, one, other)
+            for one, other in paired(a.states, b.states)
+            if not self._is_undeclared(one, other)
+        ]
+        states.sort(key=lambda state: state.name)
+        groups = (a.max_parallelism, b.max_parallelism)
+        return OperatorDifference(
+            a,
+            b,
+            self._key(a, b),
+            tuple(states),
+            groups if all(groups) and groups[0] != groups[1] else None,
+            _unreadable(a, b),
+        )
+
+    def _is_undeclared(self, one: StateDescription | None, other: StateDescription | None) -> bool:
+        """Whether a state is missing on a side that is a job in code, which need not declare its timers."""
+        present = one or other
+        job = self.a if one is None else self.b
+        is_one_sided = one is None or other is None
+        return is_one_sided and present is not None and present.kind is StateKind.TIMERS and not job.stored_by
+
+    def _key(self, a: OperatorDescription, b: OperatorDescription) -> StateDifference | None:
+        if a.key is None or b.key is None:
+            return None
+        forwards, backwards = self.forwards.on_key(a.operator_id), self.backwards.on_key(a.operator_id)
+        changes = _changes(a.key, b.key, _KEY, forwards, backwards)
+        return StateDifference("", None, None, changes, forwards, backwards)
+
+    def _state(self, operator_id: str, a: StateDescription | None, b: StateDescription | None) -> StateDifference:
+        if a is None or b is None:
+            state = a or b
+            assert state is not None  # noqa: S101 - a pair has one side at least
+            return StateDifference(state.name, a, b)
+        forwards = self.forwards.on_state(operator_id, b)
+        backwards = self.backwards.on_state(operator_id, a)
+        if a.kind is not b.kind:
+            changes: tuple[Change, ...] = (Change("$<state>", Kind.TYPE, str(a.kind), str(b.kind)),)
+            return StateDifference(b.name, a, b, changes, forwards, backwards)
+        root = "$" if a.kind.is_keyed else "${}" if a.kind is StateKind.BROADCAST else "$[]"
+        changes = _changes(a.value, b.value, root, forwards, backwards)
+        for one, other, path in ((a.key, b.key, _KEY), (a.namespace, b.namespace, _NAMESPACE)):
+            if one is not None and other is not None:
+                changes += _changes(one, other, path, forwards, backwards)
+        return StateDifference(b.name, a, b, changes, forwards, backwards)
+
+
+def _unreadable(a: OperatorDescription | None, b: OperatorDescription | None) -> str:
+    reasons = [
+        f"{letter}: {side.unreadable}" for letter, side in (("A", a), ("B", b)) if side is not None and side.unreadable
+    ]
+    return "; ".join(reasons)
+
+
+def _changes(
+    a: SerializerDescription, b: SerializerDescription, path: str, forwards: Way | None, backwards: Way | None
+) -> tuple[Change, ...]:
+    """Compare two types; a class in code may know that a field which is gone and one that is new are the same."""
+    changes = compare_types(a.snapshot, b.snapshot, path)
+    for way, is_forwards in ((forwards, True), (backwards, False)):
+        for finding in way.findings if way is not None else ():
+            changes = _renamed(changes, finding, is_forwards=is_forwards)
+    return changes
+
+
+def _renamed(changes: tuple[Change, ...], finding: Finding, *, is_forwards: bool) -> tuple[Change, ...]:
+    """Make one change of a field that is gone and a field that is new, where a finding says that they are the same."""
+    parent, _, name = finding.path.rpartition(".")
+    if name != finding.new or not finding.old:
+        return changes
+    before, after = (finding.old, finding.new) if is_forwards else (finding.new, finding.old)
+    gone = next((one for one in changes if one.path == f"{parent}.{before}" and one.kind is Kind.REMOVED), None)
+    new = next((one for one in changes if one.path == f"{parent}.{after}" and one.kind is Kind.ADDED), None)
+    if gone is None or new is None:
+        return changes
+    whole = Change(f"{parent}.{after}", Kind.RENAMED, before, after)
+    typed = [] if gone.a == new.b else [Change(new.path, Kind.TYPE, gone.a, new.b)]
+    left = [one for one in changes if one not in {gone, new}]
+    return (whole, *typed, *left)

@@ -1,0 +1,146 @@
+"""Files of stateshift's own that people keep and send around: plans, recorded snapshots. All that is read is checked.
+
+Every document is a JSON object that begins with its format and version. A name given twice is refused: whoever reviews
+the file would see the one, and a program the other.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    T = TypeVar("T")
+
+MOST_BYTES = 64 << 20
+"""No file is larger; ten thousand states make a plan of about 20 MB."""
+
+
+def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
+    """Give the text of a file; equal data give equal texts."""
+    document = {"format": form, "version": version, **data}
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def parse_document(text: str | bytes, form: str, version: int) -> Fields:
+    """Read a file's object, and look at its format and version.
+
+    Raises:
+        CorruptFile: It is no JSON object of that format.
+        UnsupportedFormat: It is of a later version.
+    """
+    if len(text) > MOST_BYTES:
+        raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise CorruptFile(f"it is no JSON: {reason}", advice=f"write the {form} anew") from error
+    if not isinstance(document, dict) or document.get("format") != form:
+        found = document.get("format") if isinstance(document, dict) else None
+        what = f"its format is {shown(found)}" if found is not None else "it names no format"
+        raise CorruptFile(f"it is no {form}: {what}", advice=f"give a file that says {form!r} as its format")
+    facts = Fields(document, "the document")
+    facts.text("format")
+    found_version = facts.number("version")
+    if found_version != version:
+        raise UnsupportedFormat(
+            f"the {form} is of version {found_version}, and this release reads {version}",
+            advice="use the release of stateshift that wrote it, or write it anew",
+        )
+    return facts
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {twice[:80]!r} is given twice")
+    return found
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+class Fields:
+    """An object out of a file, whose fields are taken one by one; what nobody took is refused at the end."""
+
+    def __init__(self, facts: dict[str, Any], title: str) -> None:
+        """Take an object; `title` is what messages call it."""
+        self._facts = dict(facts)
+        self._title = title
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._facts
+
+    def text(self, name: str, *, optional: bool = False) -> str:
+        """Take a text; "" for null where it is optional."""
+        value = self._take(name, str, "a text", optional=optional)
+        return "" if value is None else value
+
+    def number(self, name: str) -> int:
+        """Take a number that is not negative; 0 for null."""
+        value = self._take(name, int, "a number", optional=True)
+        if isinstance(value, bool) or (value is not None and value < 0):
+            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be a number from 0")
+        return value or 0
+
+    def flag(self, name: str) -> bool:
+        """Take true or false."""
+        return bool(self._take(name, bool, "true or false"))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Take a list of texts."""
+        items = self.items(name)
+        if not all(isinstance(item, str) for item in items):
+            raise CorruptFile(f"{name!r} of {self._title} should be a list of texts")
+        return tuple(items)
+
+    def items(self, name: str) -> list[Any]:
+        """Take a list of anything."""
+        found: list[Any] = self._take(name, list, "a list")
+        return found
+
+    def object(self, name: str, *, optional: bool = False) -> Fields | None:
+        """Take an object; None for null where it is optional."""
+        value = self._take(name, dict, "an object", optional=optional)
+        return None if value is None else Fields(value, repr(name))
+
+    def objects(self, name: str) -> tuple[Fields, ...]:
+        """Take a list of objects."""
+        items = self.items(name)
+        if not all(isinstance(item, dict) for item in items):
+            raise CorruptFile(f"{name!r} of {self._title} should be a list of objects")
+        return tuple(Fields(item, f"an item of {name!r}") for item in items)
+
+    def rest(self) -> dict[str, Any]:
+        """Take all that is left, unchecked."""
+        left, self._facts = self._facts, {}
+        return left
+
+    def require_empty(self) -> None:
+        """Refuse what nobody knows.
+
+        Raises:
+            CorruptFile: A field was not taken.
+        """
+        if self._facts:
+            name = next(iter(self._facts))
+            raise CorruptFile(
+                f"{self._title} has {name[:80]!r}, which this release does not know",
+                advice="use the release of stateshift that wrote the file, or write it anew",
+            )
+
+    def _take(self, name: str, kind: type[T], words: str, *, optional: bool = False) -> Any:
+        if name not in self._facts:
+            raise CorruptFile(f"{self._title} lacks {name!r}")
+        value = self._facts.pop(name)
+        if (value is None and optional) or isinstance(value, kind):
+            return value
+        raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be {words}")

@@ -1,0 +1,185 @@
+"""Recorded descriptions: what a savepoint or job says of its state, as JSON that people read and programs read back.
+
+    {"format": "stateshift snapshot", "version": 1, "origin": …, "operators": [
+        {"operator_id": …, "uid": …, "key": SNAPSHOT, "states": [{"name": …, "kind": …, "value": SNAPSHOT}]}]}
+
+    SNAPSHOT    {"type": words, "sha256": of the bytes, "base64": the SNAP frame}
+
+The words are for people and for diffs of the file; what is read back are the bytes. Operators and states are sorted, so
+that equal descriptions give equal files.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.errors import CorruptFile, StateShiftError, located
+from ..serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
+from .json_files import Fields, parse_document, print_document
+from .type_text import type_text
+
+if TYPE_CHECKING:
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+
+FORMAT, VERSION = "stateshift snapshot", 1
+
+
+def to_json(description: JobDescription) -> str:
+    """Give a description as the text of a file."""
+    return print_document(FORMAT, VERSION, to_data(description))
+
+
+def to_data(description: JobDescription) -> dict[str, Any]:
+    """Give a description as plain data, without the file's format and version."""
+    operators = sorted(description.operators, key=lambda one: (not one.uid, one.uid, one.operator_id))
+    return {
+        "origin": description.origin,
+        "stored_by": description.stored_by or None,
+        "sha256": digest(description),
+        "operators": [_operator_data(operator) for operator in operators],
+    }
+
+
+def digest(description: JobDescription) -> str:
+    """SHA-256 in hexadecimal over what a check compares; where it comes from, and how parallel it is, do not count."""
+    whole = hashlib.sha256()
+    for operator in sorted(description.operators, key=lambda one: one.operator_id):
+        parts = [(operator.operator_id, operator.key)]
+        for state in _sorted(operator.states):
+            place = f"{state.kind}/{state.name}"
+            parts += [(place, state.value), (f"{place}<key>", state.key), (f"{place}<namespace>", state.namespace)]
+        for place, part in parts:
+            for data in (place.encode(), b"" if part is None else snapshot_to_bytes(part.snapshot)):
+                whole.update(len(data).to_bytes(4, "big") + data)
+    return whole.hexdigest()
+
+
+def _sorted(states: tuple[StateDescription, ...]) -> list[StateDescription]:
+    return sorted(states, key=lambda state: (state.name, state.kind))
+
+
+def _operator_data(operator: OperatorDescription) -> dict[str, Any]:
+    return {
+        "operator_id": operator.operator_id,
+        "uid": operator.uid,
+        "name": operator.name,
+        "parallelism": operator.parallelism or None,
+        "max_parallelism": operator.max_parallelism or None,
+        "unreadable": operator.unreadable or None,
+        "keeps": list(operator.keeps),
+        "key": _snapshot_data(operator.key),
+        "states": [
+            {
+                "name": state.name,
+                "kind": str(state.kind),
+                "namespace": _snapshot_data(state.namespace),
+                "key": _snapshot_data(state.key),
+                "value": _snapshot_data(state.value),
+            }
+            for state in _sorted(operator.states)
+        ],
+    }
+
+
+def _snapshot_data(part: SerializerDescription | None) -> dict[str, str] | None:
+    if part is None:
+        return None
+    data = snapshot_to_bytes(part.snapshot)
+    return {
+        "type": type_text(part.snapshot),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "base64": base64.b64encode(data).decode("ascii"),
+    }
+
+
+def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
+    """Read a recorded description.
+
+    Args:
+        text: The file's content.
+        file: What messages call it.
+
+    Raises:
+        CorruptFile: It is no recorded snapshot, or was edited so that words and bytes do not belong together.
+        UnsupportedFormat: It was written by a later release.
+        UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
+    """
+    with located(file=file or None):
+        facts = parse_document(text, FORMAT, VERSION)
+        description = JobDescription(
+            facts.text("origin"),
+            tuple(map(_operator, facts.objects("operators"))),
+            stored_by=facts.text("stored_by", optional=True),
+        )
+        recorded = facts.text("sha256")
+        facts.require_empty()
+        ids = [operator.operator_id for operator in description.operators]
+        if len(set(ids)) < len(ids):
+            raise CorruptFile("an operator is listed twice")
+        if recorded != digest(description):
+            raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
+        return description
+
+
+def _operator(facts: Fields) -> OperatorDescription:
+    operator_id = facts.text("operator_id")
+    with located(operator=operator_id):
+        operator = OperatorDescription(
+            operator_id,
+            facts.text("uid"),
+            facts.text("name"),
+            _part(facts.object("key", optional=True)),
+            tuple(map(_state, facts.objects("states"))),
+            facts.number("parallelism"),
+            facts.number("max_parallelism"),
+            facts.text("unreadable", optional=True),
+            facts.texts("keeps"),
+        )
+        facts.require_empty()
+        return operator
+
+
+def _state(facts: Fields) -> StateDescription:
+    name = facts.text("name")
+    with located(state=name):
+        kind = facts.text("kind")
+        if kind not in {str(known) for known in StateKind}:
+            raise CorruptFile(f"{kind!r} is no kind of state")
+        value = _part(facts.object("value"))
+        assert value is not None  # noqa: S101 - it is not optional
+        state = StateDescription(
+            name,
+            StateKind(kind),
+            value,
+            key=_part(facts.object("key", optional=True)),
+            namespace=_part(facts.object("namespace", optional=True)),
+        )
+        facts.require_empty()
+        return state
+
+
+def _part(facts: Fields | None) -> SerializerDescription | None:
+    if facts is None:
+        return None
+    facts.text("type")  # for people; a later release may put it in other words
+    recorded, encoded = facts.text("sha256"), facts.text("base64")
+    facts.require_empty()
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CorruptFile(f"the bytes of a snapshot are not base64: {error}") from error
+    if hashlib.sha256(data).hexdigest() != recorded:
+        raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
+    return SerializerDescription(_snapshot(data))
+
+
+def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
+    try:
+        return snapshot_from_bytes(data)
+    except StateShiftError as error:
+        error.where.pop("offset", None)  # within the snapshot, which nobody sees
+        raise

@@ -1,0 +1,166 @@
+"""`stateshift diff` and `stateshift snapshot`: what they print, and the status they leave."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.usefixtures("example_jobs")
+class TestDiff:
+    """Any two of savepoint, job and recorded snapshot."""
+
+    def test_a_savepoint_and_the_job_that_wrote_it_are_equal(self, run, savepoint_of):
+        ran = run("diff", savepoint_of("rocksdb-account-v1"), "accounts_v1:job")
+
+        assert (0, "") == (ran.status, ran.stderr)
+        assert "equal: 2 operators with 5 states" == ran.stdout.splitlines()[0]
+
+    def test_every_change_is_one_line_and_both_directions_are_judged(self, run, savepoint_of):
+        ran = run("diff", savepoint_of("rocksdb-account-v1"), "accounts_v3:job")
+
+        lines = ran.stdout.splitlines()
+        account = lines[lines.index("  account  value  fx.evo.Account") :][1:8]
+        assert (1, "") == (ran.status, ran.stderr)
+        assert "different: 4 of 5 states" == lines[0]
+        assert [
+            "    - $.obsolete  string",
+            "    + $.email     string",
+            "    + $.score     double",
+            "    ~ $.visits    int -> long",
+            "    A -> B: migrate  drops:$.obsolete possible_rename:obsolete->email",
+            "    B -> A: refuse",
+            "      $.visits  long -> int  a stored long may not fit an int  [PRIM-3]",
+        ] == account
+
+    def test_json_holds_the_same(self, run):
+        ran = run("diff", "accounts_v1:job", "accounts_v4:job", "--json")
+
+        states = {state["name"]: state for operator in ran.data["operators"] for state in operator["states"]}
+        assert (1, 1) == (ran.status, ran.data["exit_status"])
+        assert ("job accounts_v1:job", "migrate", "refuse") == (
+            ran.data["a"], ran.data["forwards"], ran.data["backwards"],
+        )  # fmt: skip
+        assert [{"path": "$.title", "kind": "renamed", "a": "name", "b": "title"}] == states["account"]["changes"]
+        assert states["version-free"]["equal"]
+
+    def test_a_recorded_snapshot_stands_for_what_it_was_taken_of(self, run, savepoint_of, tmp_path):
+        savepoint, file = savepoint_of("rocksdb-account-v1"), tmp_path / "state.json"
+        run("snapshot", savepoint, "-o", file)
+
+        same, other = run("diff", file, savepoint), run("diff", file, "accounts_v3:job")
+        direct = run("diff", savepoint, "accounts_v3:job")
+
+        assert (0, 1) == (same.status, other.status)
+        assert f"  A  {file}, recorded from savepoint {savepoint}" in other.stdout.splitlines()
+        assert direct.stdout.splitlines()[3:] == other.stdout.splitlines()[3:]
+
+    def test_two_savepoints_need_no_classes(self, run, savepoint_of):
+        ran = run("diff", savepoint_of("hashmap-account-v1"), savepoint_of("hashmap-account-v2"))
+
+        assert 1 == ran.status
+        assert "    + $.score     double" in ran.stdout.splitlines()
+
+    def test_another_max_parallelism_is_told(self, run, savepoint_of):
+        ran = run("diff", savepoint_of("hashmap-zoo-p1-m128"), savepoint_of("rocksdb-zoo-p1-m200"))
+
+        lines = ran.stdout.splitlines()
+        assert (1, "different: 41 states are equal, their operators are not") == (ran.status, lines[0])
+        assert "  max parallelism  128 -> 200" in lines
+
+    def test_sides_without_a_common_state_say_so(self, run, savepoint_of):
+        ran = run("diff", savepoint_of("hashmap-zoo-p1-m128"), "accounts_v1:job")
+
+        assert 1 == ran.status
+        assert "  A -> B: B and A have no state in common" in ran.stdout.splitlines()
+
+    @pytest.mark.parametrize(
+        ("side", "status", "message"),
+        [
+            ("nothing", 2, "'nothing' is not there; give a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a"),
+            ("", 2, "a side is empty"),
+            ("nothing:job", 2, "the module 'nothing' cannot be imported"),
+            (".", 3, "there is no savepoint in"),
+            ("accounts_v1.py", 3, "it is no JSON"),
+            ("file:/nowhere/state.json", 3, "there is no file state.json"),
+        ],
+    )
+    def test_a_side_that_is_none_of_the_three_is_told(self, run, side, status, message):
+        ran = run("diff", side, "accounts_v1:job")
+
+        assert status == ran.status
+        assert message in ran.stderr
+        assert "Traceback" not in ran.stderr
+
+
+def test_a_state_that_moved_is_not_shown_with_its_values(run, savepoint_of):
+    """Types are shown and no values: there is nothing to redact."""
+    sides = savepoint_of("hashmap-account-v1"), savepoint_of("hashmap-account-v3")
+
+    assert run("diff", *sides).stdout == run("diff", *sides, "--redact").stdout
+
+
+def test_a_recorded_snapshot_is_the_same_for_the_same_types(run, savepoint_of, tmp_path):
+    for file in ("one.json", "two.json"):
+        assert 0 == run("snapshot", savepoint_of("hashmap-windows-p2-m128"), "-o", tmp_path / file).status
+
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_a_snapshot_without_a_file_goes_to_stdout(run, savepoint_of):
+    ran = run("snapshot", savepoint_of("rocksdb-account-v1"))
+
+    assert "stateshift snapshot" == json.loads(ran.stdout)["format"]
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_what_was_recorded_is_told(run, tmp_path):
+    file = tmp_path / "state.json"
+
+    text = run("snapshot", "--job", "accounts_v3:job", "-o", file)
+    data = run("snapshot", "--job", "accounts_v3:job", "-o", file, "--json").data
+
+    assert f"written: {file}: 2 operators with 5 states, of job accounts_v3:job\n" == text.stdout
+    assert (str(file), "job accounts_v3:job", 2, 5) == (
+        data["file"], data["origin"], data["operators"], data["states"],
+    )  # fmt: skip
+    assert json.loads(file.read_text(encoding="utf-8"))["sha256"] == data["sha256"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["sp", "--job", "a:b"]])
+def test_one_thing_is_recorded(run, arguments):
+    ran = run("snapshot", *arguments)
+
+    assert 2 == ran.status
+    assert "either SAVEPOINT or --job MODULE:ATTRIBUTE" in ran.stderr
+
+
+def test_a_huge_file_is_not_read(run, tmp_path):
+    file = tmp_path / "state.json"
+    with file.open("wb") as stream:
+        stream.truncate(65 << 20)
+
+    ran = run("diff", file, file)
+
+    assert 3 == ran.status
+    assert "no file of its kind is larger than" in ran.stderr
+
+
+def test_diff_loads_no_spark(savepoint_of, root):
+    program = (
+        "import atexit, sys\n"
+        "from stateshift.cli import main\n"
+        "heavy = ('pyspark', 'py4j', 'pandas', 'rich', 'fastavro')\n"
+        "atexit.register(lambda: print('loaded', [name for name in heavy if name in sys.modules]))\n"
+        f"main(['diff', {str(savepoint_of('rocksdb-account-v1'))!r}, 'accounts_v3:job'])\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=root / "examples", capture_output=True, text=True, check=False
+    )
+
+    assert 1 == ran.returncode
+    assert "loaded []" == ran.stdout.splitlines()[-1]
