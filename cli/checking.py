@@ -11,7 +11,7 @@ import click
 
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, edit_options, forbid_option, savepoint_argument, target_option
+from .options import common_options, edit_options, forbid_option, savepoint_argument, target_option, trust_option
 from .output import is_terminal, print_json, print_lines, print_rich
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ Exit status:
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @edit_options
 @target_option
+@trust_option
 @forbid_option
 @common_options
 def command(
@@ -56,6 +57,7 @@ def command(
     edits: Edits,
     target: str,
     policy: Policy,
+    trust_stored_serializers: bool,
     with_json: bool,
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
@@ -71,8 +73,8 @@ def command(
     new = new_side(job_place, like)
     with _uncollected():
         description = new.describe()
-        stored = Savepoint.open(savepoint)
-        report = check(edits.apply(stored.describe()), description, target=Target(target), policy=policy)
+        old = Savepoint.open(savepoint).describe(trust_stored_serializers=trust_stored_serializers)
+        report = check(edits.apply(old), description, target=Target(target), policy=policy)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})
@@ -81,7 +83,8 @@ def command(
         print_rich(explain.renderables(report))
     else:
         print_lines(explain.text_lines(report))
-    print_lines(["", *_next_steps(report, savepoint, new)])
+    flags = " --trust-stored-serializers" * trust_stored_serializers
+    print_lines(["", *_next_steps(report, savepoint, new, flags)])
     return status
 
 
@@ -97,7 +100,7 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _next_steps(report: CheckReport, savepoint: str, new: NewSide) -> list[str]:
+def _next_steps(report: CheckReport, savepoint: str, new: NewSide, flags: str) -> list[str]:
     """What a person does now."""
     from ..compat.report import Status
     from ..serializers.compatibility import Decision
@@ -114,4 +117,4 @@ def _next_steps(report: CheckReport, savepoint: str, new: NewSide) -> list[str]:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     target = f" --target {report.target}" if report.target == "flink" else ""
     forbid = "".join(f" --forbid {flag}" for flag in sorted(report.policy.forbid))
-    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}{forbid}"]
+    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}{forbid}{flags}"]

@@ -83,6 +83,15 @@ def forbid_option(function: F) -> F:
     return cast("F", with_policy)
 
 
+def trust_option(function: F) -> F:
+    """`--trust-stored-serializers` (rule READ-2)."""
+    return click.option(
+        "--trust-stored-serializers",
+        is_flag=True,
+        help="Allow unpickling serializers stored beside the savepoint, which runs code that comes with it.",
+    )(function)
+
+
 def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> None:
     from ..state.job import import_user_module
 
@@ -140,11 +149,7 @@ def migration_options(function: F) -> F:
         help="Whether the streams of TARGET are compressed; keep: those that were.",
     )
     @target_option
-    @click.option(
-        "--trust-stored-serializers",
-        is_flag=True,
-        help="Allow unpickling serializers stored beside SOURCE, which runs code that comes with it.",
-    )
+    @trust_option
     @forbid_option
     @click.option(
         "--bad-values",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import OldReaderUnavailable, StateShiftError
+from ..serializers.errors import OldReaderUnavailable, StateShiftError, UntrustedCode
+from ..serializers.snapshot import SkippedSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,26 +49,44 @@ def find_old_reader(
             fail (READ-6).
 
     Raises:
-        OldReaderUnavailable: None of the three; with all reasons (READ-4).
+        OldReaderUnavailable: None of the three; with all reasons, and what can be done about each (READ-4).
     """
-    reasons = []
+    reasons, ways = [], []
     try:
         return OldReader(snapshot.restore_serializer(), ReaderSource.SNAPSHOT)
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the next source is asked
         reasons.append(f"snapshot: {_told(error)}")
+        ways += [_RESTORE] if is_gone(snapshot) else []
     if stored is None:
-        reasons.append("stored serializer: the savepoint holds none, or it is not trusted")
+        reasons.append("stored serializer: the savepoint holds none")
     else:
         try:
             return OldReader(stored(), ReaderSource.STORED, tuple(reasons))
         except Exception as error:  # noqa: BLE001 - unpickling may fail in any way, and the next source is asked
             reasons.append(f"stored serializer: {_told(error)}")
+            ways += [_TRUST] if isinstance(error, UntrustedCode) else []
     if fallback is not None:
         return OldReader(fallback, ReaderSource.FALLBACK, tuple(reasons))
     reasons.append("fallback: none was given")
     raise OldReaderUnavailable(
-        f"nothing can read the stored values of type {snapshot.describe()}", reasons=tuple(reasons), rule="READ-4"
+        f"nothing can read the stored values of type {snapshot.describe()}",
+        reasons=tuple(reasons),
+        ways_out=(*ways, *_ANYWAY),
+        rule="READ-4",
     )
+
+
+_RESTORE = "import the module that registers the snapshot, in the job's module"
+_TRUST = "if you know where the savepoint comes from: --trust-stored-serializers"
+_ANYWAY = (
+    "pass a fallback: fallback_deserializer=… of the state's descriptor",
+    "leave the state out of the job, which keeps it as it is; or leave it out of the new savepoint: --drop STATE",
+)
+
+
+def is_gone(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether nobody has registered the class of a snapshot, or of one in it."""
+    return isinstance(snapshot, SkippedSnapshot) or any(map(is_gone, snapshot.children()))
 
 
 def _told(error: Exception) -> str:

@@ -18,7 +18,7 @@ from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ttl_aware import without_ttl_awareness
 from .description import StateKind
-from .old_reader import OldReader, ReaderSource, find_old_reader
+from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,7 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
     if new.value.converter is not None and judged.parts:
         judged = _converted(judged, new.value.converter)
     if not judged.result.is_migration_required():
-        return judged
+        return _with_lost_readers(judged) if judged.result.is_incompatible() else judged
     if old.value.unread:
         return Judgement(CompatibilityResult.incompatible(_unread(old, new), *judged.result.findings))
     return _with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
@@ -261,6 +261,16 @@ def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
     return converter.function
 
 
+def _with_lost_readers(judged: Judgement) -> Judgement:
+    """Tell of what is refused also that its class is gone: a converter alone, which the rules ask for, changes nothing.
+
+    Where the class is there, nobody looks for a reader (rule READ-7).
+    """
+    gone = tuple(part for part in judged.parts if part.is_rewritten and is_gone(part.old))
+    lost = _with_readers(attrs.evolve(judged, parts=gone)).result.findings if gone else judged.result.findings
+    return attrs.evolve(judged, result=attrs.evolve(judged.result, findings=lost))
+
+
 def _with_readers(judged: Judgement) -> Judgement:
     """Find who reads each rewritten part; a migration that nothing can read is none (rules READ-3, READ-4, READ-6)."""
     result, found, missing = judged.result, [], []
@@ -276,7 +286,7 @@ def _with_readers(judged: Judgement) -> Judgement:
                 Finding(
                     "$" + part.step, "READ-4", Verdict.INCOMPATIBLE, part.old.describe(), part.new.describe(),
                     "nothing can read the stored values: " + "; ".join(error.reasons),
-                    (OldReaderUnavailable.advice,),
+                    error.ways_out,
                 )
             )  # fmt: skip
             found.append(part)

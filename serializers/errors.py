@@ -208,6 +208,7 @@ class OldReaderUnavailable(StateShiftError, LookupError):
 
     Attributes:
         reasons: Why each of them failed, in the order in which they were tried.
+        ways_out: What can be done, one by one.
     """
 
     advice = (
@@ -215,9 +216,14 @@ class OldReaderUnavailable(StateShiftError, LookupError):
         "job, which keeps it as it is"
     )
 
-    def __init__(self, what: str, *, reasons: tuple[str, ...] = (), **rest: Any) -> None:
+    def __init__(
+        self, what: str, *, reasons: tuple[str, ...] = (), ways_out: tuple[str, ...] = (), **rest: Any
+    ) -> None:
+        if ways_out:
+            rest.setdefault("advice", "; or ".join(ways_out))
         super().__init__("\n".join([what, *(f"  - {reason}" for reason in reasons)]), **rest)
         self.reasons = reasons
+        self.ways_out = ways_out or (self.advice,)
 
 
 class ValueNotConvertible(StateShiftError, ValueError):

@@ -74,7 +74,7 @@ class StoredSerializer:
         """
         if not self.trusted:
             raise UntrustedCode(
-                f"a serializer for {self.place} is stored beside the savepoint, and unpickling it would run its code; "
+                f"the one stored for {self.place} is not trusted, and unpickling it would run its code; "
                 "pass --trust-stored-serializers (trust_stored_serializers=True) if you trust where it comes from",
                 advice="trust stored serializers only of savepoints whose origin you know",
             )
