@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+
+import fastavro
 import pytest
 
 from stateshift import Savepoint
@@ -83,6 +86,20 @@ def ask():
 def migrate():
     """`migrate(new, old, value)`: write with the old one, read by its snapshot, convert, and write with the new."""
     return migrate_value
+
+
+def read_by_fastavro(old, new, value):
+    target = io.BytesIO()
+    writer, reader = fastavro.parse_schema(old), fastavro.parse_schema(new)
+    fastavro.schemaless_writer(target, writer, value)
+    target.seek(0)
+    return fastavro.schemaless_reader(target, writer, reader)
+
+
+@pytest.fixture(scope="session")
+def by_fastavro():
+    """`by_fastavro(old, new, value)`: written by fastavro under one schema and read under another."""
+    return read_by_fastavro
 
 
 @pytest.fixture(scope="session")
