@@ -130,7 +130,8 @@ def test_av_12_a_serializer_takes_over_its_own_snapshot(ask, schema):
 def test_av_1_it_reads_what_fastavro_reads_and_refuses_what_fastavro_refuses(ask, migrate, by_fastavro, pair, data):
     """On values of the old schema. That one value can be read is not enough for a verdict, so not the other way (AV-6).
 
-    fastavro does not round to single precision, a gap of its own (AV-9).
+    fastavro does not round to single precision, a gap of its own (AV-9), and does not name the branch of a union whose
+    branches look alike in Python.
     """
     old, new = map(AvroSerializer, pair)
     value = data.draw(values_of(pair[0]))
@@ -142,12 +143,14 @@ def test_av_1_it_reads_what_fastavro_reads_and_refuses_what_fastavro_refuses(ask
     if theirs is REFUSE:
         assert REFUSE is verdict
     if verdict is MIGRATE:
-        assert in_single_precision(theirs) == in_single_precision(migrate(new, old, value))
+        assert comparable(theirs) == comparable(migrate(new, old, value))
 
 
-def in_single_precision(value):
+def comparable(value):
     if isinstance(value, dict):
-        return {name: in_single_precision(item) for name, item in value.items()}
+        return {name: comparable(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [in_single_precision(item) for item in value]
+        return [comparable(item) for item in value]
+    if isinstance(value, tuple):
+        return comparable(value[1])
     return round_float(value) if isinstance(value, float) else value
