@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from . import avro_classes, avro_codec, avro_defaults, avro_rules
+from .avro_counterpart import avro_counterpart
 from .avro_resolution import AvroConversion
 from .avro_schema import NOTHING, fingerprint, parse, schema_text
 from .compatibility import CompatibilityResult, Verdict, worst
@@ -22,6 +23,7 @@ from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
     from .avro_schema import Node
+    from .families import Counterpart
     from .views import DataInputView, DataOutputView
 
 T = TypeVar("T")
@@ -75,6 +77,9 @@ class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return AvroSerializer(self.schema)
+
+    def counterpart(self) -> Counterpart | None:
+        return avro_counterpart(self.schema)
 
 
 @attrs.frozen

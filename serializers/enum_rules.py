@@ -129,13 +129,13 @@ def _pair(new: EnumSerializer, stored: tuple[str, ...]) -> _Pairing:
 
 def _identity(new: EnumSerializer, old: EnumSerializerSnapshot) -> list[Finding]:
     """ENUM-7 and SNAP-7: the class is the same, or declared to have been another one."""
-    if new.name == old.name:
+    if new.is_named(old.name):
         return []
     if old.name in (*new.aliases, new.python_name):
         verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the enum has this former name"
         return [Finding("$", "ENUM-7", verdict, old.name, new.name, reason)]
     reason = "another enum, and no alias says that it is the same"
-    ways = (f"if it is the same enum: @enum_options(aliases=({old.name!r},))", KEEP_OLD_TYPE)
+    ways = (new.advice.same_enum(old.name), KEEP_OLD_TYPE)
     return [Finding("$", "ENUM-7", Verdict.INCOMPATIBLE, old.name, new.name, reason, ways)]
 
 
@@ -149,7 +149,7 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
         hint = ""
         if twin:
             flags = (f"{Flag.POSSIBLE_RENAME}:{symbol}->{twin}",)
-            ways = (f"if it is now called {twin!r}: @enum_options(symbol_aliases={{{twin!r}: ({symbol!r},)}})", *ways)
+            ways = (new.advice.symbol_alias(symbol, twin), *ways)
             hint = f"; was it renamed to {twin!r}?"
         if new.default:
             reason = f"the symbol {symbol!r} is gone; where it is stored, it becomes the default {new.default!r}{hint}"
@@ -157,7 +157,7 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
             findings.append(Finding("$", "ENUM-5", Verdict.REQUIRES_MIGRATION, "", "", reason, ways, flags))
         else:
             reason = f"the symbol {symbol!r} is gone, and stored values may use it{hint}"
-            ways = (*ways, "name a symbol for those that are gone: @enum_options(default=…)", CONVERTER)
+            ways = (*ways, new.advice.enum_default(), CONVERTER)
             findings.append(Finding("$", "ENUM-4", Verdict.INCOMPATIBLE, "", "", reason, ways, flags))
     return findings
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import attrs
 
 from . import enum_rules
+from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import BASE
 from .registry import register_snapshot
@@ -94,6 +95,8 @@ class EnumSerializer(TypeSerializer[Any]):
         default: The symbol for stored ones that are gone, or "".
     """
 
+    advice: ClassVar[Advice] = PYTHON
+
     symbols: tuple[str, ...]
     name: str = ""
     enum_class: type[enum.Enum] | None = None
@@ -149,6 +152,10 @@ class EnumSerializer(TypeSerializer[Any]):
     def python_name(self) -> str:
         """Qualified name of the Python class, "" without one."""
         return "" if self.enum_class is None else f"{self.enum_class.__module__}.{self.enum_class.__qualname__}"
+
+    def is_named(self, stored_name: str) -> bool:
+        """Whether a stored enum of that name is this one, without an alias."""
+        return stored_name == self.name
 
     @property
     def length(self) -> int:

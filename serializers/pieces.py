@@ -84,7 +84,11 @@ def keep_null_flag(
     Returns:
         The serializer to ask about `stored`, and the finding where it is a wrapped one.
     """
-    if not nullable or not isinstance(stored, NullableSerializerSnapshot) or isinstance(serializer, OptionalSerializer):
+    if not nullable or isinstance(serializer, OptionalSerializer):
+        return serializer, ()
+    if _has_a_null_of_its_own(stored) and serializer.counterpart() is None:
+        return OptionalSerializer(serializer), ()  # FAM-4 writes it anew, and a null then goes by the container's flag
+    if not isinstance(stored, NullableSerializerSnapshot):
         return serializer, ()
     wrapped: TypeSerializer[Any] = OptionalSerializer(
         serializer, stored.padding if serializer.length == stored.padding else 0
@@ -92,6 +96,12 @@ def keep_null_flag(
     reason = "stored values have a null flag of their own beside that of the container; it is kept"
     verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
     return wrapped, (Finding("$" + step, "OPT-3", verdict, stored.describe(), wrapped.describe(), reason),)
+
+
+def _has_a_null_of_its_own(stored: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether another family describes an optional type."""
+    counterpart = stored.counterpart()
+    return counterpart is not None and isinstance(counterpart.serializer, OptionalSerializer)
 
 
 def outer_result(findings: tuple[Finding, ...]) -> CompatibilityResult[Any]:

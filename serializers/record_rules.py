@@ -13,11 +13,13 @@ import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
 from .errors import DeclarationError, StateShiftError, add_step
+from .pieces import keep_null_flag
 from .record_classes import imported_subclass
 from .record_values import Record, field_of
 from .serializer import CONVERTER, KEEP_OLD_TYPE
 
 if TYPE_CHECKING:
+    from .advice import Advice
     from .record_fields import RecordField, StoredField
     from .records import DescribedRecordSerializer, RecordSnapshot
     from .serializer import TypeDeserializer, TypeSerializer
@@ -73,7 +75,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
     pairing = pair_fields(new.fields, old.stored_fields())
     findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
     findings += _declaring_classes(new, old, pairing)
-    children = [_field_child(field, stored) for field, stored in pairing.paired]
+    children = [_field_child(field, stored, new.advice) for field, stored in pairing.paired]
     subclasses = pair_subclasses(new, old)
     findings += subclasses.findings
     children += subclasses.children
@@ -108,14 +110,14 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
 
 def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[Finding]:
     """REC-11 and SNAP-7: the class is the same, or declared to have been another one."""
-    if new.name == old.record_name():
+    if new.is_named(old.record_name()):
         return []
     if old.record_name() in (*new.aliases, new.python_name):
         verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the class has this former name"
         ways: tuple[str, ...] = ()
     else:
         verdict, reason = Verdict.INCOMPATIBLE, "another class, and no alias says that it is the same"
-        ways = (f"if it is the same class: @record(aliases=[{old.record_name()!r}])", KEEP_OLD_TYPE)
+        ways = (new.advice.same_record(old.record_name()), KEEP_OLD_TYPE)
     return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
 
 
@@ -137,7 +139,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
         reason = "the field is gone; its stored value is dropped"
         if twin is not None:
             flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
-            ways = (f"if it is now called {twin.name!r}: Field(aliases=[{stored.name!r}]) there", *ways)
+            ways = (f"if it is now called {twin.name!r}: {new.advice.field_alias(stored.name)} there", *ways)
             reason += f"; was it renamed to {twin.name!r}?"
         findings.append(
             Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
@@ -148,11 +150,11 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             reason = "the field is new and has no default; stored records have no value for it"
             if field.optional:
                 reason += " (optional alone is not a default)"
-            ways = (f"give it a default: {field.name} = {'None' if field.optional else '…'}", CONVERTER)
+            ways = (new.advice.default(field.name, optional=field.optional), CONVERTER)
             was = next((stored for stored in pairing.removed if stored.describe() == field.serializer.describe()), None)
             if was is not None:
                 reason += f"; was it called {was.name!r}?"
-                ways = (f"if it was called {was.name!r}: Field(aliases=[{was.name!r}]) on {field.name}", *ways)
+                ways = (f"if it was called {was.name!r}: {new.advice.field_alias(was.name)} on {field.name}", *ways)
             findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
         else:
             reason = f"the field is new; stored records get {field.default.title} {field.default.describe()}"
@@ -211,22 +213,27 @@ def _declaring_classes(
         yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
 
 
-def _field_child(field: RecordField, stored: StoredField) -> Child:
-    result = field.serializer.ensure_compatibility(stored.snapshot)
-    finding = _nullability(field, stored)
+def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> Child:
+    serializer, kept = keep_null_flag(field.serializer, stored.snapshot, "", nullable=field.optional)
+    result = serializer.ensure_compatibility(stored.snapshot)
+    if kept:
+        result = attrs.evolve(
+            result, verdict=worst([result.verdict, *(f.verdict for f in kept)]), findings=(*kept, *result.findings)
+        )
+    finding = _nullability(field, stored, advice)
     if finding is not None:
         verdict = max(result.verdict, finding.verdict)
         result = attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
-    return Child(f".{field.name}", field.serializer, result, stored.snapshot.restore_serializer)
+    return Child(f".{field.name}", serializer, result, stored.snapshot.restore_serializer)
 
 
-def _nullability(field: RecordField, stored: StoredField) -> Finding | None:
+def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:
     """REC-10 and REC-17."""
     if field.optional or stored.optional is False:
         return None
     old = stored.describe()
-    optional_old = f"optional<{old}>"
-    declare = f"declare it optional: {field.name}: … | None"
+    optional_old = old if old.startswith("optional<") else f"optional<{old}>"
+    declare = advice.optional(field.name)
     if stored.optional is None:
         if field.on_none is not None:
             reason, flag = f"a stored null is read as {field.on_none.describe()}", Flag.LOSSY
@@ -235,12 +242,12 @@ def _nullability(field: RecordField, stored: StoredField) -> Finding | None:
         return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), reason, (declare,), (flag,))
     if field.on_none is not None:
         reason = f"a stored null becomes {field.on_none.describe()}"
-        ways = ("migrate the state", declare)
+        ways: tuple[str, ...] = ("migrate the state", declare)
         return Finding(
             "$", "REC-10", Verdict.REQUIRES_MIGRATION, optional_old, field.describe(), reason, ways, (Flag.LOSSY,)
         )
     reason = "a stored null has no value in the new type (a default fills absent fields, not stored nulls)"
-    ways = (f"say what a null becomes: Field(on_none=…) on {field.name}", declare)
+    ways = (*advice.on_none(field.name), declare)
     return Finding("$", "OPT-2", Verdict.INCOMPATIBLE, optional_old, field.describe(), reason, ways)
 
 
@@ -287,7 +294,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
         match = next((s for n, s in known if n == name or name in s.aliases), None) or _no_longer_registered(new, name)
         if match is None or snapshot is None:
             reason = "values of this subclass may be stored, and the new type knows no such subclass"
-            ways = ("declare the subclass with @record", f"declare what it became: @record(aliases=[{name!r}])")
+            ways = new.advice.subclass(name)
             findings.append(Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, "", reason, ways))
             continue
         names.append(name)

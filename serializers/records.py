@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 import attrs
 
 from . import layout, record_rules
+from .advice import PYTHON, Advice
 from .errors import (
     CorruptSavepoint,
     OldReaderUnavailable,
@@ -66,6 +67,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     """
 
     sorted_fields: ClassVar[bool] = False
+    advice: ClassVar[Advice] = PYTHON
 
     name: str
     fields: tuple[RecordField, ...]
@@ -89,6 +91,10 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         if not isinstance(snapshot, RecordSnapshot):
             return unrelated(self, snapshot)
         return record_rules.resolve(self, snapshot)
+
+    def is_named(self, stored_name: str) -> bool:
+        """Whether a stored record of that name is this one, without an alias."""
+        return stored_name == self.name
 
     def serialize(self, value: T, target: DataOutputView) -> None:
         if value is None:

@@ -20,7 +20,10 @@ import attrs
 
 from . import layout
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from .families import Counterpart
 from .record_fields import RecordField
+from .record_values import field_of
+from .records import RecordSerializer
 from .registry import register_snapshot
 from .row_rules import resolve
 from .row_values import Row, RowKind
@@ -92,6 +95,13 @@ class RowSerializer(TypeSerializer["AnyRow"]):
     def places(self) -> Sequence[int]:
         """The places of the columns, in the order of the bytes."""
         return self.order or range(len(self.columns))
+
+    def counterpart(self) -> Counterpart | None:
+        """Give a record with the fields that the columns are, where these have names (FAM-4)."""
+        if not self.names:
+            return None
+        fields = tuple(sorted(self.columns, key=lambda column: column.name))
+        return Counterpart(_AnyRecord("row", fields), _as_it_is, _RowOf(self.names))
 
     @property
     def _leading_bits(self) -> int:
@@ -176,6 +186,31 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         if not isinstance(snapshot, RowSerializerSnapshot):
             return unrelated(self, snapshot)
         return resolve(self, snapshot)
+
+
+@attrs.frozen
+class _AnyRecord(RecordSerializer[Any]):
+    """A record of which only the fields count: a row has no name."""
+
+    def is_named(self, stored_name: str) -> bool:
+        return True
+
+
+@attrs.frozen
+class _RowOf:
+    """Record -> row."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        items = [field_of(value, name, name) for name in self.names]
+        return Row._of(items, self.names, RowKind.INSERT)  # noqa: SLF001 - its public way
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _check_null(column: RecordField) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
+from .families import across_families
 
 if TYPE_CHECKING:
+    from .families import Counterpart
     from .snapshot import TypeSerializerConfigSnapshot
     from .views import DataInputView, DataOutputView
 
@@ -75,6 +77,10 @@ class TypeSerializer(ABC, Generic[T]):
             CompatibilityResult.compatible() if snapshot == self.snapshot_configuration() else unrelated(self, snapshot)
         )
 
+    def counterpart(self) -> Counterpart | None:
+        """Give the same type in one of stateshift's own families, where this one is of another (rule FAM-4)."""
+        return self.snapshot_configuration().counterpart()
+
     @property
     def layout(self) -> layout.Layout:
         """Where the pieces of a value lie. By default fixed where `length` is, else opaque."""
@@ -111,11 +117,14 @@ def incompatible(
 def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
     """Refuse a snapshot of another kind: what every family answers in the end.
 
-    Rules STATE-4, STATE-5, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
+    Rules STATE-4, STATE-5, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
     if "ttl" in {old, new} and old != new:
         return _ttl_switched(serializer, snapshot, enabled=new == "ttl")
+    across = across_families(serializer, snapshot, KEEP_OLD_TYPE)
+    if across is not None:
+        return across
     if old == "optional":
         return incompatible(
             serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
@@ -132,6 +141,9 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
         return incompatible(serializer, snapshot, "MAP-4", "a map becomes nothing else, and nothing else a map")
     if "enum" in {old, new} and {old, new} & primitives:
         return incompatible(serializer, snapshot, "ENUM-8", "an enum and a plain value have no agreed translation")
+    if (old, new) == ("row", "record"):
+        reason = "the stored row does not tell the names of its columns, by which fields are found"
+        return incompatible(serializer, snapshot, "FAM-2", reason)
     return incompatible(serializer, snapshot, "FAM-2", "the two are of different kinds")
 
 

@@ -36,6 +36,7 @@ from .views import DataInputView, DataOutputView
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from .families import Counterpart
     from .serializer import TypeSerializer
 
 T = TypeVar("T")
@@ -101,6 +102,10 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         """The nested snapshots."""
         return ()
+
+    def counterpart(self) -> Counterpart | None:
+        """Give the same type in one of stateshift's own families, where this one is of another (rule FAM-4)."""
+        return None
 
     def describe(self) -> str:
         """Name the type in words a reader knows."""

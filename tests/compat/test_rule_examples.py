@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import attrs
 import pytest
 
@@ -92,6 +94,9 @@ EXAMPLES = [  # rule, stored, new: hints or serializers
     ("ROW-4", row_of({"a": int, "b": int}), row_of({"a": int}, stored={"a": int, "b": int})),
     ("FAM-2", letters("AB"), list[int]),
     ("FAM-4", ListSerializer(LONG), GenericArraySerializer(LONG, "java.lang.Long")),
+    ("FAM-4", record(id=int, tag=str | None), avro(("tag", ["null", "string"]), ("id", "long"))),
+    ("FAM-4", avro(("id", "int"), name="shop.Account"), record(id=int)),
+    ("DEC-3", Decimal, AvroSerializer({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2})),
     ("AV-3", avro(("a", "string")), avro(("a", "int"))),
     ("AV-4", avro(("a", "int")), avro(("a", "long"))),
     ("AV-5", avro(("a", "int")), avro(("a", "double"))),
