@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.compatibility import made_reader
 from ..serializers.errors import OldReaderUnavailable, StateShiftError, UntrustedCode
 from ..serializers.snapshot import SkippedSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
@@ -38,14 +39,14 @@ def find_old_reader(
     snapshot: TypeSerializerConfigSnapshot[Any],
     *,
     stored: Callable[[], TypeSerializer[Any]] | None = None,
-    fallback: TypeDeserializer[Any] | None = None,
+    fallbacks: Iterable[TypeDeserializer[Any] | None] = (),
 ) -> OldReader:
     """Find who reads what `snapshot`'s serializer has written. Call it only where bytes must be read (READ-7).
 
     Args:
         snapshot: The source of truth; asked first (READ-1).
         stored: Loads the serializer stored beside the savepoint (READ-2); may raise `UntrustedCode`.
-        fallback: The deserializer that came with the result or with the job (READ-3); used only where the others
+        fallbacks: The deserializers that came with the result and with the job (READ-3); used only where the others
             fail (READ-6).
 
     Raises:
@@ -65,9 +66,14 @@ def find_old_reader(
         except Exception as error:  # noqa: BLE001 - unpickling may fail in any way, and the next source is asked
             reasons.append(f"stored serializer: {_told(error)}")
             ways += [_TRUST] if isinstance(error, UntrustedCode) else []
-    if fallback is not None:
-        return OldReader(fallback, ReaderSource.FALLBACK, tuple(reasons))
-    reasons.append("fallback: none was given")
+    given = [fallback for fallback in fallbacks if fallback is not None]
+    for fallback in given:
+        try:
+            return OldReader(made_reader(fallback), ReaderSource.FALLBACK, tuple(reasons))
+        except Exception as error:  # noqa: BLE001 - the parts that it reads otherwise may fail in any way
+            reasons.append(f"fallback: {_told(error)}")
+    if not given:
+        reasons.append("fallback: none was given")
     raise OldReaderUnavailable(
         f"nothing can read the stored values of type {snapshot.describe()}",
         reasons=tuple(reasons),

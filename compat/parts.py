@@ -70,8 +70,8 @@ class Part:
 
     def find_reader(self) -> Part:
         """Give the part with its old reader; raises `OldReaderUnavailable`."""
-        fallback = self.result.fallback or self.fallback
-        return attrs.evolve(self, reader=find_old_reader(self.old, stored=self.stored, fallback=fallback))
+        fallbacks = self.result.fallback, self.fallback
+        return attrs.evolve(self, reader=find_old_reader(self.old, stored=self.stored, fallbacks=fallbacks))
 
 
 @attrs.frozen

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from .errors import StateShiftError, add_step
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -212,7 +214,12 @@ class Child:
 
     def reader(self) -> TypeDeserializer[Any]:
         """Who reads the old bytes of this part."""
-        return self.result.fallback or self.restore()
+        fallback = self.result.fallback
+        try:
+            return self.restore() if fallback is None else made_reader(fallback)
+        except StateShiftError as error:
+            add_step(error, self.step)
+            raise
 
 
 @attrs.define
@@ -222,10 +229,26 @@ class _DeferredReader:
     _make: Callable[[], TypeDeserializer[Any]]
     _made: TypeDeserializer[Any] | None = None
 
-    def deserialize(self, source: Any) -> Any:
+    def made(self) -> TypeDeserializer[Any]:
+        """Put the reader together; an error says which part of the bytes nobody reads."""
         if self._made is None:
             self._made = self._make()
-        return self._made.deserialize(source)
+        return self._made
+
+    def deserialize(self, source: Any) -> Any:
+        return self.made().deserialize(source)
+
+
+def made_reader(fallback: TypeDeserializer[Any]) -> TypeDeserializer[Any]:
+    """Give a fallback that is ready to read.
+
+    That of a composite has the fallbacks of some parts and the restored serializers of the others, of which one may be
+    nowhere: call this where bytes must be read, so that the check says so, and not the run (READ-4).
+
+    Raises:
+        OldReaderUnavailable: Nothing reads a part.
+    """
+    return fallback.made() if isinstance(fallback, _DeferredReader) else fallback
 
 
 def compose(

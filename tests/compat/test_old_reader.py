@@ -6,8 +6,12 @@ import pickle
 
 import pytest
 
+from stateshift.compat.check import check
+from stateshift.compat.description import StateKind
 from stateshift.compat.old_reader import ReaderSource, find_old_reader
+from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import OldReaderUnavailable, UntrustedCode
+from stateshift.serializers.tuples import TupleSerializer, TupleSerializerSnapshot
 
 
 def refuse():
@@ -18,9 +22,9 @@ def test_exactly_one_source_is_used_strictly_in_order_j11_read_1_read_2_read_3(m
     gone, stored, fallback = make.LayoutSnapshot(1, restorable=False), make.Layout(2), make.Layout(3)
 
     found = [
-        find_old_reader(make.LayoutSnapshot(1), stored=lambda: stored, fallback=fallback),
-        find_old_reader(gone, stored=lambda: stored, fallback=fallback),
-        find_old_reader(gone, stored=refuse, fallback=fallback),
+        find_old_reader(make.LayoutSnapshot(1), stored=lambda: stored, fallbacks=[fallback]),
+        find_old_reader(gone, stored=lambda: stored, fallbacks=[fallback]),
+        find_old_reader(gone, stored=refuse, fallbacks=[fallback]),
     ]
 
     assert [
@@ -53,6 +57,27 @@ def test_a_snapshot_that_fails_in_its_own_way_is_one_more_reason(make):
         def restore_serializer(self):
             raise ImportError("no module named acme")
 
-    found = find_old_reader(Broken(1), fallback=make.Layout(1))
+    found = find_old_reader(Broken(1), fallbacks=[make.Layout(1)])
 
     assert "snapshot: ImportError: no module named acme" == found.reasons[0]
+
+
+def test_a_part_that_nobody_reads_refuses_the_whole_though_another_part_has_a_fallback_read_4(make):
+    gone = make.LayoutSnapshot(1, restorable=False)
+    old = TupleSerializerSnapshot((gone, gone), "org.apache.flink.api.java.tuple.Tuple2")
+    read = make.Layout(2, "migrates", fallback=make.Layout(1))
+
+    results = [
+        check(
+            make.job(make.state("s", StateKind.VALUE, old)),
+            make.job(make.state("s", StateKind.VALUE, TupleSerializer((read, other)))),
+        )
+        .operators[0]
+        .states[0]
+        .result
+        for other in (make.Layout(1), read)
+    ]
+
+    assert [Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK] == [result.verdict for result in results]
+    (finding,) = (finding for finding in results[0].findings if finding.rule == "READ-4")
+    assert "fallback: the class is gone (at $(1))" in finding.reason
