@@ -43,6 +43,8 @@ class Part:
         nullable: Whether the new side allows a null here, of which the entry's own flag tells (values of map state).
         rewrapped: Whether `result` is the answer of another serializer than `new`: one that keeps a null flag of the
             stored bytes which `new` does not write.
+        is_unframed: Whether nothing but its old serializer tells where the piece ends, so that it must be read even where
+            its bytes stay: keys and values of a broadcast map.
         stored: Loads the piece's serializer stored beside the savepoint.
         fallback: The job's deserializer for the piece.
     """
@@ -54,6 +56,7 @@ class Part:
     reader: OldReader | None = None
     nullable: bool = False
     rewrapped: bool = False
+    is_unframed: bool = False
     stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
     fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
 
@@ -185,8 +188,14 @@ def _judge_broadcast(
     serializer, key_serializer, was = new.value.new_side(), new_key.new_side(), old.value.snapshot
     key_result = ask(key_serializer, old_key.snapshot, "$" + USER_KEY)
     result = ask(serializer, was, "$" + MAP_VALUE)
-    key = Part(USER_KEY, old_key.snapshot, key_serializer, key_result, stored=old_key.stored, fallback=new_key.fallback)
-    value = Part(MAP_VALUE, was, serializer, result, stored=old.value.stored, fallback=new.value.fallback)
+    key = Part(
+        USER_KEY, old_key.snapshot, key_serializer, key_result,
+        is_unframed=True, stored=old_key.stored, fallback=new_key.fallback,
+    )  # fmt: skip
+    value = Part(
+        MAP_VALUE, was, serializer, result,
+        is_unframed=True, stored=old.value.stored, fallback=new.value.fallback,
+    )  # fmt: skip
     findings = tuple(finding.below(part.step) for part in (key, value) for finding in part.result.findings)
     if key_result.is_migration_required():
         collision = Finding(
@@ -276,7 +285,7 @@ def _with_readers(judged: Judgement) -> Judgement:
     result, found, missing = judged.result, [], []
     verdict = result.verdict
     for part in judged.parts:
-        if not part.is_rewritten:
+        if not part.is_rewritten and not part.is_unframed:
             found.append(part)
             continue
         try:
@@ -291,7 +300,8 @@ def _with_readers(judged: Judgement) -> Judgement:
             )  # fmt: skip
             found.append(part)
             continue
-        found.append(with_reader)
+        by_snapshot = with_reader.reader is not None and with_reader.reader.source is ReaderSource.SNAPSHOT
+        found.append(part if by_snapshot and not part.is_rewritten else with_reader)
         if with_reader.reader is not None and with_reader.reader.source is ReaderSource.FALLBACK:
             verdict = max(verdict, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK)
     if missing:

@@ -81,3 +81,17 @@ def test_a_part_that_nobody_reads_refuses_the_whole_though_another_part_has_a_fa
     assert [Verdict.INCOMPATIBLE, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK] == [result.verdict for result in results]
     (finding,) = (finding for finding in results[0].findings if finding.rule == "READ-4")
     assert "fallback: the class is gone (at $(1))" in finding.reason
+
+
+def test_what_no_reader_can_skip_refuses_a_broadcast_map_whose_other_side_migrates_read_4(make):
+    gone, moved = make.LayoutSnapshot(2, restorable=False), make.Layout(3, "migrates")
+
+    def verdict(key, value, new_key, new_value):
+        was = make.state("s", StateKind.BROADCAST, value, key=key)
+        becomes = make.state("s", StateKind.BROADCAST, new_value, key=new_key)
+        return check(make.job(was), make.job(becomes)).operators[0].states[0].result
+
+    assert Verdict.COMPATIBLE == verdict(make.Layout(1), gone, make.Layout(1), make.Layout(2)).verdict
+    refused = verdict(make.Layout(1), gone, moved, make.Layout(2))
+    assert Verdict.INCOMPATIBLE == refused.verdict
+    assert ("${}", "READ-4") in [(finding.path, finding.rule) for finding in refused.findings]
