@@ -43,7 +43,7 @@ class Part:
         nullable: Whether the new side allows a null here, of which the entry's own flag tells (values of map state).
         rewrapped: Whether `result` is the answer of another serializer than `new`: one that keeps a null flag of the
             stored bytes which `new` does not write.
-        is_unframed: Whether nothing but its old serializer tells where the piece ends, so that it must be read even where
+        is_unframed: Whether nothing but its old serializer tells where the piece ends, so that one is needed even where
             its bytes stay: keys and values of a broadcast map.
         stored: Loads the piece's serializer stored beside the savepoint.
         fallback: The job's deserializer for the piece.
