@@ -1,0 +1,291 @@
+"""Levels against histories (harness cases, section I; compatibility rules, section 12)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import attrs
+import pytest
+from avro_schemas import enum, field, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor
+from stateshift.compat.levels import KEY, Direction, Level, Levels, Override, Revision, judge
+from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.hints import serializer_for
+from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+
+TODAY = dt.date(2026, 3, 1)
+BACKWARD, FORWARD = Direction.BACKWARD, Direction.FORWARD
+
+
+def job(value, key=str, *, name="order"):
+    return Job([Operator("shop", key=key, states=[ValueStateDescriptor(name, value)])]).describe()
+
+
+def recorded(description):
+    """As a revision is read back: snapshots, and no serializer."""
+
+    def part(side):
+        if side is None:
+            return None
+        return attrs.evolve(side, snapshot=snapshot_from_bytes(snapshot_to_bytes(side.snapshot)), serializer=None)
+
+    operators = (
+        attrs.evolve(
+            operator,
+            key=part(operator.key),
+            states=tuple(attrs.evolve(s, value=part(s.value), namespace=part(s.namespace)) for s in operator.states),
+        )
+        for operator in description.operators
+    )
+    return attrs.evolve(description, operators=tuple(operators))
+
+
+def history_of(*values, kept=recorded):
+    return [Revision(f"{number:04}", kept(job(value))) for number, value in enumerate(values, 1)]
+
+
+def gate(history, value, level, *, kept=recorded, **more):
+    return judge(history_of(*history, kept=kept), job(value), Levels(Level(level)), today=TODAY, **more)
+
+
+def failures(report):
+    return [
+        (state.state, failure.revision, failure.direction.value)
+        for state in report.states
+        for failure in state.failures
+    ]
+
+
+def order(**fields):
+    """A class `Order` with fields by name; one with a default is a pair."""
+    made = {}
+    for name, declared in fields.items():
+        hint, *default = declared if isinstance(declared, tuple) else (declared,)
+        made[name] = attrs.field(type=hint, kw_only=True, **({"default": default[0]} if default else {}))
+    return attrs.make_class("Order", made, frozen=True)
+
+
+def avro(*fields):
+    return AvroSerializer(record("Order", *fields))
+
+
+ID = field("id", "long")
+NOTE = field("note", "string")
+NOTE_OR_EMPTY = field("note", "string", default="")
+
+
+class TestBackward:
+    def test_backward_basics(self):
+        assert gate([order(id=int)], order(id=int, note=(str, "")), "BACKWARD").passes
+        assert not gate([order(id=int)], order(id=int, note=str), "BACKWARD").passes
+        assert gate([avro(ID)], avro(ID, NOTE_OR_EMPTY), "BACKWARD").passes
+        assert not gate([avro(ID)], avro(ID, NOTE), "BACKWARD").passes
+        assert gate([avro(field("id", "long"))], avro(field("key", "long", aliases=["id"])), "BACKWARD").passes
+        assert gate(
+            [avro(field("id", ["int", "string"]))], avro(field("id", ["int", "string", "null"])), "BACKWARD"
+        ).passes
+        assert not gate([avro(field("id", ["int", "string"]))], avro(field("id", ["int"])), "BACKWARD").passes
+
+    def test_backward_looks_only_at_latest(self):
+        assert gate([order(id=int), order(id=int, note=(str, ""))], order(id=int, note=str), "BACKWARD").passes
+
+    def test_backward_transitive(self):
+        report = gate([order(id=int), order(id=int, note=(str, ""))], order(id=int, note=str), "BACKWARD_TRANSITIVE")
+
+        assert not report.passes
+        assert [("order", "0001", "backward")] == failures(report)
+
+
+class TestForward:
+    def test_forward_basics(self):
+        assert gate([avro(ID)], avro(ID, NOTE), "FORWARD").passes
+        assert gate([avro(ID, NOTE_OR_EMPTY)], avro(ID), "FORWARD").passes
+        assert not gate([avro(ID, NOTE)], avro(ID), "FORWARD").passes
+
+    def test_forward_transitive(self):
+        history = [avro(ID, NOTE), avro(ID, NOTE_OR_EMPTY)]
+
+        assert gate(history, avro(ID), "FORWARD").passes
+        assert [("order", "0001", "forward")] == failures(gate(history, avro(ID), "FORWARD_TRANSITIVE"))
+
+
+def test_full_and_full_transitive():
+    """Of the last revision both directions count, of earlier ones too where the level is transitive."""
+    history = [avro(ID, NOTE), avro(ID, NOTE_OR_EMPTY)]
+
+    assert gate(history, avro(ID), "FULL").passes
+    assert [("order", "0001", "forward")] == failures(gate(history, avro(ID), "FULL_TRANSITIVE"))
+    assert [("order", "0002", "backward")] == failures(gate(history, avro(ID, field("n", "int")), "FULL"))
+
+
+def test_level_none_accepts():
+    report = gate([order(id=str)], order(id=int), "NONE")
+
+    assert report.passes
+    assert [("order", "0001", "backward"), ("order", "0001", "forward")] == failures(report)
+
+
+def test_level_change_applies_to_next_check():
+    """What was accepted at a lower level is not judged again: only the candidate is."""
+    history = [order(id=str), order(id=int)]
+
+    assert gate(history, order(id=int), "BACKWARD").passes
+    assert not gate(history, order(id=int), "BACKWARD_TRANSITIVE").passes
+
+
+def test_level_precedence():
+    levels = Levels(Level.NONE, {"shop": Level.FULL}, {"shop/order": Level.FORWARD})
+
+    assert (Level.FORWARD, "shop/order") == levels.of("shop", "order")
+    assert (Level.FULL, "shop") == levels.of("shop", KEY)
+    assert (Level.NONE, "project") == levels.of("bank", "order")
+    report = judge(history_of(avro(ID)), job(avro(ID, NOTE)), levels, today=TODAY)
+    assert [(KEY, "FULL", "shop"), ("order", "FORWARD", "shop/order")] == [
+        (state.state, state.level, state.set_for) for state in report.states
+    ]
+    assert report.passes
+
+
+def test_first_version():
+    """CI-1: an empty history accepts anything."""
+    report = gate([], order(id=int), "FULL_TRANSITIVE")
+
+    assert report.passes
+    assert not report.is_recorded
+    assert [KEY, "order"] == [state.state for state in report.states]
+
+
+@pytest.mark.parametrize("level", Level)
+def test_same_again(level):
+    """CI-4: a candidate that equals the last revision is accepted, and needs no new one."""
+    report = gate([order(id=int)], order(id=int), level)
+
+    assert report.passes
+    assert report.is_recorded
+    assert not gate([order(id=int)], order(id=int, note=(str, "")), level).is_recorded
+
+
+def test_delete_then_readd_other_type():
+    history = [order(id=int, note=(str, "")), order(id=int)]
+    again = order(id=int, note=(int, 0))
+
+    assert gate(history, again, "BACKWARD").passes
+    assert [("order", "0001", "backward")] == failures(gate(history, again, "BACKWARD_TRANSITIVE"))
+
+
+class TestOverrides:
+    def override(self, **more):
+        facts = {"state": "shop/order", "rule": "PRIM-4", "reason": "state is thrown away", "expires": TODAY} | more
+        return Override(**facts)
+
+    def ask(self, **more):
+        return gate([order(id=str)], order(id=int), "BACKWARD", overrides=[self.override(**more)])
+
+    def test_force_is_recorded(self):
+        """CI-6: an override lets a failure pass on its last day too, and stays in the report."""
+        report = self.ask()
+
+        assert report.passes
+        assert [self.override()] == [override for state in report.states for override in state.overridden]
+        assert [("order", "0001", "backward")] == failures(report)
+
+    def test_an_override_that_has_expired_lets_nothing_pass_and_is_told(self):
+        expired = self.override(expires=TODAY - dt.timedelta(days=1))
+        report = self.ask(expires=expired.expires)
+
+        assert not report.passes
+        assert [expired] == [override for state in report.states for override in state.expired]
+
+    @pytest.mark.parametrize("more", [{"rule": "REC-3"}, {"state": "shop/other"}, {"state": "bank/order"}])
+    def test_an_override_of_something_else_lets_nothing_pass(self, more):
+        assert not self.ask(**more).passes
+
+
+def test_strict_takes_a_migration_for_a_failure():
+    history, wider = [order(id=Int32)], order(id=int)
+
+    assert gate(history, wider, "BACKWARD").passes
+    report = gate(history, wider, "BACKWARD", strict=True)
+    assert not report.passes
+    assert [True] == [failure.strict for state in report.states for failure in state.failures]
+
+
+def test_every_failing_version_is_listed_newest_first_with_all_findings():
+    """CI-2."""
+    report = gate([order(a=str, b=int), order(a=bool, b=int)], order(a=int, b=str), "BACKWARD_TRANSITIVE")
+
+    assert [("order", "0002", "backward"), ("order", "0001", "backward")] == failures(report)
+    found = next(state for state in report.states if state.state == "order").failures
+    assert [["$.a", "$.b"]] * 2 == [[finding.path for finding in failure.findings] for failure in found]
+
+
+def test_a_key_is_judged_in_its_role():
+    report = judge(history_of(int), job(int, key=int), Levels(Level.BACKWARD), today=TODAY)
+
+    assert [(KEY, "0001", "backward")] == failures(report)
+
+
+def test_units_of_avro_are_not_judged_as_registries_do_not_know_them():
+    """CI-3: AV-8 refuses milliseconds read as microseconds; a level does not."""
+    millis, micros = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
+
+    assert gate([avro(field("at", millis))], avro(field("at", micros)), "FULL").passes
+
+
+# One prior, all prior: levels against their definition, on histories drawn at random (I14).
+
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "a": st.sampled_from(["int", "long", "string", ["null", "long"]]),
+        "b": st.sampled_from(["int", "double", enum("X", "Y", name="E")]),
+    },
+)
+
+
+@st.composite
+def avro_types(draw):
+    made = [field("id", "long")]
+    for name, kind in draw(FIELDS).items():
+        default = {"default": None} if isinstance(kind, list) else {"default": 1} if kind in ("int", "long") else {}
+        made.append(field(name, kind, **(default if draw(st.booleans()) else {})))
+    return avro(*made)
+
+
+@st.composite
+def record_types(draw):
+    hints = st.sampled_from([int, Int32, str, str | None])
+    defaults = {int: 1, Int32: 1, str: "", str | None: None}
+    names = draw(st.sets(st.sampled_from("abc")))
+    chosen = {name: draw(hints) for name in sorted(names)}
+    return order(id=int, **{n: (h, defaults[h]) if draw(st.booleans()) else h for n, h in chosen.items()})
+
+
+def ok(new, old):
+    """`ok(new, old)` of section 12."""
+    new, old = serializer_for(new), serializer_for(old)
+    return new.ensure_compatibility(snapshot_from_bytes(snapshot_to_bytes(old.snapshot_configuration()))).verdict
+
+
+@pytest.mark.parametrize(
+    ("types", "kept"), [(avro_types(), recorded), (record_types(), lambda job: job)], ids=["avro", "record"]
+)
+def test_one_prior_all_prior(types, kept):
+    """The snapshot of a record has no defaults, so the way back is asked of the classes themselves."""
+
+    @given(history=st.lists(types, min_size=1, max_size=4), candidate=types)
+    @settings(max_examples=40)
+    def holds(history, candidate):
+        refused = {
+            BACKWARD: [ok(candidate, old) is Verdict.INCOMPATIBLE for old in history],
+            FORWARD: [ok(old, candidate) is Verdict.INCOMPATIBLE for old in history],
+        }
+        for level in Level:
+            prior = slice(None) if level.is_transitive else slice(-1, None)
+            expected = not any(any(refused[direction][prior]) for direction in level.directions)
+            assert expected == gate(history, candidate, level, kept=kept).passes, level
+
+    holds()
