@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
@@ -65,6 +66,15 @@ class Registry:
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""
         self._snapshots.update(snapshots)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Forget, after the `with` block, what was registered within."""
+        snapshots, serializers = dict(self._snapshots), dict(self._serializers)
+        try:
+            yield
+        finally:
+            self._snapshots, self._serializers = snapshots, serializers
 
     def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""

@@ -1,5 +1,23 @@
-"""The compatibility test harness: what a serializer, a state and a job promise, as tests to inherit."""
+"""The compatibility test harness: what a serializer and an upgrade promise, as tests to inherit.
 
-from .contract import SerializerContract
+The names are loaded when they are used: pytest imports this package in every run, for its plugin.
+"""
 
-__all__ = ["SerializerContract"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .contract import SerializerContract
+    from .upgrade import UpgradeCase
+
+__all__ = ["SerializerContract", "UpgradeCase"]
+
+_PLACES = {"SerializerContract": ".contract", "UpgradeCase": ".upgrade"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name], __package__), name)

@@ -1,0 +1,53 @@
+"""The pytest plugin: `--stateshift-record`, and asserts of the harness that tell what they compared.
+
+pytest loads it in every run on a machine that has stateshift; nothing heavy is imported before a test needs it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from .upgrade import UpgradeCase
+
+pytest.register_assert_rewrite("stateshift.compat.testing.contract", "stateshift.compat.testing.upgrade")
+
+_RECORDED: pytest.StashKey[list[Path]] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("stateshift").addoption(
+        "--stateshift-record",
+        action="store_true",
+        help="write golden files of the current release for the upgrade cases that are collected; older ones stay",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Write the golden files of what was collected, each case once."""
+    if not config.getoption("--stateshift-record"):
+        return
+    from .upgrade import UpgradeCase
+
+    cases: dict[type[UpgradeCase], None] = {}
+    for item in items:
+        cls = getattr(item, "cls", None)
+        if isinstance(cls, type) and issubclass(cls, UpgradeCase):
+            cases[cls] = None
+    config.stash[_RECORDED] = [file for case in cases if (file := case.record()) is not None]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """List the files that were written."""
+    if not config.getoption("--stateshift-record"):
+        return
+    written = config.stash.get(_RECORDED, [])
+    terminalreporter.section("stateshift: golden files")
+    for file in written:
+        terminalreporter.line(f"written: {file}")
+    if not written:
+        terminalreporter.line("none was written: all are there, with the same bytes")

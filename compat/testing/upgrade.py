@@ -1,0 +1,220 @@
+"""An upgrade as a test: what older releases wrote must be what the new code says it is, and be read as it says.
+
+    class TestAccount(UpgradeCase):
+        module = "accounts"                 # what both files are, each in its time
+        setup = "accounts_v1.py"            # `serializer` and `value`: the old code
+        verifier = "accounts_v2.py"         # `serializer`, `verdict` and `value`: the new code
+        releases = ("1.0", "1.1")           # the last one is the current one
+
+`pytest --stateshift-record` writes the golden file of the current release. Source: harness cases, section A.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+import pytest
+
+from ...serializers.compatibility import Verdict
+from ...serializers.errors import OldReaderUnavailable
+from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ...serializers.views import DataInputView, DataOutputView
+from ..old_reader import OldReader, ReaderSource, find_old_reader
+from .golden import Golden
+from .isolation import isolated
+from .twin import shipped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...serializers.compatibility import CompatibilityResult
+    from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+RECORD_OPTION = "--stateshift-record"
+
+
+@attrs.frozen
+class Upgrade:
+    """One golden file under the new code.
+
+    Attributes:
+        release: That wrote it.
+        golden: What it wrote.
+        snapshot: The stored snapshot, read by the new code.
+        serializer: The new one.
+        expected: The verdict that it is to give.
+        value: What the stored value is to the new code; of a migration, what it becomes.
+        fallback: The new code's deserializer for bytes whose serializer is gone, or None.
+        converter: The new code's converter, or None.
+    """
+
+    release: str
+    golden: Golden
+    snapshot: TypeSerializerConfigSnapshot[Any]
+    serializer: TypeSerializer[Any]
+    expected: Verdict
+    value: Any
+    fallback: Any = None
+    converter: Callable[[Any], Any] | None = None
+
+    def ask(self) -> CompatibilityResult[Any]:
+        """Put the question to the new serializer."""
+        return self.serializer.ensure_compatibility(self.snapshot)
+
+    def find_reader(self, result: CompatibilityResult[Any]) -> OldReader:
+        """Find who reads the stored value, in the order of rules READ-1 to READ-4."""
+        return find_old_reader(self.snapshot, fallback=result.fallback or self.fallback)
+
+
+class UpgradeCase:
+    """The cases; a subclass says of which upgrade. Each is run for each release.
+
+    Attributes:
+        module: The name under which both files are loaded; by default that of the setup, without `_v1` and the like.
+        setup: File of the old code, beside the test: `serializer`, and a `value` that it writes.
+        verifier: File of the new code: `serializer`; `value`, what the old one is to it; `verdict`, or one for each
+            release as a dict; where there is need, `fallback` and `converter`.
+        releases: Whose golden files there are, the oldest first; the last one is the current one.
+        golden: Folder of golden files, beside the test.
+    """
+
+    module: ClassVar[str] = ""
+    setup: ClassVar[str]
+    verifier: ClassVar[str]
+    releases: ClassVar[Sequence[str]]
+    golden: ClassVar[str] = "golden"
+
+    def matches(self, expected: object, actual: object) -> bool:
+        """Whether a value is what it should be; override it where `==` is not the word."""
+        return bool(expected == actual)
+
+    @classmethod
+    def golden_file(cls, release: str) -> Path:
+        """Where the golden file of a release is."""
+        return cls._folder() / cls.golden / release / f"{cls.__name__}.json"
+
+    @classmethod
+    def record(cls) -> Path | None:
+        """Write the golden file of the current release; None where it is there, with the same bytes."""
+        with isolated(cls._folder() / cls.setup, cls._module()) as old:
+            file = cls.golden_file(cls.releases[-1])
+            return file if Golden.of(old.serializer, old.value).save(file) else None
+
+    @classmethod
+    def pytest_generate_tests(cls, metafunc: pytest.Metafunc) -> None:
+        """Run each case once a release."""
+        if "release" in metafunc.fixturenames:
+            metafunc.parametrize("release", cls.releases)
+
+    @pytest.fixture
+    def upgrade(self, release: str) -> Iterator[Upgrade]:
+        """The golden file of a release under the new code."""
+        file = self.golden_file(release)
+        if not file.is_file():
+            how = f"write it: pytest {RECORD_OPTION}" if release == self.releases[-1] else "take it from that release"
+            pytest.fail(f"there is no golden file {file}; {how}", pytrace=False)
+        golden = Golden.read(file)
+        with isolated(self._folder() / self.verifier, self._module()) as new:
+            verdict = new.verdict[release] if isinstance(new.verdict, dict) else new.verdict
+            yield Upgrade(
+                release,
+                golden,
+                golden.restored_snapshot(),
+                new.serializer,
+                verdict,
+                new.value,
+                getattr(new, "fallback", None),
+                getattr(new, "converter", None),
+            )
+
+    def test_restored_serializer_is_valid(self, upgrade: Upgrade) -> None:
+        """A03: what the stored snapshot restores reads and writes the golden bytes."""
+        if upgrade.expected is Verdict.INCOMPATIBLE:
+            pytest.skip("the upgrade is incompatible: nothing will read the old bytes")
+        try:
+            restored = upgrade.snapshot.restore_serializer()
+        except OldReaderUnavailable as error:
+            if upgrade.expected is not Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
+                raise
+            pytest.skip(f"the snapshot restores nothing, so that the fallback reads: {error.what}")
+        for serializer in (restored, shipped(restored)):
+            value = _read(serializer, upgrade.golden.value)
+            assert upgrade.golden.value == _written(serializer, value)
+
+    def test_upgraded_serializer_has_expected_verdict(self, upgrade: Upgrade) -> None:
+        """A04: the new serializer gives exactly the verdict that is expected."""
+        result = upgrade.ask()
+        found = "; ".join(f"{finding.path}: {finding.reason} [{finding.rule}]" for finding in result.findings)
+
+        assert upgrade.expected is result.verdict, found or "no finding"
+
+    def test_upgraded_serializer_valid_after_migration(
+        self, upgrade: Upgrade, record_property: Callable[[str, object], None]
+    ) -> None:
+        """A05 and A12: what the old reader reads is converted, and the new serializer is valid for what it writes."""
+        self._only_for(upgrade, Verdict.REQUIRES_MIGRATION, Verdict.REQUIRES_MIGRATION_WITH_FALLBACK)
+        result = upgrade.ask()
+        found = upgrade.find_reader(result)
+        record_property("reader", str(found.source))
+        if upgrade.expected is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
+            assert ReaderSource.FALLBACK is found.source, "the old serializer can be restored: no fallback is needed"
+        convert = upgrade.converter or result.conversion
+        old = _read(found.reader, upgrade.golden.value)
+        data = _written(upgrade.serializer, old if convert is None else convert(old))
+        self._assert_valid(upgrade.serializer, data, upgrade.value)
+
+    def test_reconfigured_serializer_valid(self, upgrade: Upgrade) -> None:
+        """A06: the reconfigured copy is valid for the golden bytes, and the original is unchanged."""
+        self._only_for(upgrade, Verdict.COMPATIBLE_AFTER_RECONFIGURATION)
+        before = snapshot_to_bytes(upgrade.serializer.snapshot_configuration())
+        copy = upgrade.ask().reconfigured_serializer
+
+        self._assert_valid(copy, upgrade.golden.value, upgrade.value)
+        assert before == snapshot_to_bytes(upgrade.serializer.snapshot_configuration()), (
+            "the check changed the serializer"
+        )
+
+    def test_as_is_serializer_valid(self, upgrade: Upgrade) -> None:
+        """A07: the new serializer is valid for the golden bytes."""
+        self._only_for(upgrade, Verdict.COMPATIBLE)
+
+        self._assert_valid(upgrade.serializer, upgrade.golden.value, upgrade.value)
+
+    @staticmethod
+    def _only_for(upgrade: Upgrade, *verdicts: Verdict) -> None:
+        """A08: a check that does not apply is skipped, not passed."""
+        if upgrade.expected not in verdicts:
+            pytest.skip(f"the expected verdict is {upgrade.expected.label}")
+
+    def _assert_valid(self, serializer: TypeSerializer[Any], data: bytes, expected: object) -> None:
+        """Say that a serializer reads bytes as expected, and it, what its snapshot restores and a copy write them."""
+        value = _read(serializer, data)
+        assert self.matches(expected, value), f"{value!r} was read, and {expected!r} is expected"
+        restored = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration())).restore_serializer()
+        for one in (serializer, restored, shipped(restored)):
+            assert data == _written(one, _read(one, data))
+
+    @classmethod
+    def _folder(cls) -> Path:
+        return Path(inspect.getfile(cls)).parent
+
+    @classmethod
+    def _module(cls) -> str:
+        return cls.module or Path(cls.setup).stem.rpartition("_v")[0] or Path(cls.setup).stem
+
+
+def _read(serializer: Any, data: bytes) -> Any:
+    source = DataInputView(data)
+    value = serializer.deserialize(source)
+    assert source.remaining() == 0, f"{source.remaining()} of {len(data)} bytes are left over"
+    return value
+
+
+def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
