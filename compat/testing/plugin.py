@@ -5,12 +5,13 @@ pytest loads it in every run on a machine that has stateshift; nothing heavy is 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from .upgrade import UpgradeCase
 
 pytest.register_assert_rewrite("stateshift.compat.testing.contract", "stateshift.compat.testing.upgrade")
