@@ -1,7 +1,7 @@
 """Golden files: what a release wrote, kept beside the tests and read for ever.
 
     golden/<release>/<case>.json
-    {"format": "stateshift golden", "version": 1, "stateshift": …, "type": words, "snapshot": base64, "value": base64}
+    {"format": "stateshift golden", "version": 1, "type": words, "snapshot": base64, "value": base64}
 
 Files of the current release may be written; those of an older one never are. Source: harness cases, A02 and A10.
 """
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ... import __version__
 from ...serializers.errors import CorruptFile, located
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataOutputView
@@ -58,7 +57,6 @@ class Golden:
         """
         with located(file=str(file)):
             facts = parse_document(file.read_bytes(), FORMAT, VERSION)
-            facts.text("stateshift")
             facts.text("type")
             golden = cls(_bytes(facts, "snapshot"), _bytes(facts, "value"))
             facts.require_empty()
@@ -75,7 +73,6 @@ class Golden:
 
     def _to_data(self) -> dict[str, str]:
         return {
-            "stateshift": __version__,
             "type": type_text(self.restored_snapshot()),
             "snapshot": base64.b64encode(self.snapshot).decode("ascii"),
             "value": base64.b64encode(self.value).decode("ascii"),

@@ -299,7 +299,7 @@ CASES = [AVRO, *PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
 
 
 def contract_of(case: Case) -> type:
-    """Make the class of tests of a built-in."""
+    """Make the class of tests of a built-in; among them `test_own_snapshot_is_compatible`, which is V-4."""
     facts = {
         "serializer": case.serializer,
         "values": case.values,
