@@ -67,7 +67,7 @@ class Upgrade:
 
     def find_reader(self, result: CompatibilityResult[Any]) -> OldReader:
         """Find who reads the stored value, in the order of rules READ-1 to READ-4."""
-        return find_old_reader(self.snapshot, fallback=result.fallback or self.fallback)
+        return find_old_reader(self.snapshot, fallbacks=(result.fallback, self.fallback))
 
 
 class UpgradeCase:
