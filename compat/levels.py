@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from ..serializers.snapshot import snapshot_to_bytes
 from .check import check
-from .labels import Labels
+from .recording import digest
 from .report import Status
 
 if TYPE_CHECKING:
@@ -248,7 +247,7 @@ def judge(
                     of_state.append(failure)
     given = tuple(overrides)
     states = tuple(_gated(*place, tuple(of), levels, given, today) for place, of in sorted(failures.items()))
-    is_recorded = bool(history) and describes_the_same(history[-1].description, candidate)
+    is_recorded = bool(history) and digest(history[-1].description) == digest(candidate)
     return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded)
 
 
@@ -314,19 +313,3 @@ def _gated(
     overridden = tuple(override for override in mine if override.expires >= today)
     expired = tuple(override for override in mine if override.expires < today)
     return StateGate(operator, state, level, set_for, failures, overridden, expired)
-
-
-def describes_the_same(one: JobDescription, other: JobDescription) -> bool:
-    """Whether two sides declare the same operators, states and snapshots, to the byte (rule CI-4)."""
-    return _content(one) == _content(other)
-
-
-def _content(job: JobDescription) -> object:
-    return sorted(
-        (
-            operator.operator_id,
-            snapshot_to_bytes(operator.key.snapshot) if operator.key else b"",
-            sorted((state.kind.room, state.name, state.kind, Labels.of(state).digest()) for state in operator.states),
-        )
-        for operator in job.operators
-    )

@@ -109,20 +109,24 @@ def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
         UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
     """
     with located(file=file or None):
-        facts = parse_document(text, FORMAT, VERSION)
-        description = JobDescription(
-            facts.text("origin"),
-            tuple(map(_operator, facts.objects("operators"))),
-            stored_by=facts.text("stored_by", optional=True),
-        )
-        recorded = facts.text("sha256")
-        facts.require_empty()
-        ids = [operator.operator_id for operator in description.operators]
-        if len(set(ids)) < len(ids):
-            raise CorruptFile("an operator is listed twice")
-        if recorded != digest(description):
-            raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
-        return description
+        return from_fields(parse_document(text, FORMAT, VERSION))
+
+
+def from_fields(facts: Fields) -> JobDescription:
+    """Read what `to_data` gave, out of an object that holds nothing else any more; raises as `from_json`."""
+    description = JobDescription(
+        facts.text("origin"),
+        tuple(map(_operator, facts.objects("operators"))),
+        stored_by=facts.text("stored_by", optional=True),
+    )
+    recorded = facts.text("sha256")
+    facts.require_empty()
+    ids = [operator.operator_id for operator in description.operators]
+    if len(set(ids)) < len(ids):
+        raise CorruptFile("an operator is listed twice")
+    if recorded != digest(description):
+        raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
+    return description
 
 
 def _operator(facts: Fields) -> OperatorDescription:
