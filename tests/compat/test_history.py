@@ -92,7 +92,7 @@ def test_a_revision_is_found_by_name_number_id_and_head(first, branched):
 
     for name in ("0001_orders", "1", "0001", revision.id, revision.id[:5], "head"):
         assert revision == first.find(name)
-    with pytest.raises(DeclarationError, match="several revisions are called '2': 0002_as_text, 0002_wider"):
+    with pytest.raises(DeclarationError, match="'2' is one of several revisions: 0002_as_text, 0002_wider"):
         branched.find("2")
     with pytest.raises(DeclarationError, match="no revision '7'; there are: 0001_orders"):
         first.find("7")
