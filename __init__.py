@@ -13,7 +13,7 @@ from .serializers.avro import AvroSerializer
 from .serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from .serializers.either import Either, Left, Right
 from .serializers.enums import enum_options
-from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
+from .serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, redact_values
 from .serializers.hints import (
     Array,
     AwareDatetime,
@@ -109,6 +109,7 @@ __all__ = [
     "enum_options",
     "load_job",
     "record",
+    "redact_values",
     "register_serializer",
     "register_snapshot",
     "row_of",

@@ -27,6 +27,7 @@ _COMMANDS = {
     "verify": "verifying",
     "diff": "differing",
     "snapshot": "recording",
+    "quarantine": "quarantining",
     "clean": "cleaning",
     "rules": "ruling",
 }

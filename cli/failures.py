@@ -28,11 +28,13 @@ from ..serializers.errors import (
     UnsupportedFormat,
     UntrustedCode,
     ValueNotConvertible,
+    cause_text,
+    values_are_redacted,
 )
 from .output import print_json, print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import click
 
@@ -89,7 +91,9 @@ def error_text(error: StateShiftError) -> str:
 
 def error_data(error: StateShiftError) -> dict[str, Any]:
     """Give an error as plain data: what the block says, and the facts of its class (`snapshot_id`, `found`, …)."""
-    facts = {name: _plain(value) for name, value in vars(error).items() if name not in _OWN_FACTS and name[0] != "_"}
+    is_ours = type(error).__module__ == StateShiftError.__module__
+    shown = vars(error) if is_ours or not values_are_redacted() else {}  # a class of the user may keep values
+    facts = {name: _plain(value) for name, value in shown.items() if name not in _OWN_FACTS and name[0] != "_"}
     return {
         "type": type(error).__name__,
         "what": error.what,
@@ -124,10 +128,23 @@ def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
         error.show(sys.stderr)
 
 
+def _trace(error: BaseException) -> Iterator[str]:
+    """Give a traceback; where values are redacted, without what exceptions say: it may be a value."""
+    if not values_are_redacted():
+        yield from traceback.format_exception(error)
+        return
+    behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if behind is not None:
+        yield from _trace(behind)
+        yield "\nwhich led to:\n\n"
+    yield from ("Traceback (most recent call last):\n", *traceback.format_tb(error.__traceback__))
+    yield f"{type(error).__qualname__}: <redacted>\n"
+
+
 def print_defect(error: Exception, *, with_json: bool) -> None:
     """The same for what should not happen: then the traceback is what helps."""
-    traceback.print_exception(error, file=sys.stderr)
-    what = f"{type(error).__name__}: {error}"
+    sys.stderr.write("".join(_trace(error)))
+    what = cause_text(error)
     if with_json:
         print_json({"error": {"type": "Defect", "what": what, "exit_status": int(Status.FAILED)}})
     print_notice(

@@ -14,7 +14,17 @@ from .failures import Status
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, migration_options, savepoint_argument
-from .output import Column, is_terminal, print_json, print_lines, print_notice, print_rich, size_text, table_lines
+from .output import (
+    Column,
+    is_terminal,
+    print_json,
+    print_lines,
+    print_notice,
+    print_rich,
+    print_styled,
+    size_text,
+    table_lines,
+)
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -114,6 +124,7 @@ def command(
         else:
             print_lines(_text_lines(report))
         print_lines(["", *_ending(report)])
+        print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
     return Status.DONE
 
 
@@ -186,6 +197,10 @@ def _headline(report: MigrationReport) -> str:
     return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"
 
 
+def _columns(report: MigrationReport) -> tuple[Column, ...]:
+    return (*_COLUMNS, Column("quarantined", is_number=True)) if report.quarantined else _COLUMNS
+
+
 def _rows(report: MigrationReport) -> list[list[str]]:
     return [
         [
@@ -194,6 +209,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             count.kind,
             _DONE.get(count.action, count.action),
             *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
+            *([f"{count.quarantined:,}"] if report.quarantined else []),
         ]
         for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
     ]
@@ -211,7 +227,7 @@ def _size_line(report: MigrationReport) -> str:
 def _text_lines(report: MigrationReport) -> Iterator[str]:
     yield _headline(report)
     if report.states:
-        yield from table_lines(_COLUMNS, _rows(report), indent=2)
+        yield from table_lines(_columns(report), _rows(report), indent=2)
     yield f"  {_size_line(report)}"
 
 
@@ -223,7 +239,7 @@ def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
     yield Text(_headline(report), style="bold green")
     if report.states:
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for column in _COLUMNS:
+        for column in _columns(report):
             table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
         for row in _rows(report):
             table.add_row(*map(Text, row))
@@ -238,6 +254,17 @@ def _ending(report: MigrationReport) -> Iterator[str]:
     yield from _start_lines(report)
 
 
+def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
+    """Say loudly what is not in the new savepoint."""
+    if report.quarantined:
+        entries = many(report.quarantined, "value is", "values are")
+        place = shlex.quote(report.target)
+        yield f"IN QUARANTINE: {entries} not in the new savepoint; list with: stateshift quarantine {place}"
+    if report.source_quarantined:
+        entries = many(report.source_quarantined, "value stays", "values stay")
+        yield f"{entries} in the quarantine of the source: stateshift quarantine {shlex.quote(report.source)}"
+
+
 def _dry_lines(report: MigrationReport) -> Iterator[str]:
     from ..compat import plan_text
 
@@ -249,6 +276,8 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
         empty = ", ".join(state for state, found in tried if not found)
         if converted:
             yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
-        if empty:
+        if empty and not any(operator.max_bad_values for operator in report.plan.operators):
             yield f"not tried, since there is no entry: {empty}"
+        elif empty:
+            yield f"not tried, since there is no entry, or the first one would go to quarantine: {empty}"
     yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read"

@@ -62,6 +62,8 @@ def _reshaping(operator: OperatorPlan) -> Iterator[str]:
         yield f"dealt out to {operator.parallelism} subtask{'s' * (operator.parallelism > 1)}"
     if operator.compression is not Compression.KEEP:
         yield _COMPRESSIONS[operator.compression]
+    if operator.max_bad_values:
+        yield "values that do not fit go to quarantine"
 
 
 def _state_lines(state: StatePlan) -> Iterator[str]:

@@ -18,7 +18,7 @@ import attrs
 
 from . import avro_logical
 from .avro_schema import parse
-from .errors import DeclarationError, StateShiftError, ValueNotConvertible, shown
+from .errors import DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
 from .hints import strip_none
 from .numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
 from .record_classes import Field, class_fields, is_record_class, options_of, qualified_name
@@ -234,7 +234,7 @@ class _Binder:
                 raise
             except Exception as error:
                 raise ValueNotConvertible(
-                    f"{qualified_name(cls)} cannot be built from its stored fields: {error}"
+                    f"{qualified_name(cls)} cannot be built from its stored fields: {cause_text(error)}"
                 ) from error
 
         def take_fields(value: Any) -> Any:

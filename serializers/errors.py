@@ -6,6 +6,7 @@ The facts stay attributes, so that a caller can act on them, and survive picklin
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,10 @@ class StateShiftError(Exception):
     written = ""
 
     def __init__(self, what: str, *, advice: str = "", written: str = "", **where: object) -> None:
+        module = _users_module() if _redacted else ""
+        if module:
+            what, advice = f"<redacted>: raised in {module}", ""
+            where.pop("key", None)
         super().__init__(what)
         self.what = what
         if advice:
@@ -91,6 +96,19 @@ class StateShiftError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.__dict__))
+
+
+def _users_module() -> str:
+    """Name the module outside of stateshift that makes an error of ours; "" where none does.
+
+    A serializer or converter of the user may raise our errors, and its words may hold a value, which only we can keep
+    out of ours.
+    """
+    frame = sys._getframe(2)  # noqa: SLF001 - who calls `__init__` stands nowhere else
+    while frame.f_back is not None and isinstance(frame.f_locals.get("self"), StateShiftError):
+        frame = frame.f_back
+    module: str = frame.f_globals.get("__name__", "")
+    return "" if module.partition(".")[0] == __name__.partition(".")[0] else module or "a module without a name"
 
 
 def _rebuild(cls: type[StateShiftError], facts: dict[str, Any]) -> StateShiftError:

@@ -18,13 +18,7 @@ import attrs
 
 from . import layout, record_rules
 from .advice import PYTHON, Advice
-from .errors import (
-    CorruptSavepoint,
-    OldReaderUnavailable,
-    StateShiftError,
-    ValueNotConvertible,
-    add_step,
-)
+from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
 from .record_fields import RecordField, StoredField
 from .record_values import Record, field_of
 from .registry import register_snapshot
@@ -204,7 +198,9 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         try:
             return self.python_class(**values)
         except Exception as error:
-            raise ValueNotConvertible(f"{self.python_name} cannot be built from its stored fields: {error}") from error
+            raise ValueNotConvertible(
+                f"{self.python_name} cannot be built from its stored fields: {cause_text(error)}"
+            ) from error
 
 
 def _null_in(field: RecordField) -> ValueNotConvertible:

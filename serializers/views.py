@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from .errors import CorruptSavepoint, ValueNotConvertible
+from .errors import CorruptSavepoint, ValueNotConvertible, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +203,7 @@ class DataOutputView:
         try:
             self._data += form.pack(value)
         except (struct.error, OverflowError) as error:
-            raise ValueNotConvertible(f"{value!r} does not fit {kind}") from error
+            raise ValueNotConvertible(f"{shown(value)} does not fit {kind}") from error
 
     def write_byte(self, value: int) -> None:
         """Write the low eight bits."""
@@ -242,7 +242,7 @@ class DataOutputView:
         data = encode_modified_utf8(text)
         if len(data) > MAX_NAME_BYTES:
             raise ValueNotConvertible(
-                f"a name takes {len(data):,} bytes, and the format allows {MAX_NAME_BYTES:,}: {text[:_SHOWN]!r}…",
+                f"a name takes {len(data):,} bytes, and the format allows {MAX_NAME_BYTES:,}: {shown(text, _SHOWN)}",
                 advice="choose a shorter name",
             )
         self.write_unsigned_short(len(data))

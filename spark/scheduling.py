@@ -16,6 +16,7 @@ from ..serializers.errors import (
     NoSpaceLeft,
     StateShiftError,
     StorageFailed,
+    cause_text,
     redact_values,
     shown,
     values_are_redacted,
@@ -167,9 +168,12 @@ class _Work:
                 raise
             return error
         except Exception as error:
+            trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+            if may_try_again and self.redacted:
+                # Spark logs what a task raises, with what is behind it.
+                raise MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}") from None
             if may_try_again:
                 raise
-            trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
             return MigrationFailed(
                 f"a worker failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
                 operator=self.tasks[index].title,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import CorruptSavepoint, StateShiftError, shown
+from ...serializers.errors import CorruptSavepoint, shown
 from ...serializers.layout import Layout
 from ...serializers.views import DataInputView
 from ..description import StateKind
@@ -112,7 +112,7 @@ class KeyText:
         """Give the text."""
         try:
             return shown(self.key.deserialize(DataInputView(entry_key, self.key_group_bytes)))
-        except StateShiftError:
+        except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
             return shown(entry_key.hex())
 
 

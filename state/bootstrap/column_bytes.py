@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...serializers.arrays import BytesSerializer
-from ...serializers.errors import StateShiftError, ValueNotConvertible, shown
+from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
 from ...serializers.layout import PLAIN_RECORD
 from ...serializers.numeric import (
     BooleanSerializer,
@@ -109,7 +109,7 @@ def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value:
         raise
     except Exception as error:
         raise ValueNotConvertible(
-            f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
+            f"{shown(value)} cannot be written: {cause_text(error)}",
             advice="mend the serializer, or give it what it takes with value=<a function of the row>",
         ) from error
 

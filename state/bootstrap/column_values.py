@@ -17,7 +17,7 @@ from ...serializers.containers import ListSerializer, SetSerializer
 from ...serializers.decimals import DecimalSerializer
 from ...serializers.either import EitherSerializer
 from ...serializers.enums import EnumSerializer
-from ...serializers.errors import ValueNotConvertible, shown
+from ...serializers.errors import ValueNotConvertible, cause_text, shown
 from ...serializers.maps import MapSerializer
 from ...serializers.numeric import (
     BigIntSerializer,
@@ -242,7 +242,7 @@ def listed(column: pa.Array) -> list[Any]:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError) as error:
         if len(column) == 1:
-            return [_exact(column) or NotInPython(str(error))]
+            return [_exact(column) or NotInPython(cause_text(error))]
         return [value for row in range(len(column)) for value in listed(column.slice(row, 1))]
     return values
 
@@ -346,7 +346,7 @@ def _set_of(items: list[Any]) -> frozenset[Any]:
     try:
         found = frozenset(items)
     except TypeError as error:
-        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {error}") from error
+        raise ValueNotConvertible(f"{shown(items)} cannot be a set: {cause_text(error)}") from error
     if len(found) != len(items):
         raise ValueNotConvertible(f"{shown(items)} holds an element twice, and a set is declared")
     return found
@@ -356,7 +356,7 @@ def _map_of(entries: list[tuple[Any, Any]]) -> dict[Any, Any]:
     try:
         found = dict(entries)
     except TypeError as error:
-        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {error}") from error
+        raise ValueNotConvertible(f"{shown(entries)} cannot be a map: {cause_text(error)}") from error
     if len(found) != len(entries):
         raise ValueNotConvertible(f"{shown(entries)} holds a key twice")
     return found

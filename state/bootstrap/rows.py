@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.optional import OptionalSerializer
 from ...serializers.tuples import TupleSerializer
 from ..key_groups import key_group, key_hasher, prefix_size
@@ -335,7 +335,7 @@ def _call(function: Callable[[Any], Any], argument: Any) -> Any:
         raise
     except Exception as error:
         raise ValueNotConvertible(
-            f"{_name_of(function)} failed with {type(error).__name__}: {error}",
+            f"{_name_of(function)} failed with {cause_text(error)}",
             advice="mend the function, or leave such rows out",
         ) from error
 
@@ -363,7 +363,7 @@ def _written(write: Callable[[], T], value: Any) -> T:
     except StateShiftError:
         raise
     except Exception as error:
-        raise ValueNotConvertible(f"{shown(value)} cannot be written: {type(error).__name__}: {error}") from error
+        raise ValueNotConvertible(f"{shown(value)} cannot be written: {cause_text(error)}") from error
 
 
 def _row_values(column: pa.Array, make_row: RowMaker) -> list[Any]:

@@ -14,7 +14,7 @@ from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
 from ...compat.transcode.transcoder import Transcoded, Transcoder, make_transcoder
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, shown
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, cause_text, shown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
@@ -195,7 +195,7 @@ def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
         raise
     except Exception as error:
         raise MigrationFailed(
-            f"the new serializer fails on its own bytes {shown(data.hex())}: {type(error).__name__}: {error}",
+            f"the new serializer fails on its own bytes {shown(data.hex())}: {cause_text(error)}",
             state=plan.name,
             key=shown(key.hex()),
             rule="RUN-7",

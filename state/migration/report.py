@@ -36,6 +36,7 @@ class MigrationReport:
         seconds: How long it took.
         estimate: What the run was expected to take.
         resumed: How many streams were finished before, by a run that died.
+        source_quarantined: How many values lie in the quarantine of the source; they stay there.
     """
 
     source: str
@@ -51,11 +52,12 @@ class MigrationReport:
     seconds: float = 0.0
     estimate: Estimate | None = None
     resumed: int = 0
+    source_quarantined: int = 0
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
         """Report what will be done."""
-        copies = sum(isinstance(task, CopyTask) for task in tasks)
+        copies, lineage = sum(isinstance(task, CopyTask) for task in tasks), savepoint.lineage
         return cls(
             source=savepoint.place,
             target=target,
@@ -63,11 +65,17 @@ class MigrationReport:
             tasks=len(tasks) - copies,
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
+            source_quarantined=0 if lineage is None else sum(count.quarantined for count in lineage.states),
         )
 
     def finished(self, lineage: Lineage, bytes_written: int, seconds: float) -> MigrationReport:
         """Report what was done."""
         return attrs.evolve(self, dry_run=False, bytes_written=bytes_written, states=lineage.states, seconds=seconds)
+
+    @property
+    def quarantined(self) -> int:
+        """How many values did not fit and were put into quarantine."""
+        return sum(count.quarantined for count in self.states)
 
     @property
     def copied_only(self) -> bool:
@@ -103,6 +111,8 @@ class MigrationReport:
             "seconds": round(self.seconds, 3),
             "operators": operators,
             "states": [attrs.asdict(count) for count in self.states],
+            "quarantined": self.quarantined,
+            "source_quarantined": self.source_quarantined,
             "tried": [
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, shown
+from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text, shown
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ...serializers.windows import VoidNamespace
@@ -149,7 +149,7 @@ def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
         entries[name] = value
     except TypeError as error:
         raise ValueNotConvertible(
-            f"stored keys of a map are values that Python cannot look up: {error}",
+            f"stored keys of a map are values that Python cannot look up: {cause_text(error)}",
             advice="leave the state out: it is kept as it is",
             path="$<key>",
         ) from error

@@ -81,7 +81,7 @@ class QuarantinedValue:
     @property
     def shown_reason(self) -> str:
         """The reason; where values are redacted, the class of the error alone."""
-        return self.cause if values_are_redacted() else self.reason
+        return f"{shown(self.reason)}: {self.cause}" if values_are_redacted() else self.reason
 
     def to_line(self) -> bytes:
         """Give the line of a file."""

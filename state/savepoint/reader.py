@@ -25,16 +25,18 @@ from ...serializers.errors import (
 from .files import Folder
 from .lineage import Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
+from .quarantine import read_quarantine
 from .sizes import measure_operator
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .quarantine import QuarantinedValue
     from .sizes import OperatorSizes
 
     Snapshot = TypeSerializerConfigSnapshot[Any]
@@ -306,6 +308,14 @@ class Savepoint:
     def measure(self, *, keys: int = 0) -> tuple[OperatorSizes, ...]:
         """Measure all operators with state, as `SavepointOperator.measure` does; errors as there."""
         return tuple(operator.measure(keys=keys) for operator in self.operators if operator.stored.has_state)
+
+    def quarantine(self) -> Iterator[QuarantinedValue]:
+        """Give the values that did not fit when the savepoint was written by a migration, as they were stored (RUN-4).
+
+        Raises:
+            SavepointNotFound, CorruptSavepoint: A file with such values is missing or damaged.
+        """
+        return read_quarantine(self.folder, self.lineage)
 
     def describe(self, *, trust_stored_serializers: bool = False) -> JobDescription:
         """Describe all operators with state for a check.

@@ -91,6 +91,7 @@ def verify(savepoint: Savepoint, *, progress: Callable[[str], None] | None = Non
             progress(operator.title)
         checks += _operator(savepoint, operator, entries)
     checks += _counts(savepoint, entries)
+    checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
 
 
@@ -257,3 +258,19 @@ def _counts(savepoint: Savepoint, entries: _Entries) -> Iterator[Check]:
     if not wrong:
         states = many(len(savepoint.lineage.states), "state has", "states have")
         yield Check("counts", Outcome.OK, f"{states} as many entries as recorded")
+
+
+def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
+    """Whether what was put aside is there, line by line; nothing where nothing was."""
+    states = savepoint.lineage.states if savepoint.lineage is not None else ()
+    expected = sum(count.quarantined for count in states)
+    try:
+        found = sum(1 for _ in savepoint.quarantine())
+    except StateShiftError as error:
+        yield Check("quarantine", Outcome.FAILED, error.what, str(error.where.get("file", "")))
+        return
+    if found != expected:
+        detail = f"{many(found, 'value')} in quarantine, and {LINEAGE} says {expected:,}"
+        yield Check("quarantine", Outcome.FAILED, detail)
+    elif found:
+        yield Check("quarantine", Outcome.OK, f"{many(found, 'value lies', 'values lie')} there, as recorded")

@@ -18,7 +18,7 @@ from ... import __version__
 from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
-from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, located, shown
+from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.pieces import encode_each
 from ...serializers.timers import Timer, TimerSerializer
 from ...serializers.windows import VoidNamespace
@@ -88,7 +88,7 @@ def _guarded(step: Callable[[], T], value: object) -> T:
         raise
     except Exception as error:
         raise ValueNotConvertible(
-            f"{shown(value)} cannot be written: {type(error).__name__}: {error}",
+            f"{shown(value)} cannot be written: {cause_text(error)}",
             advice="give a value of the declared type",
         ) from error
 
