@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..compat.reference_time import time_text
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from ..serializers.wording import many
 from .failures import Status
@@ -224,11 +225,22 @@ def _size_line(report: MigrationReport) -> str:
     return f"{what}{read} read, {written} written in {report.seconds:.1f} s"
 
 
+def _below(report: MigrationReport) -> Iterator[str]:
+    """What stands below the table."""
+    elements = sum(count.dropped_elements for count in report.states)
+    if elements:
+        yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
+    if report.plan.reference_time is not None:
+        yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
+    yield _size_line(report)
+
+
 def _text_lines(report: MigrationReport) -> Iterator[str]:
     yield _headline(report)
     if report.states:
         yield from table_lines(_columns(report), _rows(report), indent=2)
-    yield f"  {_size_line(report)}"
+    for line in _below(report):
+        yield f"  {line}"
 
 
 def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
@@ -244,7 +256,8 @@ def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
         for row in _rows(report):
             table.add_row(*map(Text, row))
         yield Padding(table, (0, 0, 0, 2))
-    yield Text(f"  {_size_line(report)}", style="dim")
+    for line in _below(report):
+        yield Text(f"  {line}", style="dim")
 
 
 def _ending(report: MigrationReport) -> Iterator[str]:

@@ -14,6 +14,7 @@ from ..serializers.errors import redact_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from ..compat.edits import Edits
     from ..compat.policy import Policy
@@ -131,6 +132,12 @@ def edit_options(function: F) -> F:
     return cast("F", with_edits)
 
 
+def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> datetime | None:
+    from ..compat.reference_time import parse_time
+
+    return None if text is None else parse_time(text)
+
+
 def migration_options(function: F) -> F:
     """What is wanted of a migration beside new types; the command gets it as one argument `options`."""
 
@@ -166,6 +173,13 @@ def migration_options(function: F) -> F:
         show_default=True,
         help="With --bad-values quarantine: with more of them in all, the run fails.",
     )
+    @click.option(
+        "--reference-time",
+        metavar="TIME",
+        callback=_reference_time,
+        help="Where state gains or loses TTL: the stamp that values get, and when others have expired. "
+        "ISO 8601 with a zone. [default: when the run is planned]",
+    )
     @functools.wraps(function)
     def with_options(
         *args: Any,
@@ -177,6 +191,7 @@ def migration_options(function: F) -> F:
         policy: Policy,
         bad_values: str,
         max_bad_values: int,
+        reference_time: datetime | None,
         **rest: Any,
     ) -> Any:
         from ..compat.plan import BadValues, Compression
@@ -192,6 +207,7 @@ def migration_options(function: F) -> F:
             policy=policy,
             bad_values=BadValues(bad_values),
             max_bad_values=max_bad_values,
+            reference_time=reference_time,
         )
         return function(*args, options=options, **rest)
 

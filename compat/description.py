@@ -16,6 +16,7 @@ from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import timedelta
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
@@ -74,7 +75,7 @@ class SerializerDescription:
         serializer: The serializer itself, where the side is a job in code.
         stored: Loads the serializer stored beside an old snapshot, where there is one that the caller trusts (READ-2).
         fallback: Reads the old bytes where snapshot and stored serializer cannot: the whole value, one element of list
-            state, one value of map state (READ-3). Given by the new side.
+            state, one value of map state; with ttl, what lies behind the stamp (READ-3). Given by the new side.
         converter: Decides what old values become. Given by the new side.
         unread: Why this release cannot read stored values although the snapshot may be restored, or "".
     """
@@ -127,6 +128,8 @@ class StateDescription:
         namespace: The namespace serializer of keyed state; None where a side does not know it.
         stored_name: What the savepoint calls it, where it is to have another name from now on.
         is_dropped: Whether it is to be left out of the new savepoint.
+        former_time_to_live: How long stored values live after their last access, where the new side, which has no TTL,
+            tells it: no savepoint does. A migration leaves out what has expired (STATE-5).
     """
 
     name: str
@@ -136,6 +139,7 @@ class StateDescription:
     namespace: SerializerDescription | None = None
     stored_name: str = ""
     is_dropped: bool = False
+    former_time_to_live: timedelta | None = None
 
     def serializers(self) -> Iterator[SerializerDescription]:
         """All serializers of the state's metadata."""

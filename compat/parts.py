@@ -7,7 +7,7 @@ serializer, and the migration reads, converts and writes by the parts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -16,9 +16,11 @@ from ..serializers.containers import ListSerializer, MapSerializer
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, located
 from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
+from ..serializers.ttl import Stamped, Stripped, TtlSerializer
 from ..serializers.ttl_aware import without_ttl_awareness
 from .description import StateKind
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
+from .reference_time import length_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from .description import Converter, SerializerDescription, StateDescription
 
 ELEMENT, USER_KEY, MAP_VALUE = "[]", "<key>", "{}"
+_OFF_WAYS = ("migrate the state: the stamps are taken off", "declare the state with time to live, as it was stored")
 
 
 @attrs.frozen
@@ -71,9 +74,29 @@ class Part:
         result = self.result
         return result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else self.new
 
+    @property
+    def had_stamps(self) -> bool:
+        """Whether each stored piece has a time stamp."""
+        return without_ttl_awareness(self.old).kind == "ttl"
+
+    @property
+    def gets_stamps(self) -> bool:
+        """Whether each new piece has a time stamp."""
+        return isinstance(self.new, TtlSerializer)
+
+    @property
+    def bare(self) -> CompatibilityResult[Any]:
+        """The answer about what lies behind time stamps, where only one side has them; else that about the piece."""
+        if self.had_stamps is self.gets_stamps or not self.result.children:
+            return self.result
+        return self.result.children[0].result
+
     def find_reader(self) -> Part:
         """Give the part with its old reader; raises `OldReaderUnavailable`."""
-        fallbacks = self.result.fallback, self.fallback
+        fallback = self.fallback
+        if fallback is not None and self.had_stamps:
+            fallback = TtlSerializer(cast("TypeSerializer[Any]", fallback))
+        fallbacks = self.result.fallback, fallback
         return attrs.evolve(self, reader=find_old_reader(self.old, stored=self.stored, fallbacks=fallbacks))
 
 
@@ -124,6 +147,7 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
         judged = _converted(judged, new.value.converter)
     if not judged.result.is_migration_required():
         return _with_lost_readers(judged) if judged.result.is_incompatible() else judged
+    judged = _with_stamps(judged, new)
     if old.value.unread:
         return Judgement(CompatibilityResult.incompatible(_unread(old, new), *judged.result.findings))
     return _with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
@@ -236,12 +260,13 @@ def _child_of(stored: Callable[[], TypeSerializer[Any]] | None, name: str) -> Ca
 def _converted(judged: Judgement, converter: Converter) -> Judgement:
     """Let a converter decide what the value part becomes; what the rules found stays told, as a migration."""
     *others, value = judged.parts
-    if value.result.verdict < Verdict.REQUIRES_MIGRATION:
+    if value.bare.verdict < Verdict.REQUIRES_MIGRATION:
         return judged
     way_out = (f"converter {converter.name} decides",)
 
     def lowered(finding: Finding) -> Finding:
-        if finding.verdict < Verdict.REQUIRES_MIGRATION or not finding.path.startswith("$" + value.step):
+        is_about = finding.path.startswith("$" + value.step) and finding.rule not in {"STATE-4", "STATE-5"}
+        if finding.verdict < Verdict.REQUIRES_MIGRATION or not is_about:
             return finding
         return attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=way_out)
 
@@ -264,10 +289,30 @@ class _UnderStamp:
 
 
 def _lifted(part: Part, converter: Converter) -> Callable[[Any], Any]:
-    """Let a converter see bare values, where both sides have ttl."""
-    if without_ttl_awareness(part.old).kind == part.new.snapshot_configuration().kind == "ttl":
-        return _UnderStamp(converter.function)
-    return converter.function
+    """Let a converter see bare values and give bare ones, whichever side has time stamps."""
+    function = converter.function
+    if part.had_stamps:
+        return _UnderStamp(function) if part.gets_stamps else Stripped(function)
+    return Stamped(function) if part.gets_stamps else function
+
+
+def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
+    """Say of values that get stamps or lose them what only the whole state tells (rules STATE-4 and STATE-5)."""
+    parts = {"$" + part.step: part for part in judged.parts}
+
+    def told(finding: Finding) -> Finding:
+        part = parts.get(finding.path)
+        if finding.rule == "STATE-4" and part is not None and part.nullable:
+            reason = f"{finding.reason}; a null value gets none, and Flink does not list it in a map with time to live"
+            return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
+        lived = new.former_time_to_live if new.kind.is_keyed else None
+        if finding.rule == "STATE-5" and part is not None and lived is not None:
+            reason = f"time to live is switched off; what has expired, {length_text(lived)} after its last access, goes"
+            return attrs.evolve(finding, reason=f"{reason}, and is counted", ways_out=_OFF_WAYS)
+        return finding
+
+    findings = tuple(map(told, judged.result.findings))
+    return attrs.evolve(judged, result=attrs.evolve(judged.result, findings=findings))
 
 
 def _with_lost_readers(judged: Judgement) -> Judgement:

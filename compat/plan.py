@@ -14,13 +14,16 @@ import attrs
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import IncompatibleState
 from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.ttl import AtTime
 from .explain import finding_data, finding_line
 from .labels import Labels, label_after
+from .reference_time import checked_time, milliseconds, now, time_text
 from .report import Status
 from .targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime, timedelta
 
     from ..serializers.compatibility import Finding
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
@@ -84,6 +87,8 @@ class Recoding:
         writer: Writes the new bytes.
         nullable: Whether the entry's own null flag may say null (values of map state).
         converter: Name of the user's function behind the conversion, or "".
+        expired_until_ms: Of values with a time stamp that is taken off: those whose last access was then, in
+            milliseconds since 1970 UTC, or before are left out (rule STATE-5); None: none is.
     """
 
     step: str
@@ -93,6 +98,11 @@ class Recoding:
     writer: TypeSerializer[Any]
     nullable: bool = False
     converter: str = ""
+    expired_until_ms: int | None = None
+
+    def is_expired(self, old: Any) -> bool:
+        """Whether an old value is to be left out."""
+        return self.expired_until_ms is not None and old.last_access_ms <= self.expired_until_ms
 
 
 @attrs.frozen
@@ -109,6 +119,7 @@ class StatePlan:
         user_key: How the user key of map state, or the key of broadcast state, is rewritten; None: its bytes stay.
         findings: What the check found, for messages and lineage.
         new_name: What it is called from now on, where that is another name.
+        former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
     """
 
     name: str
@@ -120,6 +131,7 @@ class StatePlan:
     user_key: Recoding | None = None
     findings: tuple[Finding, ...] = ()
     new_name: str = ""
+    former_time_to_live: timedelta | None = None
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -215,12 +227,15 @@ class MigrationPlan:
         job: What the new types come from, in words.
         operators: All stored operators, by uid and id.
         target: Who is to restore the result.
+        reference_time: The stamp of values whose state gets a time to live, and the moment by which others have expired
+            (STATE-4, STATE-5); None where no state gains or loses one.
     """
 
     source: str
     job: str
     operators: tuple[OperatorPlan, ...]
     target: Target = Target.ANY
+    reference_time: datetime | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -232,20 +247,33 @@ class MigrationPlan:
         return next((operator for operator in self.operators if operator.operator_id == operator_id), None)
 
 
-def plan(report: CheckReport) -> MigrationPlan:
+def plan(report: CheckReport, *, reference_time: datetime | None = None) -> MigrationPlan:
     """Say what a migration does, for every stored operator and state.
+
+    Args:
+        report: The check.
+        reference_time: See `MigrationPlan`; to the millisecond, with a time zone. By default the time of this call; it
+            is not looked at where no state gains or loses a time to live.
 
     Raises:
         IncompatibleState: The check refuses; with every state and every finding.
+        DeclarationError: The reference time has no time zone.
     """
     if report.decision is Decision.REFUSE:
         raise _refusal(report)
+    at = checked_time(reference_time) if reference_time is not None else None
+    at = at or now() if any(_switches(state) for _, state in report.states()) else None
     stored = [operator for operator in report.operators if operator.status is not Status.NEW]
-    return MigrationPlan(report.old.origin, report.new.origin, tuple(map(_operator, stored)), report.target)
+    operators = tuple(_operator(operator, at) for operator in stored)
+    return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at)
 
 
-def _operator(report: OperatorReport) -> OperatorPlan:
-    states = tuple(_state(state) for state in report.states if state.was is not None)
+def _switches(report: StateReport) -> bool:
+    return any(finding.rule in {"STATE-4", "STATE-5"} for finding in report.result.findings)
+
+
+def _operator(report: OperatorReport, at: datetime | None) -> OperatorPlan:
+    states = tuple(_state(state, at) for state in report.states if state.was is not None)
     key, relabels_key = None, False
     if report.was is not None and report.was.key is not None:
         key = stored = report.was.key.snapshot
@@ -265,7 +293,7 @@ def _changes(state: StatePlan) -> bool:
     return state.action is not StateAction.COPY
 
 
-def _state(report: StateReport) -> StatePlan:
+def _state(report: StateReport, at: datetime | None) -> StatePlan:
     was, new = report.was, report.labels_after
     assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
     old, findings = Labels.of(was), report.result.findings
@@ -276,10 +304,23 @@ def _state(report: StateReport) -> StatePlan:
         action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
         return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
     *user_key, value = report.parts
+    recoding = _recoding(value, report.converter)
+    loses_stamps = report.kind.is_keyed and value.had_stamps and not value.gets_stamps
+    lived = report.becomes.former_time_to_live if report.becomes is not None and loses_stamps else None
+    if recoding is not None and at is not None and _switches(report):
+        recoding = _at_time(recoding, at, lived)
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
-        _recoding(value, report.converter), _recoding(user_key[0], "") if user_key else None, findings, new_name,
+        recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
     )  # fmt: skip
+
+
+def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None) -> Recoding:
+    """Let stamps that a conversion gives be the reference time, and find what had expired by then."""
+    convert = recoding.conversion
+    conversion = None if convert is None else AtTime(milliseconds(at), convert)
+    expired = milliseconds(at - lived) if lived is not None else None
+    return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired)
 
 
 def _recoding(part: Part, converter: str) -> Recoding | None:
@@ -318,6 +359,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
         "source": migration.source,
         "job": migration.job,
         "target": str(migration.target),
+        "reference_time": time_text(migration.reference_time) if migration.reference_time else None,
         "empty": migration.is_empty,
         "operators": [
             {
@@ -356,6 +398,7 @@ def _state_data(state: StatePlan) -> dict[str, Any]:
             }
             for piece in pieces
         ],
+        "former_time_to_live_s": state.former_time_to_live.total_seconds() if state.former_time_to_live else None,
         "drops": list(state.drops),
         "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
         "findings": [finding_data(finding) for finding in state.findings],

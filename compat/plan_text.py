@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..serializers.compatibility import Flag
 from ..serializers.wording import many
 from .plan import Compression, OperatorAction, StateAction
+from .reference_time import length_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +26,8 @@ _COMPRESSIONS = {Compression.SNAPPY: "compressed with snappy", Compression.NONE:
 def text_lines(migration: MigrationPlan) -> list[str]:
     """Give a plan as lines of plain text: each operator, and each state with who reads it and what is left out."""
     lines = [f"plan: {_headline(migration)}", f"  from {migration.source} to {migration.job}"]
+    if migration.reference_time is not None:
+        lines.append(f"  at the reference time {time_text(migration.reference_time)}")
     for operator in migration.operators:
         lines += ["", *_operator_lines(operator)]
     return lines
@@ -76,6 +79,7 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
             converter = f"; converter: {piece.converter}" if piece.converter else ""
             yield f"    ${piece.step}  reader: {piece.source}{converter}"
     if state.action is StateAction.CONVERT:
+        yield from _stamp_lines(state)
         for path in state.drops:
             yield f"    {path}  dropped"
         flags: dict[str, list[str]] = {}
@@ -84,3 +88,16 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
                 flags.setdefault(flag, []).append(path)
         for flag, paths in flags.items():
             yield f"    {', '.join(paths)}  {flag}"
+
+
+def _stamp_lines(state: StatePlan) -> Iterator[str]:
+    """What becomes of time stamps, where a state gains or loses its time to live."""
+    rules = {finding.rule for finding in state.findings}
+    if "STATE-4" in rules:
+        yield "    time to live on: each value is stamped with the reference time"
+    if "STATE-5" in rules:
+        lived = state.former_time_to_live
+        left_out = (
+            f"what has expired after {length_text(lived)} is dropped" if lived else "nothing is dropped as expired"
+        )
+        yield f"    time to live off: stamps are taken off; {left_out}"

@@ -99,7 +99,8 @@ class OptionalSerializer(TypeSerializer[T | None]):
         return NullableSerializerSnapshot((self.value.snapshot_configuration(),), self.padding)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T | None]:
-        if snapshot.kind == "ttl" or (snapshot.counterpart() is not None and self.value.counterpart() is None):
+        is_stamped = snapshot.kind in {"ttl", "ttl_aware"}
+        if is_stamped or (snapshot.counterpart() is not None and self.value.counterpart() is None):
             return unrelated(self, snapshot)  # of which another family's own null is judged with the rest of it
         if not isinstance(snapshot, NullableSerializerSnapshot):
             return self._from_required(snapshot)

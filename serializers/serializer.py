@@ -115,13 +115,18 @@ def incompatible(
 
 
 def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-    """Refuse a snapshot of another kind: what every family answers in the end.
+    """Answer about a snapshot of another kind: what every family does in the end.
 
-    Rules STATE-4, STATE-5, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
+    Time stamps around the value, and Flink's note whether there are any, are no kind of their own. All else is refused.
+    Rules STATE-5, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
-    if "ttl" in {old, new} and old != new:
-        return _ttl_switched(serializer, snapshot, enabled=new == "ttl")
+    if old == "ttl_aware" and (wrapped := snapshot.children()):
+        return serializer.ensure_compatibility(wrapped[0])
+    if old == "ttl":
+        from .ttl import switched_off
+
+        return switched_off(serializer, snapshot)
     across = across_families(serializer, snapshot, KEEP_OLD_TYPE)
     if across is not None:
         return across
@@ -145,14 +150,3 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
         reason = "the stored row does not tell the names of its columns, by which fields are found"
         return incompatible(serializer, snapshot, "FAM-2", reason)
     return incompatible(serializer, snapshot, "FAM-2", "the two are of different kinds")
-
-
-def _ttl_switched(
-    serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any], *, enabled: bool
-) -> CompatibilityResult[T]:
-    """Refuse to turn the time to live of a state on (STATE-4) or off (STATE-5), which takes another value layout."""
-    if enabled:
-        rule, reason, way = "STATE-4", "enabling TTL of stored state", "declare the state without TTL, as it was stored"
-    else:
-        rule, reason, way = "STATE-5", "disabling TTL of stored state", "declare the state with TTL, as it was stored"
-    return incompatible(serializer, snapshot, rule, f"{reason} is not available in this release", way, CONVERTER)

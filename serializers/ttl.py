@@ -2,22 +2,26 @@
 
     i64 last access, in milliseconds since 1970 UTC, then the user value
 
-The path of the user value is not lengthened: to the one who declares the state, the stamp is not there.
-Source: format notes 6.1, 6.2 and 7; compatibility rules 8.4.
+The path of the user value is not lengthened: to the one who declares the state, the stamp is not there. A state may get
+stamps (STATE-4) or lose them (STATE-5). What stamp it gets is the reference time of the run, which a check does not
+know: a conversion that gives stamps is called within `AtTime`.
+
+How long values live is not stored. Source: format notes 6.1, 6.2 and 7; compatibility rules 8.4.
 """
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
 from . import layout
-from .compatibility import Child, CompatibilityResult, compose
-from .errors import CorruptSavepoint, ValueNotConvertible, shown
+from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
+from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import LongSerializerSnapshot
 from .registry import register_snapshot
-from .serializer import TypeSerializer, unrelated
+from .serializer import TypeSerializer
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .ttl_aware import without_ttl_awareness
 
@@ -29,6 +33,11 @@ if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 T = TypeVar("T")
+
+FORMER_TIME_TO_LIVE = "former_time_to_live=timedelta(…)"
+"""How a descriptor says how long values lived, which no savepoint tells."""
+
+_reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 
 
 @attrs.frozen
@@ -53,6 +62,51 @@ class _TtlConversion:
     def __call__(self, value: Any) -> TtlValue[Any]:
         converted = None if value.value is None else self.convert(value.value)
         return TtlValue(value.last_access_ms, converted)
+
+
+@attrs.frozen
+class AtTime:
+    """A conversion at a reference time: stamps that it gives are that time.
+
+    Attributes:
+        reference_time_ms: Milliseconds since 1970 UTC.
+        convert: Of old values to new ones.
+    """
+
+    reference_time_ms: int
+    convert: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> Any:
+        token = _reference_time_ms.set(self.reference_time_ms)
+        try:
+            return self.convert(value)
+        finally:
+            _reference_time_ms.reset(token)
+
+
+@attrs.frozen
+class Stamped:
+    """Converts a bare value and gives it a stamp (rule STATE-4)."""
+
+    convert: Callable[[Any], Any] | None
+
+    def __call__(self, value: Any) -> TtlValue[Any]:
+        stamp = _reference_time_ms.get(None)
+        if stamp is None:
+            raise DeclarationError(
+                "a value is to get a time stamp, and nobody has said which", advice="convert it within AtTime"
+            )
+        return TtlValue(stamp, value if self.convert is None else self.convert(value))
+
+
+@attrs.frozen
+class Stripped:
+    """Takes the stamp off and converts the bare value (rule STATE-5)."""
+
+    convert: Callable[[Any], Any] | None
+
+    def __call__(self, value: Any) -> Any:
+        return value.value if self.convert is None else self.convert(value.value)
 
 
 @attrs.frozen
@@ -91,7 +145,7 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[TtlValue[T]]:
         snapshot = without_ttl_awareness(snapshot)
         if not isinstance(snapshot, TtlSerializerSnapshot):
-            return unrelated(self, snapshot)
+            return self._switched_on(snapshot)
         stored = snapshot.nested[1]
         return compose(
             CompatibilityResult.compatible(),
@@ -100,6 +154,61 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
             convert=lambda conversions: None if conversions[0] is None else _TtlConversion(conversions[0]),
             read_with=_read_ttl_with,
         )
+
+    def _switched_on(self, stored: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[TtlValue[T]]:
+        finding = Finding(
+            "$", "STATE-4", Verdict.REQUIRES_MIGRATION, stored.describe(), self.describe(),
+            "time to live is switched on, which takes a time stamp before each value",
+            ("migrate the state: the stamp is the reference time of the run, so that nothing expires because of it",
+             "declare the state without time to live, as it was stored"),
+        )  # fmt: skip
+        return compose(
+            CompatibilityResult.requires_migration(finding),
+            [Child("", self.value, self.value.ensure_compatibility(stored), stored.restore_serializer)],
+            rebuild=lambda nested: TtlSerializer(nested[0]),
+            convert=lambda conversions: Stamped(_but_nulls(conversions[0])),
+            read_with=lambda readers: readers[0],
+        )
+
+
+def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+    """Answer for a serializer of bare values about stamped ones (rule STATE-5).
+
+    The answer is that about the bare values, and at best that they must be written anew without stamps. It drops none:
+    how long values lived, only the new declaration can tell.
+
+    Args:
+        value: Of the bare values.
+        snapshot: A `TtlSerializerSnapshot`.
+    """
+    stored = snapshot.children()[1]
+    finding = Finding(
+        "$", "STATE-5", Verdict.REQUIRES_MIGRATION, snapshot.describe(), value.describe(),
+        "time to live is switched off; how long values lived is not stored, so that none is left out as expired",
+        ("migrate the state: the stamps are taken off",
+         f"say how long values lived ({FORMER_TIME_TO_LIVE} of the descriptor): what has expired is then dropped",
+         "declare the state with time to live, as it was stored"),
+    )  # fmt: skip
+    return compose(
+        CompatibilityResult.requires_migration(finding),
+        [Child("", value, value.ensure_compatibility(stored), stored.restore_serializer)],
+        rebuild=lambda nested: nested[0],
+        convert=lambda conversions: Stripped(_but_nulls(conversions[0])),
+        read_with=_read_ttl_with,
+    )
+
+
+@attrs.frozen
+class _ButNulls:
+    convert: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> Any:
+        return None if value is None else self.convert(value)
+
+
+def _but_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """Let a conversion pass nulls on, for the new serializer to decide on."""
+    return None if convert is None else _ButNulls(convert)
 
 
 def _read_ttl_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:

@@ -97,10 +97,11 @@ def migrate(
         MigrationFailed: What was written is not what was read, or the engine failed.
     """
     started = time.monotonic()
-    prepared = prepare(Savepoint.open(source), job, options)
     folder = Folder.at(target)
+    is_resumed = target_exists is IfTargetExists.RESUME
+    prepared = prepare(Savepoint.open(source), job, options, resumed=folder if is_resumed else None)
     journal = prepared.journal(folder)
-    if target_exists is IfTargetExists.RESUME:
+    if is_resumed:
         published = journal.published(prepared.savepoint, prepared.plan)
         if published is not None:
             return _tidied(prepared, published, journal, started, dry_run=dry_run)

@@ -6,6 +6,7 @@ Types are type hints or serializers: `ValueStateDescriptor("account", Account)`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
@@ -36,6 +37,21 @@ def _checked_type(_: Any, __: Any, hint: Any) -> None:
     serializer_for(hint)
 
 
+def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
+    if lived is None:
+        return
+    if not isinstance(lived, timedelta) or lived <= timedelta(0):
+        raise DeclarationError(
+            f"the former time to live of state {descriptor.name!r} is {shown(lived)}",
+            advice="give a timedelta above zero, as in former_time_to_live=timedelta(days=7)",
+        )
+    if descriptor.time_to_live:
+        raise DeclarationError(
+            f"the state {descriptor.name!r} has time_to_live and former_time_to_live",
+            advice="keep time_to_live alone where the state still has TTL: another length needs no migration",
+        )
+
+
 def _optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
     return function if function is None or isinstance(function, Converter) else Converter.of(function)
 
@@ -48,11 +64,15 @@ class StateDescriptor(ABC):
         name: Unique among the states of an operator; what the savepoint knows it by.
         converter: Says what a stored value becomes where the stored bytes are not valid as they are: called with the
             value, an element of list state, or a value of map state, as a generic reader gives it.
-        fallback_deserializer: Reads the stored values where nothing else can (rule READ-3).
+        fallback_deserializer: Reads the stored values where nothing else can (rule READ-3); with TTL, what lies behind
+            the time stamp.
         namespace: Serializer of the namespace, for window and custom state; plain keyed state has none.
         time_to_live: Whether the state has TTL, as after Flink's `enable_time_to_live`: Flink stores each value, each
             element of list state and each value of map state with the time of its last access. How long it lives is
             not in the state.
+        former_time_to_live: Of a state that had TTL and has none from now on: how long values lived after their last
+            access. A migration then drops and counts what has expired by its reference time (rule STATE-5); without it
+            nothing is dropped, for the length is not in the state. It means nothing where no stamps are stored.
     """
 
     kind: ClassVar[StateKind]
@@ -64,6 +84,7 @@ class StateDescriptor(ABC):
         factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True
     )
     time_to_live: bool = attrs.field(default=False, kw_only=True)
+    former_time_to_live: timedelta | None = attrs.field(default=None, validator=_checked_length, kw_only=True)
 
     def _stamped(self, serializer: TypeSerializer[Any]) -> TypeSerializer[Any]:
         """Give the serializer of what is stored: with a time stamp before each value where the state has TTL."""
@@ -85,7 +106,10 @@ class StateDescriptor(ABC):
         value = SerializerDescription.of(
             self.state_serializer(), fallback=self.fallback_deserializer, converter=self.converter
         )
-        return StateDescription(self.name, self.kind, value, namespace=SerializerDescription.of(self.namespace))
+        return StateDescription(
+            self.name, self.kind, value,
+            namespace=SerializerDescription.of(self.namespace), former_time_to_live=self.former_time_to_live,
+        )  # fmt: skip
 
 
 @attrs.frozen

@@ -35,17 +35,25 @@ if TYPE_CHECKING:
 
 SEPARATOR = b"\x2c"
 _MAX_SHOWN_BYTES = 40
+EXPIRED = object()
+"""What becomes of a value that is to be left out."""
+
 _WAY_OUT = "let a converter say what becomes of such a value, or correct the one that failed"
 
 
 def converted(recoding: Recoding, source: DataInputView) -> Any:
-    """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`."""
+    """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`.
+
+    Gives `EXPIRED` for a value that is to be left out.
+    """
     try:
         old = recoding.reader.deserialize(source)
     except StateShiftError:
         raise
     except Exception as error:
         raise _unfit(f"the reader ({recoding.source}) failed", error) from error
+    if recoding.is_expired(old):
+        return EXPIRED
     if recoding.conversion is None or (old is None and recoding.nullable):
         return old
     try:
@@ -68,7 +76,7 @@ def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
 
 
 def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
-    """Read one old value, convert it, and write the new one."""
+    """Read one old value that is never left out, convert it, and write the new one."""
     write(recoding, converted(recoding, source), target)
 
 
@@ -80,7 +88,7 @@ def _unfit(what: str, error: Exception) -> ValueNotConvertible:
 
 
 def recode_all(recoding: Recoding, data: bytes) -> bytes:
-    """Rewrite a value that fills `data` exactly."""
+    """Rewrite a value that fills `data` exactly, and is never left out."""
     source, target = DataInputView(data), DataOutputView()
     recode(recoding, source, target)
     _expect_end(source)
@@ -90,6 +98,14 @@ def recode_all(recoding: Recoding, data: bytes) -> bytes:
 def _expect_end(source: DataInputView) -> None:
     if source.remaining():
         raise CorruptSavepoint(f"{source.remaining()} bytes follow the value", offset=source.position)
+
+
+@attrs.define
+class _LeftOut:
+    """What a block of new entries lacks: keys of entries, and a number of list elements."""
+
+    keys: list[bytes] = attrs.field(factory=list)
+    elements: int = 0
 
 
 @attrs.frozen
@@ -111,7 +127,7 @@ class ObjectTranscoder:
             ValueFraming.SEPARATED: self._separated,
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
-        entries, seen, aside = 0, set[bytes](), list[BadValue]()
+        entries, seen, left_out, aside = 0, set[bytes](), _LeftOut(), list[BadValue]()
         with located(state=self.plan.name):
             while source.remaining():
                 start = source.position
@@ -119,8 +135,11 @@ class ObjectTranscoder:
                 value = source.read_fully(source.read_size("bytes of a value"))
                 entries += 1
                 try:
+                    new_value = rewrite(value, left_out)
+                    if new_value is None:
+                        left_out.keys.append(key)
+                        continue
                     new_key = self._key(key, seen)
-                    new_value = rewrite(value)
                     require_room(len(new_value))
                 except StateShiftError as error:
                     self._place(error, key, start)
@@ -133,7 +152,7 @@ class ObjectTranscoder:
                 target.write(new_key)
                 target.write_int(len(new_value))
                 target.write(new_value)
-        return Transcoded(target.getvalue(), entries, quarantined=tuple(aside))
+        return Transcoded(target.getvalue(), entries, tuple(left_out.keys), left_out.elements, tuple(aside))
 
     def _key_group(self, key: bytes) -> int:
         return int.from_bytes(key[: self.framing.key_group_bytes], "big")
@@ -164,29 +183,48 @@ class ObjectTranscoder:
         seen.add(new_key)
         return new_key
 
-    def _whole(self, value: bytes) -> bytes:
-        recoding = self.plan.value
-        return value if recoding is None else recode_all(recoding, value)
-
-    def _separated(self, value: bytes) -> bytes:
-        """Elements with one byte between them, whose value carries no meaning."""
+    def _whole(self, value: bytes, _: _LeftOut) -> bytes | None:
         recoding = self.plan.value
         if recoding is None:
             return value
         source, target = DataInputView(value), DataOutputView()
+        new = converted(recoding, source)
+        _expect_end(source)
+        if new is EXPIRED:
+            return None
+        write(recoding, new, target)
+        return target.getvalue()
+
+    def _separated(self, value: bytes, left_out: _LeftOut) -> bytes | None:
+        """Elements with one byte between them, whose value carries no meaning; None where each has expired."""
+        recoding = self.plan.value
+        if recoding is None:
+            return value
+        source, target = DataInputView(value), DataOutputView()
+        read = written = 0
         try:
-            recode(recoding, source, target)
-            while source.remaining():
-                source.skip_bytes(1)
-                target.write(SEPARATOR)
-                recode(recoding, source, target)
+            while not read or source.remaining():
+                if read:
+                    source.skip_bytes(1)
+                read += 1
+                element = converted(recoding, source)
+                if element is EXPIRED:
+                    continue
+                if written:
+                    target.write(SEPARATOR)
+                written += 1
+                write(recoding, element, target)
         except StateShiftError as error:
             add_step(error, recoding.step)
             raise
-        return target.getvalue()
+        left_out.elements += read - written
+        return target.getvalue() if written else None
 
-    def _nullable(self, value: bytes) -> bytes:
-        """A null flag and the value; what follows a true flag carries no meaning and is not written."""
+    def _nullable(self, value: bytes, _: _LeftOut) -> bytes | None:
+        """A null flag and the value; what follows a true flag carries no meaning and is not written.
+
+        A null has no time stamp, and does not expire.
+        """
         recoding = self.plan.value
         if recoding is None:
             return value
@@ -196,6 +234,8 @@ class ObjectTranscoder:
             if not source.read_boolean():
                 item = converted(recoding, source)
                 _expect_end(source)
+            if item is EXPIRED:
+                return None
             if item is not None:
                 target.write_byte(0)
                 write(recoding, item, target)

@@ -33,14 +33,21 @@ class Transcoded:
     Attributes:
         data: The entries, framed as they came.
         entries: How many were read. Written are those that were neither dropped nor quarantined (rule RUN-2).
-        dropped: How many were left out.
+        dropped_keys: The keys, as they came, of those that were left out.
+        dropped_elements: How many elements of lists were left out, those of lists that were left out whole among them.
         quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
     """
 
     data: bytes
     entries: int
-    dropped: int = 0
+    dropped_keys: tuple[bytes, ...] = ()
+    dropped_elements: int = 0
     quarantined: tuple[BadValue, ...] = ()
+
+    @property
+    def dropped(self) -> int:
+        """How many entries were left out."""
+        return len(self.dropped_keys)
 
     @property
     def written(self) -> int:

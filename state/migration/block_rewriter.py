@@ -46,20 +46,25 @@ class Tally:
     written: int = 0
     dropped: int = 0
     quarantined: int = 0
+    elements_dropped: int = 0
     keys_read: int = 0
     keys_written: int = 0
+    keys_dropped: int = 0
     keys_quarantined: int = 0
 
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
-        """Give the counts for the lineage, after checking them (rule RUN-2)."""
+        """Give the counts for the lineage, after checking them (rule RUN-2).
+
+        Where keys stay as they are, those written, dropped and quarantined are together those that were read.
+        """
         keeps_keys = state is None or state.user_key is None
-        keys_kept = self.keys_written + self.keys_quarantined & _CHECKSUM
+        keys_told = self.keys_written + self.keys_dropped + self.keys_quarantined & _CHECKSUM
         is_whole = self.read == self.written + self.dropped + self.quarantined
-        if not is_whole or (keeps_keys and self.keys_read != keys_kept):
+        if not is_whole or (keeps_keys and self.keys_read != keys_told):
             raise MigrationFailed(
                 f"{self.read:,} entries were read, {self.written:,} written, {self.dropped:,} dropped and "
-                f"{self.quarantined:,} put into quarantine, and the checksums of the keys that were read and kept are "
-                f"{self.keys_read:x} and {keys_kept:x}",
+                f"{self.quarantined:,} put into quarantine, and the checksums of the keys that were read and of the rest "
+                f"are {self.keys_read:x} and {keys_told:x}",
                 state=info.name,
                 advice="this is a bug in stateshift or in a serializer; nothing is published",
             )
@@ -69,7 +74,7 @@ class Tally:
         operator_id, name = plan.new_id or plan.operator_id, new_name(info, state)
         return StateCount(
             operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys,
-            self.quarantined,
+            self.quarantined, self.elements_dropped,
         )  # fmt: skip
 
 
@@ -141,6 +146,9 @@ class BlockRewriter:
         tally.written += transcoded.written
         tally.dropped += transcoded.dropped
         self._put_aside(transcoded, tally)
+        tally.elements_dropped += transcoded.dropped_elements
+        for key in transcoded.dropped_keys:
+            tally.keys_dropped = _add_key(tally.keys_dropped, key)
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
         for key, _ in block.items():  # noqa: PERF102 - a block is no dict
             if not key.startswith(prefix):

@@ -1,9 +1,10 @@
 """What a run has finished so far, kept beside its files, so that a run that died can be resumed.
 
-    <stream name>.done     JSON: the run it belongs to, and the result of the task
+    <stream name>.done     JSON: the run it belongs to, its reference time, and the result of the task
 
 A result counts only for the run that it was written by: the same source, plan and division into tasks. Everything else
-is done again.
+is done again. A run that gives stamps or looks at them gives other results at another reference time: what resumes it
+goes on with the time that it had.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...compat.plan import MigrationPlan, to_data
+from ...compat.reference_time import parse_time, time_text
 from ..savepoint.handles import DistributionMode, OperatorStateOffsets
 from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..savepoint.metadata import METADATA, write_metadata
@@ -24,7 +27,8 @@ from ..savepoint.sink import StoredBytes
 from .rewrite import TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
 
     from ..savepoint.files import Folder
     from ..savepoint.reader import Savepoint
@@ -33,10 +37,10 @@ SUFFIX = ".done"
 
 
 def run_id(savepoint: Savepoint, plan: MigrationPlan, task_names: Iterable[str]) -> str:
-    """Name a run by what it does: two runs of one name give the same files."""
+    """Name a run by what it does: two runs of one name, at one reference time, give the same files."""
     facts = {
         "source": hashlib.sha256(write_metadata(savepoint.metadata)).hexdigest(),
-        "plan": to_data(plan),
+        "plan": to_data(attrs.evolve(plan, reference_time=None)),
         "tasks": sorted(task_names),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
@@ -49,15 +53,32 @@ class Journal:
     Attributes:
         folder: The target.
         run: Of `run_id`.
+        reference_time: Of the plan.
     """
 
     folder: Folder
     run: str
+    reference_time: datetime | None = None
 
     def record(self, result: TaskResult) -> None:
         """Keep the result of a task whose file is complete."""
-        data = json.dumps({"run": self.run, "result": _to_data(result)}).encode()
+        data = json.dumps({"run": self.run, "reference_time": self._time, "result": _to_data(result)}).encode()
         self.folder.write(result.stored.name + SUFFIX, data)
+
+    @property
+    def _time(self) -> str | None:
+        return time_text(self.reference_time) if self.reference_time else None
+
+    def reference_time_before(self) -> datetime | None:
+        """Give the reference time at which a run like this one was begun in the target; None where none was."""
+        times = (facts.get("reference_time") for facts in self._records() if facts.get("run") == self.run)
+        return next((parse_time(time) for time in times if isinstance(time, str)), None)
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        for name in self.folder.names() if self.folder.exists() else ():
+            if name.endswith(SUFFIX):
+                with suppress(ValueError):  # cut off when the run died
+                    yield dict(json.loads(self.folder.read(name)))
 
     def finished(self) -> dict[str, TaskResult]:
         """Give the results of finished tasks by stream name; what does not belong to the run is left out."""
@@ -84,7 +105,8 @@ class Journal:
     def _read(self, name: str) -> TaskResult | None:
         try:
             facts = json.loads(self.folder.read(name))
-            return _from_data(facts["result"]) if facts["run"] == self.run else None
+            is_ours = facts["run"] == self.run and facts["reference_time"] == self._time
+            return _from_data(facts["result"]) if is_ours else None
         except (ValueError, KeyError, TypeError):
             return None  # cut off when the run died: the task is done again
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
 
 from ...compat.edits import Edits
 from ...compat.plan import BadValues, Compression, MigrationPlan
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.targets import Target
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 MAX_BAD_VALUES = 1000
 
@@ -23,6 +28,9 @@ class MigrationOptions:
         parallelism: Subtasks of every operator with state: keyed state is dealt out by key group, operator state as its
             mode says. By default as many as before, or more where keyed state that is rewritten is large.
         compression: Whether streams are compressed; by default those that were.
+        reference_time: With a time zone: the stamp of values whose state gets a time to live, and the moment by which
+            values of a state that loses it have expired (STATE-4, STATE-5). None: when the run is planned, or was begun
+            if it is resumed.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         policy: Flags that are an error; by default none.
         bad_values: What becomes of a value that does not fit its new type (rule RUN-4).
@@ -34,6 +42,7 @@ class MigrationOptions:
     edits: Edits = attrs.field(factory=Edits)
     parallelism: int | None = None
     compression: Compression = Compression.KEEP
+    reference_time: datetime | None = None
     trust_stored_serializers: bool = False
     policy: Policy = ACCEPT_ALL
     bad_values: BadValues = BadValues.ABORT

@@ -39,7 +39,7 @@ class Preparation:
 
     def journal(self, target: Folder) -> Journal:
         """Give the journal of this run in a target."""
-        return Journal(target, run_id(self.savepoint, self.plan, self.stream_names))
+        return Journal(target, run_id(self.savepoint, self.plan, self.stream_names), self.plan.reference_time)
 
     @property
     def stream_names(self) -> frozenset[str]:
@@ -47,13 +47,20 @@ class Preparation:
         return frozenset(map(name_of, self.tasks))
 
 
-def prepare(savepoint: Savepoint, job: Job | JobDescription | None, options: MigrationOptions) -> Preparation:
+def prepare(
+    savepoint: Savepoint,
+    job: Job | JobDescription | None,
+    options: MigrationOptions,
+    *,
+    resumed: Folder | None = None,
+) -> Preparation:
     """Say what a migration does, to the last task.
 
     Args:
         savepoint: The source.
         job: The new types. None: the types stay; something else is to change.
         options: What is wanted beside them.
+        resumed: The target of a run that died, and is to go on with its reference time where `options` tell none.
 
     Raises:
         IncompatibleState: The check refuses; with every state and finding.
@@ -63,7 +70,11 @@ def prepare(savepoint: Savepoint, job: Job | JobDescription | None, options: Mig
     """
     old = options.edits.apply(savepoint.describe(trust_stored_serializers=options.trust_stored_serializers))
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
-    planned = plan(check(old, new, target=options.restore_target, policy=options.policy))
-    planned = options.with_bad_values(planned)
+    report = check(old, new, target=options.restore_target, policy=options.policy)
+    planned = options.with_bad_values(plan(report, reference_time=options.reference_time))
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
-    return Preparation(savepoint, planned, split(savepoint, planned))
+    prepared = Preparation(savepoint, planned, split(savepoint, planned))
+    if resumed is None or planned.reference_time is None or options.reference_time is not None:
+        return prepared
+    begun = prepared.journal(resumed).reference_time_before()
+    return prepared if begun is None else prepare(savepoint, job, attrs.evolve(options, reference_time=begun))

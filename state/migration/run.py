@@ -319,6 +319,7 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
             written=before.written + count.written,
             dropped=before.dropped + count.dropped,
             quarantined=before.quarantined + count.quarantined,
+            dropped_elements=before.dropped_elements + count.dropped_elements,
             keys=keys,
         )
     return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))

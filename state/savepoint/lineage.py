@@ -67,9 +67,11 @@ class StateCount:
         action: What the run did with it: copy, relabel, convert, or write for a new savepoint.
         read: Entries or elements read.
         written: Entries or elements written.
-        dropped: Entries left out by the plan.
+        dropped: Entries left out: by the plan, or because they had expired.
         quarantined: Entries or elements that did not fit their new type and were written aside (rule RUN-4).
-        keys: A checksum over the keys of the entries that does not depend on their order, in hexadecimal.
+        keys: A checksum over the keys of the entries written that does not depend on their order, in hexadecimal.
+        dropped_elements: Elements of list state left out because they had expired, those of lists that were left out
+            whole among them. (Of map state each user key is an entry.)
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -82,6 +84,7 @@ class StateCount:
     dropped: int = attrs.field(default=0, validator=_NUMBER)
     keys: str = attrs.field(default="", validator=_TEXT)
     quarantined: int = attrs.field(default=0, validator=_NUMBER)
+    dropped_elements: int = attrs.field(default=0, validator=_NUMBER)
 
 
 @attrs.frozen(kw_only=True)
@@ -113,11 +116,15 @@ class Lineage:
 
     def to_json(self) -> bytes:
         """Give the file's content."""
-        return json.dumps({"format": FORMAT, **attrs.asdict(self)}, indent=2, sort_keys=True).encode() + b"\n"
+        return json.dumps({"format": FORMAT, **self._facts()}, indent=2, sort_keys=True).encode() + b"\n"
+
+    def _facts(self) -> dict[str, Any]:
+        """Give all as plain data, without a count that earlier releases do not know where it is 0."""
+        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name != "dropped_elements")
 
     def as_history(self) -> tuple[dict[str, Any], ...]:
         """Give the history of a savepoint that is made from this one."""
-        mine = attrs.asdict(self)
+        mine = self._facts()
         mine.pop("files")
         mine.pop("history")
         return (*self.history, mine)

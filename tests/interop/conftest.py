@@ -125,11 +125,16 @@ def flink_restore(flink):
 
     Without `scenario`, each state is registered with the serializer that its own snapshot restores to. With one
     (`"account"`), descriptors are those of a user's job, and `evo` picks the version of its class: 1; 2: fields added,
-    one removed; 3: also `visits` as long; 4: as 1, with `name` renamed to `title`.
+    one removed; 3: also `visits` as long; 4: as 1, with `name` renamed to `title`. `ttl` names the states that have
+    TTL, in place of those that have it in the scenario, and `ttl_ms` says for how long.
     """
 
-    def restore(savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3"):
+    def restore(
+        savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3", ttl=None, ttl_ms=None
+    ):
         options = ["--backend", backend]
+        options += [] if ttl is None else ["--ttl", ",".join(ttl) or "none"]
+        options += ["--ttl-ms", str(ttl_ms)] if ttl_ms else []
         options += ["--scenario", scenario] if scenario else []
         options += ["--parallelism", str(parallelism)] if parallelism else []
         return flink(release).restore(savepoint, *options, evo=evo)

@@ -10,7 +10,7 @@ from stateshift.serializers.numeric import BooleanSerializer, IntSerializer, Lon
 from stateshift.serializers.optional import NullableSerializerSnapshot, OptionalSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import TtlSerializer
+from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
@@ -112,9 +112,11 @@ class TestRules:
         assert [("$", "OPT-3"), ("$?", "PRIM-2")] == rules(ask(new, old))
         assert [5, None] == [migrate(new, old, value) for value in (5, None)]
 
-    def test_a_stamped_value_is_refused_by_the_rule_of_ttl_alone(self, ask, rules):
-        """STATE-5."""
-        assert [("$", "STATE-5")] == rules(ask(OptionalSerializer(LONG), TtlSerializer(LONG)))
+    def test_a_stamped_value_loses_its_stamp_and_becomes_optional_state_5_and_opt_1(self, ask, rules, migrate):
+        new, old = OptionalSerializer(LONG), TtlSerializer(LONG)
+
+        assert [("$", "STATE-5"), ("$", "OPT-1")] == rules(ask(new, old))
+        assert 7 == migrate(new, old, TtlValue(1, 7))
 
 
 @given(st.none() | st.integers(-(2**31), 2**31 - 1), st.sampled_from([0, 4]))

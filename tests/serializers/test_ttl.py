@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers import ListSerializer, MapSerializer
-from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
+from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
+from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import (
     BooleanSerializer,
     DoubleSerializer,
@@ -18,7 +19,7 @@ from stateshift.serializers.numeric import (
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
+from stateshift.serializers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, TtlValue
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
@@ -66,22 +67,62 @@ def test_the_same_with_ttl_is_compatible(ask):
     assert ask(TtlSerializer(BooleanSerializer()), TtlSerializer(LONG)).is_incompatible()
 
 
-@pytest.mark.parametrize("wrap", [lambda value: value, ListSerializer, lambda value: MapSerializer(STRING, value)])
+WRAPS = [lambda value: value, ListSerializer, lambda value: MapSerializer(STRING, value)]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
 @pytest.mark.parametrize(
-    ("enabled", "rule", "reason"),
-    [
-        (True, "STATE-4", "enabling TTL of stored state is not available in this release"),
-        (False, "STATE-5", "disabling TTL of stored state is not available in this release"),
-    ],
+    ("enabled", "rule", "way"), [(True, "STATE-4", "reference time"), (False, "STATE-5", "former_")]
 )
-def test_turning_ttl_on_or_off_is_refused_with_the_rule_and_ways_out(ask, wrap, enabled, rule, reason):
+def test_turning_ttl_on_or_off_takes_a_migration(ask, wrap, enabled, rule, way):
+    """STATE-4, STATE-5."""
     bare, stamped = wrap(LONG), wrap(TtlSerializer(LONG))
     result = ask(stamped, bare) if enabled else ask(bare, stamped)
 
-    assert result.is_incompatible()
+    assert result.is_migration_required()
     assert [rule] == [finding.rule for finding in result.findings]
-    assert reason == result.findings[0].reason
-    assert "as it was stored" in result.findings[0].ways_out[0]
+    assert any(way in told for told in result.findings[0].ways_out)
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_the_verdict_is_the_worst_of_stamps_and_value(ask, rules, wrap):
+    """STATE-4, STATE-5."""
+    for new, old in [(TtlSerializer(LONG), INT), (LONG, TtlSerializer(INT))]:
+        assert ask(wrap(new), wrap(old)).is_migration_required()
+        assert "PRIM-2" == rules(ask(wrap(new), wrap(old)))[-1][1]
+    for new, old in [(TtlSerializer(INT), LONG), (INT, TtlSerializer(LONG))]:
+        assert ask(wrap(new), wrap(old)).is_incompatible()
+        assert "PRIM-3" == rules(ask(wrap(new), wrap(old)))[-1][1]
+
+
+def test_a_value_gets_the_reference_time_and_its_new_type_in_one_go(ask):
+    """STATE-4."""
+    result = ask(TtlSerializer(DoubleSerializer()), INT)
+
+    assert TtlValue(1000, 5.0) == AtTime(1000, result.conversion)(5)
+
+
+def test_a_stamp_without_a_reference_time_is_refused_as_a_check_reads_no_clock(ask):
+    """V-3."""
+    result = ask(TtlSerializer(INT), INT)
+    AtTime(1000, result.conversion)(5)
+
+    with pytest.raises(DeclarationError, match="nobody has said which"):
+        result.conversion(5)
+
+
+def test_a_stamp_is_taken_off_with_the_new_type_in_one_go(migrate):
+    """STATE-5."""
+    assert 5.0 == migrate(DoubleSerializer(), TtlSerializer(INT), TtlValue(1000, 5))
+
+
+def test_nulls_behind_a_stamp_stay_nulls(ask, migrate):
+    """STATE-4, STATE-5."""
+    long, number = OptionalSerializer(LONG), OptionalSerializer(INT)
+
+    assert [5, None] == [migrate(long, TtlSerializer(number), TtlValue(1, value)) for value in (5, None)]
+    stamp = AtTime(1, ask(TtlSerializer(long), number).conversion)
+    assert [TtlValue(1, 5), TtlValue(1, None)] == [stamp(5), stamp(None)]
 
 
 def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer(stored, rules):
@@ -93,6 +134,27 @@ def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer(stored, rules):
     assert TtlSerializer(INT).ensure_compatibility(noted).is_compatible_as_is()
     assert ListSerializer(TtlSerializer(INT)).ensure_compatibility(in_list).is_compatible_as_is()
     assert [("$[]", "STATE-5")] == rules(ListSerializer(INT).ensure_compatibility(in_list))
+
+
+@pytest.mark.parametrize("has_ttl", [False, True])
+@pytest.mark.parametrize("hint", [int, str, bytes, int | None, list[int], dict[str, int], tuple[int, str], bool])
+def test_a_serializer_answers_about_a_noted_snapshot_as_about_the_one_within(stored, has_ttl, hint):
+    """STATE-4, STATE-5."""
+    serializer = serializer_for(hint)
+    old = stored(TtlSerializer(serializer) if has_ttl else serializer)
+    noted = TtlAwareSerializerSnapshot(has_ttl=has_ttl, inner=old)
+
+    for new in (serializer, TtlSerializer(serializer)):
+        assert new.ensure_compatibility(old) == new.ensure_compatibility(noted)
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(0, 1 << 42))
+def test_on_and_off_again_gives_the_same_bytes(write, read, ask, number, at):
+    """STATE-4, STATE-5: the law of a round trip, in which nothing has expired."""
+    on, off = ask(TtlSerializer(INT), INT), ask(INT, TtlSerializer(INT))
+    stamped = write(TtlSerializer(INT), AtTime(at, on.conversion)(number))
+
+    assert write(INT, number) == write(INT, off.conversion(read(TtlSerializer(INT), stamped)))
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**31), 2**31 - 1))

@@ -1,0 +1,61 @@
+"""The reference time of a run: the stamp that values get, and the moment by which others have expired.
+
+Stamps are whole milliseconds, so a reference time is cut to them, and the same time gives the same bytes (RUN-5).
+Source: rules STATE-4 and STATE-5.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from ..serializers.errors import DeclarationError, shown
+
+_EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+_WAY = "write a date and a time with its zone: 2026-01-31T12:00:00Z, or +02:00 at the end"
+
+
+def now() -> datetime:
+    """Give the time of this call."""
+    return checked_time(datetime.now(UTC))
+
+
+def checked_time(time: datetime) -> datetime:
+    """Give a time in UTC, cut to milliseconds.
+
+    Raises:
+        DeclarationError: It has no time zone.
+    """
+    if time.utcoffset() is None:
+        raise DeclarationError(
+            f"the reference time {time.isoformat()} has no time zone", advice=_WAY, written="Nothing was written."
+        )
+    time = time.astimezone(UTC)
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)
+
+
+def parse_time(text: str) -> datetime:
+    """Read a time as `time_text` writes it, or in another form of ISO 8601 with a time zone.
+
+    Raises:
+        DeclarationError: It is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise DeclarationError(f"{shown(text)} is no time: {error}", advice=_WAY) from error
+    return checked_time(time)
+
+
+def time_text(time: datetime) -> str:
+    """Give a time in UTC as text: `2026-01-31T12:00:00.000Z`."""
+    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def length_text(length: timedelta) -> str:
+    """Give a length of time in words: `1 day`, `90 days 12:00:00`."""
+    return str(length).removesuffix(", 0:00:00").replace(",", "")
+
+
+def milliseconds(time: datetime) -> int:
+    """Give a time as a stamp: milliseconds since 1970 UTC."""
+    return (time - _EPOCH) // _MILLISECOND
