@@ -32,6 +32,7 @@ from ..state.savepoint.publish import (
     prepare_target,
     stream_bytes,
 )
+from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
 from .scheduling import carry_out
 from .session import own_session
@@ -217,8 +218,9 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
 
 
 def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:
-    """Remove what killed workers have left behind."""
-    winners = {file.attempt for result in results for file in result.files}
+    """Remove what killed workers have left behind, and the quarantine of a run that published nothing."""
+    files = [file for result in results for file in result.files]
+    winners = {file.attempt or file.name for file in files}
     for name in target.names():
-        if ".attempt-" in name and name not in winners:
+        if (".attempt-" in name or is_quarantine(name)) and name not in winners:
             target.delete(name)

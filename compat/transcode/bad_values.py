@@ -56,6 +56,13 @@ class BadValue:
             str(where.get("path", "$")),
             str(where.get("rule", "")),
             error.what,
-            type(error.__cause__ or error).__name__,
+            _class_of(error.__cause__ or error),
             key_group,
         )
+
+
+def _class_of(error: BaseException) -> str:
+    """Name a class of errors, with its module where that is neither Python's nor ours: `struct.error`."""
+    cls = type(error)
+    is_known = cls.__module__ in {"builtins", ValueNotConvertible.__module__}
+    return cls.__qualname__ if is_known else f"{cls.__module__}.{cls.__qualname__}"
