@@ -142,10 +142,12 @@ def contents():
 def migrate():
     """`migrate(source, target, job)`: a migration without an engine; takes what `reshape` takes; gives the result."""
 
-    def run(source, target, job, *, restore_target=Target.ANY, trust=False, reverse=False, **shape):
+    def run(
+        source, target, job, *, restore_target=Target.ANY, trust=False, reverse=False, reference_time=None, **shape
+    ):
         savepoint, folder = Savepoint.open(source), Folder.at(target)
         old = savepoint.describe(trust_stored_serializers=trust)
-        migration = plan(check(old, job.describe(), target=restore_target))
+        migration = plan(check(old, job.describe(), target=restore_target), reference_time=reference_time)
         migration = reshape(savepoint, migration, **shape)
         tasks = split(savepoint, migration)
         prepare_target(folder)

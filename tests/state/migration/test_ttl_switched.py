@@ -1,0 +1,317 @@
+"""State that gains or loses its time to live: stamps, what has expired, counts, and the reference time of a run."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateshift import (
+    AggregatingStateDescriptor,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
+    TimeWindow,
+    ValueStateDescriptor,
+)
+from stateshift.compat.check import check
+from stateshift.compat.plan import plan, to_data
+from stateshift.compat.plan_text import text_lines
+from stateshift.compat.reference_time import milliseconds, parse_time, time_text
+from stateshift.serializers.errors import DeclarationError, MigrationFailed
+from stateshift.serializers.ttl import TtlValue
+from stateshift.state.migration.block_rewriter import Tally
+from stateshift.state.migration.journal import Journal
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.keyed_readers import read_header
+from stateshift.state.savepoint.publish import prepare_target
+from stateshift.state.savepoint.verify import verify
+
+AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
+NOW, DAY = milliseconds(AT), timedelta(days=1)
+FRESH, STALE = NOW - 1000, milliseconds(AT - DAY)
+
+
+def job_of(*states, key=int):
+    return Job([Operator("op", key=key, states=states)])
+
+
+def written(folder, job, values, **more):
+    with SavepointWriter(folder, job) as writer:
+        for key, value in values.items():
+            writer.put("op", "s", key, value, **more)
+    return folder
+
+
+def values_of(savepoint):
+    return {entry.key: entry.value for entry in savepoint.operator("op").state("s").read_entries()}
+
+
+def count_of(savepoint):
+    (count,) = savepoint.lineage.states
+    return count
+
+
+KINDS = {
+    "value": (lambda **ttl: ValueStateDescriptor("s", int, **ttl), {1: 5, 2: -6}),
+    "reducing": (lambda **ttl: ReducingStateDescriptor("s", int, **ttl), {1: 5}),
+    "aggregating": (lambda **ttl: AggregatingStateDescriptor("s", tuple[int, str], **ttl), {1: (5, "a")}),
+    "list": (lambda **ttl: ListStateDescriptor("s", str, **ttl), {1: ["a", "", "b,c"], 2: [","]}),
+    "map": (lambda **ttl: MapStateDescriptor("s", str, int, **ttl), {1: {"a": 5, "b": 6}}),
+    "nullable map": (lambda **ttl: MapStateDescriptor("s", str, int | None, **ttl), {1: {"a": 5, "b": None}}),
+    "list of nullable": (lambda **ttl: ListStateDescriptor("s", int | None, **ttl), {1: [5, None]}),
+}
+
+
+def stamped(value, at):
+    if isinstance(value, list):
+        return [TtlValue(at, item) for item in value]
+    if isinstance(value, dict):
+        return {key: None if item is None else TtlValue(at, item) for key, item in value.items()}
+    return TtlValue(at, value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_value_element_and_map_value_gets_the_reference_time_state_4(tmp_path, migrate, kind):
+    state, values = KINDS[kind]
+    old = written(tmp_path / "old", job_of(state()), values)
+
+    new = migrate(old, tmp_path / "new", job_of(state(time_to_live=True)), reference_time=AT)
+
+    assert {key: stamped(value, NOW) for key, value in values.items()} == values_of(new)
+    assert (count_of(new).read, count_of(new).dropped) == (count_of(new).written, 0)
+    assert verify(new).ok
+
+
+def streams(keyed_streams_of, folder):
+    return [source.read_at(0, source.size) for *_, source in keyed_streams_of(folder)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_and_off_gives_the_same_bytes_state_4_and_5(tmp_path, migrate, keyed_streams_of, kind):
+    """Up to the last millisecond in which nothing has expired."""
+    state, values = KINDS[kind]
+    old = written(tmp_path / "old", job_of(state()), values)
+    last = AT + DAY - timedelta(milliseconds=1)
+
+    migrate(old, tmp_path / "on", job_of(state(time_to_live=True)), reference_time=AT)
+    migrate(tmp_path / "on", tmp_path / "off", job_of(state(former_time_to_live=DAY)), reference_time=last)
+
+    assert streams(keyed_streams_of, old) == streams(keyed_streams_of, tmp_path / "off")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nullable map"])
+def test_at_the_end_of_their_time_all_have_expired_state_5(tmp_path, migrate, kind):
+    """Flink's own bound: a value has expired when its stamp and its time to live make the present."""
+    state, values = KINDS[kind]
+    old = written(tmp_path / "old", job_of(state(time_to_live=True)), {k: stamped(v, STALE) for k, v in values.items()})
+
+    new = migrate(old, tmp_path / "new", job_of(state(former_time_to_live=DAY)), reference_time=AT)
+
+    assert {} == values_of(new)
+    assert (0, count_of(new).read) == (count_of(new).written, count_of(new).dropped)
+    assert verify(new).ok
+
+
+def test_a_null_of_a_map_has_no_stamp_and_does_not_expire_state_5(tmp_path, migrate):
+    state, _ = KINDS["nullable map"]
+    values = {1: {"a": TtlValue(STALE, 5), "b": None}, 2: {"c": TtlValue(FRESH, 6)}}
+    old = written(tmp_path / "old", job_of(state(time_to_live=True)), values)
+
+    new = migrate(old, tmp_path / "new", job_of(state(former_time_to_live=DAY)), reference_time=AT)
+
+    assert {1: {"b": None}, 2: {"c": 6}} == values_of(new)
+    assert (3, 2, 1) == (count_of(new).read, count_of(new).written, count_of(new).dropped)
+
+
+def test_elements_of_lists_go_one_by_one_and_are_counted_state_5(tmp_path, migrate):
+    """A list is one entry: it goes when all of its elements have expired (RUN-2)."""
+    state, _ = KINDS["list"]
+    values = {
+        1: [TtlValue(STALE, "a"), TtlValue(FRESH, "b"), TtlValue(STALE, ""), TtlValue(FRESH, ",")],
+        2: [TtlValue(STALE, "c"), TtlValue(STALE - 1, "d")],
+        3: [TtlValue(FRESH, "e")],
+    }
+    old = written(tmp_path / "old", job_of(state(time_to_live=True)), values)
+
+    new = migrate(old, tmp_path / "new", job_of(state(former_time_to_live=DAY)), reference_time=AT)
+
+    count = count_of(new)
+    assert {1: ["b", ","], 3: ["e"]} == values_of(new)
+    assert (3, 2, 1, 4) == (count.read, count.written, count.dropped, count.dropped_elements)
+    assert 4 == Savepoint.open(tmp_path / "new").lineage.states[0].dropped_elements
+
+
+def test_without_the_length_nothing_is_dropped_and_the_finding_says_so_state_5(tmp_path, migrate):
+    old = written(tmp_path / "old", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(0, 5)})
+    report = check(Savepoint.open(old).describe(), job_of(ValueStateDescriptor("s", int)).describe())
+
+    new = migrate(old, tmp_path / "new", job_of(ValueStateDescriptor("s", int)), reference_time=AT)
+
+    ((_, _, finding),) = report.findings()
+    assert "how long values lived is not stored, so that none is left out as expired" in finding.reason
+    assert {1: 5} == values_of(new)
+
+
+def test_with_the_length_the_finding_says_what_goes_state_5(tmp_path):
+    old = written(tmp_path / "old", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(0, 5)})
+    new = job_of(ValueStateDescriptor("s", int, former_time_to_live=timedelta(days=90, hours=12)))
+
+    ((_, _, finding),) = check(Savepoint.open(old).describe(), new.describe()).findings()
+
+    assert "what has expired, 90 days 12:00:00 after its last access, goes, and is counted" in finding.reason
+
+
+def test_a_new_type_comes_in_the_same_run_state_4_and_5(tmp_path, migrate):
+    plain, wide = (job_of(MapStateDescriptor("s", hint, hint)) for hint in (Int32, int))
+    short, long = (job_of(MapStateDescriptor("s", hint, hint, time_to_live=True)) for hint in (Int32, int))
+    written(tmp_path / "plain", plain, {1: {-5: 6, 7: 8}})
+    written(tmp_path / "short", short, {1: {-5: TtlValue(1, 6)}})
+
+    on = migrate(tmp_path / "plain", tmp_path / "on", long, reference_time=AT)
+    off = migrate(tmp_path / "short", tmp_path / "off", wide, reference_time=AT)
+
+    assert {1: {-5: TtlValue(NOW, 6), 7: TtlValue(NOW, 8)}} == values_of(on)
+    assert {1: {-5: 6}} == values_of(off)
+
+
+def test_two_user_keys_that_would_become_one_do_not_where_one_of_them_has_expired_state_5(tmp_path, migrate):
+    """MAP-3 holds for what is written."""
+    old = job_of(MapStateDescriptor("s", int, int, time_to_live=True))
+    values = {1: {2**53: TtlValue(STALE, 5), 2**53 + 1: TtlValue(FRESH, 6)}}
+    written(tmp_path / "old", old, values)
+    new = job_of(MapStateDescriptor("s", float, int, former_time_to_live=DAY))
+
+    assert {1: {2.0**53: 6}} == values_of(migrate(tmp_path / "old", tmp_path / "new", new, reference_time=AT))
+
+
+def half(number):
+    return number / 2
+
+
+def test_a_converter_sees_bare_values_and_only_where_these_change_state_4_and_5(tmp_path, migrate):
+    """One that was left in the job after its migration is not called again by a change of TTL alone."""
+    written(tmp_path / "ints", job_of(ValueStateDescriptor("s", int)), {1: 5})
+    written(tmp_path / "floats", job_of(ValueStateDescriptor("s", float)), {1: 5.0})
+    written(tmp_path / "stamped", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(3, 5)})
+    on = job_of(ValueStateDescriptor("s", float, converter=half, time_to_live=True))
+    off = job_of(ValueStateDescriptor("s", float, converter=half))
+
+    assert {1: TtlValue(NOW, 2.5)} == values_of(migrate(tmp_path / "ints", tmp_path / "1", on, reference_time=AT))
+    assert {1: TtlValue(NOW, 5.0)} == values_of(migrate(tmp_path / "floats", tmp_path / "2", on, reference_time=AT))
+    assert {1: 2.5} == values_of(migrate(tmp_path / "stamped", tmp_path / "3", off, reference_time=AT))
+
+
+def test_windows_gain_and_lose_stamps_as_keys_do_state_4_and_5(tmp_path, migrate):
+    def job(**ttl):
+        return job_of(ReducingStateDescriptor("s", int, namespace=TimeWindow, **ttl), key=str)
+
+    with SavepointWriter(tmp_path / "old", job(time_to_live=True)) as writer:
+        for start, stamp in ((0, FRESH), (10, STALE)):
+            writer.put("op", "s", "a", TtlValue(stamp, start), namespace=TimeWindow(start, start + 10))
+    off = migrate(tmp_path / "old", tmp_path / "off", job(former_time_to_live=DAY), reference_time=AT)
+    on = migrate(tmp_path / "off", tmp_path / "on", job(time_to_live=True), reference_time=AT)
+
+    (was,), (entry,) = (list(found.operator("op").state("s").read_entries()) for found in (off, on))
+    assert (TimeWindow(0, 10), 0) == (was.namespace, was.value)
+    assert (TimeWindow(0, 10), TtlValue(NOW, 0)) == (entry.namespace, entry.value)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.text(max_size=3)), min_size=1, max_size=6))
+@settings(max_examples=30, deadline=None)
+def test_what_is_left_is_what_had_not_expired_state_5(migrate, tmp_path_factory, drawn):
+    folder = tmp_path_factory.mktemp("lists")
+    state, _ = KINDS["list"]
+    values = [TtlValue(FRESH if fresh else STALE, text) for fresh, text in drawn]
+    written(folder / "old", job_of(state(time_to_live=True)), {1: values})
+
+    new = migrate(folder / "old", folder / "new", job_of(state(former_time_to_live=DAY)), reference_time=AT)
+
+    left = [text for fresh, text in drawn if fresh]
+    assert ({1: left} if left else {}) == values_of(new)
+    assert len(drawn) - len(left) == count_of(new).dropped_elements
+
+
+def test_keys_that_are_neither_written_nor_dropped_stop_the_run_run_2(tmp_path):
+    old = written(tmp_path / "old", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(0, 5)})
+    new = job_of(ValueStateDescriptor("s", int, former_time_to_live=DAY))
+    (task,) = prepare(Savepoint.open(old), new, MigrationOptions(reference_time=AT)).tasks
+    (state,), (info,) = task.plan.states, read_header(task.handles[0], Folder.at(old)).states
+    tally = Tally(read=2, written=1, dropped=1, keys_read=7, keys_written=4, keys_dropped=3)
+
+    assert 1 == tally.result(task.plan, state, info).dropped
+    with pytest.raises(MigrationFailed, match="checksums of keys"):
+        attrs.evolve(tally, keys_dropped=2).result(task.plan, state, info)
+
+
+class TestReferenceTime:
+    """Of a run: given, or the time of planning; the same gives the same bytes (RUN-5)."""
+
+    @pytest.fixture
+    def old(self, tmp_path):
+        return Savepoint.open(written(tmp_path / "old", job_of(ValueStateDescriptor("s", int)), {1: 5}))
+
+    on = job_of(ValueStateDescriptor("s", int, time_to_live=True))
+
+    def test_by_default_it_is_when_the_run_is_planned(self, old):
+        before = datetime.now(UTC) - timedelta(milliseconds=1)
+        planned = prepare(old, self.on, MigrationOptions()).plan
+
+        assert before <= planned.reference_time <= datetime.now(UTC)
+
+    def test_it_is_in_the_plan_and_its_text_in_utc_and_whole_milliseconds(self, old):
+        east = datetime(2026, 1, 31, 14, 0, 0, 123999, tzinfo=timezone(timedelta(hours=2)))
+        planned = prepare(old, self.on, MigrationOptions(reference_time=east)).plan
+
+        assert "2026-01-31T12:00:00.123Z" == to_data(planned)["reference_time"]
+        assert "  at the reference time 2026-01-31T12:00:00.123Z" in text_lines(planned)
+        assert "    time to live on: each value is stamped with the reference time" in text_lines(planned)
+
+    def test_where_no_state_gains_or_loses_ttl_there_is_none(self, old):
+        wider = job_of(ValueStateDescriptor("s", float))
+
+        assert prepare(old, wider, MigrationOptions(reference_time=AT)).plan.reference_time is None
+
+    def test_it_has_a_time_zone(self, old):
+        report = check(old.describe(), self.on.describe())
+        with pytest.raises(DeclarationError, match="2026-01-31T12:00:00 has no time zone"):
+            plan(report, reference_time=datetime(2026, 1, 31, 12))  # noqa: DTZ001 - that is the point
+
+    @given(st.datetimes(timezones=st.just(UTC), min_value=datetime(1, 1, 1), max_value=datetime(9999, 12, 31)))  # noqa: DTZ001
+    def test_its_text_is_read_again(self, time):
+        assert milliseconds(time) == milliseconds(parse_time(time_text(time)))
+
+    def test_a_run_that_died_goes_on_with_its_own(self, old, tmp_path):
+        target = Folder.at(tmp_path / "new")
+        begun = prepare(old, self.on, MigrationOptions(reference_time=AT))
+        prepare_target(target)
+        for task in begun.tasks:
+            begun.journal(target).record(perform(task, old.folder, target))
+
+        again = prepare(old, self.on, MigrationOptions(), resumed=target)
+        other = prepare(old, self.on, MigrationOptions(reference_time=AT + DAY), resumed=target)
+
+        assert AT == again.plan.reference_time
+        assert begun.stream_names == again.journal(target).finished().keys()
+        assert AT + DAY == other.plan.reference_time
+        assert {} == other.journal(target).finished()
+
+    def test_the_time_of_another_run_in_the_target_is_not_taken(self, old, tmp_path):
+        target = Folder.at(tmp_path / "new")
+        begun = prepare(old, self.on, MigrationOptions(reference_time=AT))
+        prepare_target(target)
+        for task in begun.tasks:
+            Journal(target, "another", AT).record(perform(task, old.folder, target))
+
+        assert AT < prepare(old, self.on, MigrationOptions(), resumed=target).plan.reference_time
