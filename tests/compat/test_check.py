@@ -13,6 +13,7 @@ from stateshift.compat.description import (
     SerializerDescription,
     StateKind,
 )
+from stateshift.compat.old_reader import ReaderSource
 from stateshift.compat.report import Status
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision, Verdict
@@ -24,11 +25,14 @@ from stateshift.serializers.numeric import (
     DoubleSerializer,
     IntSerializer,
     LongSerializer,
+    LongSerializerSnapshot,
 )
 from stateshift.serializers.record_fields import RecordField
 from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.timers import TimerSerializer
+from stateshift.serializers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.views import DataInputView, DataOutputView
 
 VALUE = StateKind.VALUE
 
@@ -343,6 +347,20 @@ def test_a_fallback_serves_where_the_snapshot_cannot_read_3(judged, make):
     report = judged(make.LayoutSnapshot(1, restorable=False), new)
 
     assert (Verdict.REQUIRES_MIGRATION_WITH_FALLBACK, "fallback") == (report.result.verdict, report.reader)
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_fallback_reads_what_lies_behind_the_time_stamp_read_3(judged, make, is_on):
+    gone = TtlSerializerSnapshot((LongSerializerSnapshot(), make.LayoutSnapshot(1, restorable=False)))
+    bare = make.Layout(2, "migrates")
+    new = SerializerDescription.of(TtlSerializer(bare) if is_on else bare, fallback=make.Layout(1))
+    stored = DataOutputView()
+    TtlSerializer(make.Layout(1)).serialize(TtlValue(77, 5), stored)
+
+    (part,) = judged(gone, new).parts
+
+    assert ReaderSource.FALLBACK is part.reader.source
+    assert TtlValue(77, 5) == part.reader.reader.deserialize(DataInputView(stored.getvalue()))
 
 
 def test_a_fallback_changes_nothing_where_the_snapshot_restores_read_6(judged, make):

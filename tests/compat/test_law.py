@@ -10,6 +10,7 @@ The model of a conversion is written here anew, and knows nothing of the familie
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -25,6 +26,7 @@ from stateshift.compat.description import (
     StateKind,
 )
 from stateshift.compat.plan import plan
+from stateshift.compat.reference_time import milliseconds
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.serializers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.compatibility import Decision
@@ -70,6 +72,8 @@ LEAVES = {
     StringSerializer(): st.text(max_size=4),
 }
 
+AT = datetime(2026, 6, 15, tzinfo=UTC)
+
 
 @attrs.frozen
 class Change:
@@ -114,12 +118,20 @@ def enums(draw):
 
 @st.composite
 def with_ttl(draw, item):
+    """Time stamps that stay, that come (STATE-4), or that go (STATE-5)."""
     inner = draw(item)
-    values = st.builds(TtlValue, st.integers(0, 1 << 40), inner.values)
+    had, gets = draw(st.sampled_from([(True, True), (False, True), (True, False)]))
+
+    def model(value):
+        bare, stamp = (value.value, value.last_access_ms) if had else (value, milliseconds(AT))
+        return TtlValue(stamp, inner.model(bare)) if gets else inner.model(bare)
+
     return Change(
-        TtlSerializer(inner.old), TtlSerializer(inner.new), values,
-        lambda value: TtlValue(value.last_access_ms, inner.model(value.value)),
-    )  # fmt: skip
+        TtlSerializer(inner.old) if had else inner.old,
+        TtlSerializer(inner.new) if gets else inner.new,
+        st.builds(TtlValue, st.integers(0, 1 << 40), inner.values) if had else inner.values,
+        model,
+    )
 
 
 @st.composite
@@ -302,7 +314,7 @@ def judged(kind, old, new):
     if report.decision is not Decision.MIGRATE:
         return state, None
     framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
-    return state, make_transcoder(plan(report).operators[0].states[0], framing)
+    return state, make_transcoder(plan(report, reference_time=AT).operators[0].states[0], framing)
 
 
 def taking_over(state, new):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from stateshift import (
@@ -72,6 +74,26 @@ def test_stamped_values_are_written_and_read(tmp_path):
 def test_a_stamp_is_not_put_on_twice():
     with pytest.raises(DeclarationError, match="'a' has time_to_live, and its serializer writes time stamps already"):
         ValueStateDescriptor("a", TtlSerializer(serializer_for(int)), time_to_live=True).state_serializer()
+
+
+@pytest.mark.parametrize("lived", [timedelta(0), timedelta(days=-1), 86_400, "1 day"])
+def test_a_former_length_is_a_time_above_zero(lived):
+    with pytest.raises(DeclarationError, match="the former time to live of state 'a' is") as caught:
+        ValueStateDescriptor("a", int, former_time_to_live=lived)
+    assert "give a timedelta above zero" in caught.value.advice
+
+
+def test_a_state_with_ttl_has_no_former_length():
+    with pytest.raises(DeclarationError, match="'a' has time_to_live and former_time_to_live"):
+        ListStateDescriptor("a", int, time_to_live=True, former_time_to_live=timedelta(days=1))
+
+
+def test_a_former_length_means_nothing_where_no_stamps_are_stored():
+    plain, told = (ValueStateDescriptor("a", int, former_time_to_live=lived) for lived in (None, timedelta(days=1)))
+    old, new = (Job([Operator("op", key=int, states=[state])]).describe() for state in (plain, told))
+
+    assert "start" == check(old, new).decision
+    assert plain.state_serializer() == told.state_serializer()
 
 
 def test_operator_state_has_no_ttl():
