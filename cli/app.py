@@ -23,6 +23,7 @@ _COMMANDS = {
     "export": "exporting",
     "init": "initializing",
     "check": "checking",
+    "plan": "planning",
     "migrate": "migrating",
     "verify": "verifying",
     "diff": "differing",
@@ -43,6 +44,7 @@ Examples:
   stateshift inspect /data/savepoints/sp-1
   stateshift init /data/savepoints/sp-1 -o accounts.py
   stateshift check /data/savepoints/sp-1 --job accounts:job
+  stateshift plan /data/savepoints/sp-1 --job accounts:job -o plan.json
   stateshift migrate /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --job accounts:job
   stateshift verify /data/savepoints/sp-1-v2
   stateshift diff /data/savepoints/sp-1 accounts:job

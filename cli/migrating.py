@@ -12,7 +12,7 @@ from ..compat.reference_time import time_text
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from ..serializers.wording import many
 from .failures import Status
-from .new_side import new_side, new_side_options
+from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, migration_options, savepoint_argument
 from .output import (
@@ -26,6 +26,7 @@ from .output import (
     size_text,
     table_lines,
 )
+from .planned_runs import planned_run
 from .progress import watched
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"),
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
 
 
-_OTHER_CHANGES = "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…"
-
-
 @click.command(
     "migrate",
     short_help="Write a new savepoint with the new types, on Spark.",
@@ -51,6 +49,7 @@ _OTHER_CHANGES = "to keep the types, say what else is to change: --parallelism, 
 Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
   stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
@@ -64,6 +63,13 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
 @savepoint_argument("source")
 @click.argument("target_place", metavar="TARGET")
 @new_side_options
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Do what this file of `stateshift plan` says, or nothing: job and options come from it.",
+)
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
 @click.option(
     "--master", metavar="URL", default="local[*,4]", show_default=True, help="Where Spark runs; 4 is tries of a task."
@@ -89,6 +95,7 @@ def command(
     target_place: str,
     job_place: str,
     like: str,
+    plan_file: str | None,
     dry_run: bool,
     master: str,
     py_files: tuple[str, ...],
@@ -100,8 +107,13 @@ def command(
     from ..spark.migrate import migrate
     from ..state.savepoint.publish import IfTargetExists
 
-    types_stay = not job_place and not like and options.changes_without_types
-    description = None if types_stay else new_side(job_place, like, or_else=_OTHER_CHANGES).describe()
+    plan = None
+    if plan_file is not None:
+        plan, description = planned_run(plan_file, NewSide(job_place, like), options)
+        options = plan.options
+    else:
+        types_stay = not job_place and not like and options.changes_without_types
+        description = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
     with watched() as progress, _failures_told(target_place):
         report = migrate(
             source,
@@ -111,6 +123,7 @@ def command(
             master=master,
             py_files=[name for names in py_files for name in names.split(",") if name],
             dry_run=dry_run,
+            expected=plan,
             target_exists=IfTargetExists(target_exists),
             announce=_announce,
             progress=progress,

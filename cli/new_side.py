@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from ..compat.description import JobDescription
 
+OTHER_CHANGES = "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…"
+
 F = TypeVar("F", bound="Callable[..., Any]")
 
 

@@ -107,10 +107,14 @@ class Fields:
         found: list[Any] = self._take(name, list, "a list")
         return found
 
-    def object(self, name: str, *, optional: bool = False) -> Fields | None:
-        """Take an object; None for null where it is optional."""
-        value = self._take(name, dict, "an object", optional=optional)
+    def optional(self, name: str) -> Fields | None:
+        """Take an object; None for null."""
+        value = self._take(name, dict, "an object", optional=True)
         return None if value is None else Fields(value, repr(name))
+
+    def required(self, name: str) -> Fields:
+        """Take an object that must be there."""
+        return Fields(self._take(name, dict, "an object"), repr(name))
 
     def objects(self, name: str) -> tuple[Fields, ...]:
         """Take a list of objects."""

@@ -136,7 +136,7 @@ def _operator(facts: Fields) -> OperatorDescription:
             operator_id,
             facts.text("uid"),
             facts.text("name"),
-            _part(facts.object("key", optional=True)),
+            _optional_part(facts, "key"),
             tuple(map(_state, facts.objects("states"))),
             facts.number("parallelism"),
             facts.number("max_parallelism"),
@@ -153,22 +153,23 @@ def _state(facts: Fields) -> StateDescription:
         kind = facts.text("kind")
         if kind not in {str(known) for known in StateKind}:
             raise CorruptFile(f"{kind!r} is no kind of state")
-        value = _part(facts.object("value"))
-        assert value is not None  # noqa: S101 - it is not optional
         state = StateDescription(
             name,
             StateKind(kind),
-            value,
-            key=_part(facts.object("key", optional=True)),
-            namespace=_part(facts.object("namespace", optional=True)),
+            _part(facts.required("value")),
+            key=_optional_part(facts, "key"),
+            namespace=_optional_part(facts, "namespace"),
         )
         facts.require_empty()
         return state
 
 
-def _part(facts: Fields | None) -> SerializerDescription | None:
-    if facts is None:
-        return None
+def _optional_part(facts: Fields, name: str) -> SerializerDescription | None:
+    part = facts.optional(name)
+    return None if part is None else _part(part)
+
+
+def _part(facts: Fields) -> SerializerDescription:
     facts.text("type")  # for people; a later release may put it in other words
     recorded, encoded = facts.text("sha256"), facts.text("base64")
     facts.require_empty()

@@ -271,5 +271,19 @@ class UntrustedCode(StateShiftError, PermissionError):
     """Something in a savepoint would have to be unpickled, and the caller has not said that it trusts it."""
 
 
+class PlanChanged(StateShiftError, ValueError):
+    """What would be done is not what the plan file says.
+
+    Attributes:
+        differences: Each in a line: where, what the file says, what would be done.
+    """
+
+    advice = "make the plan anew, and have it reviewed"
+
+    def __init__(self, what: str, *, differences: tuple[str, ...] = (), **rest: Any) -> None:
+        super().__init__("\n".join([what, *(f"  {difference}" for difference in differences)]), **rest)
+        self.differences = differences
+
+
 class MigrationFailed(StateShiftError, RuntimeError):
     """A run ended without a result; the source is untouched and nothing was published."""

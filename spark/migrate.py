@@ -19,7 +19,7 @@ import attrs
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.migration.estimate import estimate
 from ..state.migration.options import MigrationOptions
-from ..state.migration.preparation import prepare
+from ..state.migration.planning import prepare_as_planned
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.savepoint.files import Folder
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..compat.description import JobDescription
     from ..state.job import Job
     from ..state.migration.journal import Journal
+    from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.rewrite import TaskResult
     from ..state.savepoint.lineage import Lineage
@@ -64,6 +65,7 @@ def migrate(
     master: str = "local[*,4]",
     py_files: Iterable[str | Path] = (),
     dry_run: bool = False,
+    expected: PlanFile | None = None,
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -80,6 +82,8 @@ def migrate(
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
+        expected: A plan that was made before; anything else is refused. Without a job, or options, they are those of
+            the plan.
         target_exists: What to do where the target is not empty; see `IfTargetExists`.
         announce: Is called once before anything is written, with what will be done and about how long it takes.
         progress: Is called now and then with what is done.
@@ -89,6 +93,7 @@ def migrate(
 
     Raises:
         IncompatibleState: The check refuses; with every state and finding.
+        PlanChanged: What would be done is not what `expected` says; with every difference.
         StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
             have so many subtasks.
         TargetExists: The target is taken.
@@ -100,7 +105,8 @@ def migrate(
     started = time.monotonic()
     folder = Folder.at(target)
     is_resumed = target_exists is IfTargetExists.RESUME
-    prepared = prepare(Savepoint.open(source), job, options, resumed=folder if is_resumed else None)
+    resumed = folder if is_resumed else None
+    prepared = prepare_as_planned(Savepoint.open(source), job, options, expected, resumed=resumed)
     journal = prepared.journal(folder)
     if is_resumed:
         published = journal.published(prepared.savepoint, prepared.plan)
@@ -108,9 +114,9 @@ def migrate(
             return _tidied(prepared, published, journal, started, dry_run=dry_run)
     check_target(folder, target_exists)
     held = held_bytes(folder, target_exists)
-    expected = estimate(prepared.tasks, prepared.savepoint.folder, folder, _cores(session, master), held_bytes=held)
-    report = attrs.evolve(_planned(prepared, folder), estimate=expected)
-    expected.require_room(folder)
+    needed = estimate(prepared.tasks, prepared.savepoint.folder, folder, _cores(session, master), held_bytes=held)
+    report = attrs.evolve(_planned(prepared, folder), estimate=needed)
+    needed.require_room(folder)
     if dry_run:
         tried = try_out(prepared.savepoint, prepared.plan)
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)

@@ -299,6 +299,8 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
     else:
         parent, _, name = place.rpartition("/")
         folder = Folder.at(parent)
+    if not folder.exists(name):
+        raise SavepointNotFound(f"there is no file {name}", advice="check its name", file=place)
     with folder.open_range(name) as reader:
         if reader.size > most_bytes:
             raise CorruptFile(f"it has {reader.size:,} bytes, and no file of its kind is larger than {most_bytes:,}")

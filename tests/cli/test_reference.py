@@ -42,12 +42,13 @@ def keys_of(data):
 
 @pytest.mark.usefixtures("example_jobs")
 @pytest.mark.parametrize(
-    "command", ["inspect", "export", "init", "check", "migrate", "verify", "diff", "snapshot", "rules"]
+    "command", ["inspect", "export", "init", "check", "plan", "migrate", "verify", "diff", "snapshot", "rules"]
 )
 def test_every_key_of_json_is_told(run, page, savepoint_of, tmp_path, command):
     more = {
         "check": ["--job", "accounts_v3:job"],
         "migrate": [tmp_path / "new", "--job", "accounts_v3:job", "--dry-run"],
+        "plan": ["--job", "accounts_v3:job"],
         "diff": ["accounts_v3:job"],
         "snapshot": ["-o", tmp_path / "state.json"],
     }

@@ -1,0 +1,160 @@
+"""A plan for a person: what is done with each state, who does it, and the way back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.wording import many
+from .output import Column, Line, size_text, styled_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..state.migration.plan_file import PlanFile
+
+_COLUMNS = (Column("state"), Column("kind"), Column("done"), Column("entries", is_number=True),
+            Column("bytes", is_number=True), Column("tried"), Column("old job on the result"))  # fmt: skip
+_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
+_TRIED = {True: "yes", False: "no entry", None: ""}
+_STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
+_ACTION_STYLES = {"convert": "yellow", "drop": "red"}
+_NOTE = "compatible"
+
+
+def plan_lines(plan: PlanFile) -> Iterator[Line]:
+    """Give a plan as lines; what is copied has a row, what changes has its reasons too."""
+    decision = plan.summary["decision"]
+    yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
+    yield [(f"  from savepoint {plan.source.place} to {plan.new_types}", "dim")]
+    options = ", ".join(_options(plan))
+    if options:
+        yield [(f"  with {options}", "dim")]
+    for operator in plan.operators:
+        yield []
+        yield from _operator_lines(operator)
+    yield []
+    yield from _ending(plan)
+
+
+def _headline(plan: PlanFile) -> str:
+    counts = plan.summary["states"]
+    if plan.summary["decision"] == "start":
+        return "nothing has to change; a migration copies every file as it is"
+    changed = [f"{counts[name]:,} {_DONE[name]}" for name in ("convert", "relabel", "drop") if counts[name]]
+    rest = "the rest copied as bytes"
+    return f"of {many(sum(counts.values()), 'state')}, {', '.join([*changed, rest])}"
+
+
+def _options(plan: PlanFile) -> Iterator[str]:
+    """Tell the options that are not at their defaults."""
+    from ..state.migration.options import MigrationOptions
+    from ..state.migration.options_data import options_to_data
+
+    defaults = options_to_data(MigrationOptions())
+    for name, value in options_to_data(plan.options).items():
+        if value == defaults[name]:
+            continue
+        if isinstance(value, dict):
+            pairs = ((inner, fact) for inner, fact in value.items() if fact)
+            yield from (f"{inner.replace('_', ' ')} {_listed(fact)}" for inner, fact in pairs)
+        else:
+            yield name.replace("_", " ") + ("" if value is True else f" {_listed(value)}")
+
+
+def _listed(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
+
+
+def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
+    uid, operator_id = operator["uid"], operator["operator_id"]
+    title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
+    yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
+    if operator["unreadable"]:
+        yield [(f"  not all of its state can be told: {operator['unreadable']}", "red")]
+    if operator["keeps"]:
+        yield [(f"  also kept as it is: {', '.join(operator['keeps'])}", "dim")]
+    key = operator["key"]
+    if key is not None and (key["relabelled"] or key["old"] != key["new"]):
+        yield [(f"  key  {_change(key['old'], key['new'])}: new header", "")]
+    if operator["states"]:
+        yield from styled_table(_COLUMNS, [_row(state) for state in operator["states"]], indent=2)
+    for state in operator["states"]:
+        if state["action"] != "copy":
+            yield from _state_lines(state)
+
+
+def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
+    yield "rewritten" if operator["action"] == "rewrite" else "files copied as they are"
+    if operator["new_uid"]:
+        yield f"from now on {operator['new_uid']} ({operator['new_operator_id']})"
+    if not operator["in_job"]:
+        yield "not in the job"
+    if operator["reframed"]:
+        yield "from the native format into the canonical one"
+    was, becomes = operator["parallelism"]["old"], operator["parallelism"]["new"]
+    if was != becomes:
+        yield f"parallelism {was} -> {becomes}"
+    if operator["compression"] != "keep":
+        yield {"snappy": "compressed with snappy"}.get(operator["compression"], "uncompressed")
+    was, becomes = operator["flink_restorable"]["old"], operator["flink_restorable"]["new"]
+    if becomes is not None:
+        yield "Flink restores it" if becomes else "Flink cannot restore it" + (" any more" if was else "")
+
+
+def _row(state: dict[str, Any]) -> Line:
+    entries, size = state["entries"], state["bytes"]
+    old_job = state["old_job"]["decision"]
+    return [
+        (state["name"], "bold"),
+        (state["kind"], ""),
+        (_DONE.get(state["action"], state["action"]), _ACTION_STYLES.get(state["action"], "")),
+        ("" if entries is None else f"{entries:,}", ""),
+        ("" if size is None else f"{size:,}", ""),
+        (_TRIED[state["tried"]], ""),
+        (old_job, _STYLES[old_job]),
+    ]
+
+
+def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
+    if state["action"] == "drop":
+        return
+    named = f", from now on {state['new_name']}" if state["new_name"] else ""
+    yield [(f"  {state['name']}", "bold"), (f"  {state['kind']}{named}", "")]
+    for rewrite in state["rewrites"]:
+        converter = f"; converter: {rewrite['converter']}" if rewrite["converter"] else ""
+        words = f"reader: {rewrite['reader']}{converter}; writer: {rewrite['writer']}"
+        yield [(f"    {rewrite['path']}  {words}", "")]
+    changes = [finding for finding in state["findings"] if finding["verdict"] != _NOTE]
+    for finding in changes:
+        old, new = finding["old"] or "(none)", finding["new"] or "(gone)"
+        flags = "".join(f" {flag}" for flag in finding["flags"])
+        yield [
+            (f"    {finding['path']}", "bold"),
+            (f"  {_change(old, new)}  {finding['reason']}  [{finding['rule']}]{flags}", ""),
+        ]
+    for reason in state["old_job"]["reasons"]:
+        yield [(f"    old job on the result: {state['old_job']['decision']}; {reason}", "dim")]
+
+
+def _change(old: str, new: str) -> str:
+    return old if old == new else f"{old} -> {new}"
+
+
+def _ending(plan: PlanFile) -> Iterator[Line]:
+    summary = plan.summary
+    streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
+    yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
+    if summary["reference_time"] is not None:
+        yield [(f"reference time: {summary['reference_time']}", "")]
+    restores = "Flink restores the result" if summary["flink_restorable"] else "Flink cannot restore all of the result"
+    yield [(restores, "" if summary["flink_restorable"] else "yellow")]
+    yield [("rollback: start the old job on the source, which is not touched", "")]
+    old_job = plan.rollback["old_job_on_result"]
+    meaning = {
+        "start": "it can use it as it is",
+        "migrate": "it can use it after a migration back",
+        "refuse": "it cannot use all of it",
+    }[old_job]
+    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}", "")]

@@ -1,0 +1,111 @@
+"""Whether the old job could go on with what a migration writes: the check, asked the other way round.
+
+The source of a migration is never touched, so the old job can always start on it; then it misses what happened since.
+Here is asked what it could make of the new savepoint. Source: compatibility rules, RUN-8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.errors import NothingInCommon
+from .check import check
+from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+from .explain import finding_line
+from .plan import StateAction
+
+if TYPE_CHECKING:
+    from .plan import MigrationPlan, OperatorPlan, StatePlan
+    from .report import StateReport
+
+_STARTS_EMPTY = "the old job would start it empty"
+
+
+@attrs.frozen
+class Rollback:
+    """What the old job could make of one state of the new savepoint.
+
+    Attributes:
+        decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
+        reasons: Why not at once; empty for `start`.
+    """
+
+    decision: Decision
+    reasons: tuple[str, ...] = ()
+
+
+def rollback_of(old: JobDescription, plan: MigrationPlan) -> dict[tuple[str, str, str], Rollback]:
+    """Ask for every stored state whether the old job could use it in the result.
+
+    The old job is known by its snapshots alone: its classes are not asked.
+
+    Args:
+        old: What is stored, before any edits.
+        plan: What is to be done with it.
+
+    Returns:
+        By operator id, room and name, as they are stored.
+    """
+    stored = {operator.operator_id: operator for operator in old.operators}
+    operators = [_after(stored[one.operator_id], one) for one in plan.operators if one.operator_id in stored]
+    after = JobDescription("the new savepoint", tuple(operators), stored_by=plan.target.major or old.stored_by)
+    answers = _answers(after, old)
+    found = {}
+    for operator in plan.operators:
+        for state in operator.states:
+            place = (operator.operator_id, state.kind.room, state.name)
+            found[place] = _of(operator, state, answers.get(place))
+    return found
+
+
+def _after(was: OperatorDescription, plan: OperatorPlan) -> OperatorDescription:
+    """Describe an operator as it will be."""
+    return attrs.evolve(
+        was,
+        operator_id=plan.new_id or was.operator_id,
+        key=None if plan.key is None else SerializerDescription(plan.key),
+        states=tuple(_state_after(state) for state in plan.states if state.action is not StateAction.DROP),
+        is_reframed=False,
+    )
+
+
+def _state_after(state: StatePlan) -> StateDescription:
+    new = state.new
+    return StateDescription(
+        state.new_name or state.name,
+        state.kind,
+        SerializerDescription(new.value),
+        key=None if new.key is None else SerializerDescription(new.key),
+        namespace=None if new.namespace is None else SerializerDescription(new.namespace),
+    )
+
+
+def _answers(after: JobDescription, old: JobDescription) -> dict[tuple[str, str, str], StateReport]:
+    try:
+        report = check(after, old.as_probe())
+    except NothingInCommon:
+        return {}
+    return {(operator.operator_id, state.kind.room, state.name): state for operator, state in report.states()}
+
+
+def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> Rollback:
+    if state.action is StateAction.DROP:
+        return Rollback(Decision.REFUSE, (f"the state is dropped; {_STARTS_EMPTY}",))
+    if operator.new_id:
+        return Rollback(Decision.REFUSE, (f"its operator has the uid {operator.uid} from now on; {_STARTS_EMPTY}",))
+    if state.new_name:
+        return Rollback(Decision.REFUSE, (f"it is called {state.new_name} from now on; {_STARTS_EMPTY}",))
+    if answer is None or answer.was is None:
+        return Rollback(Decision.REFUSE, (f"the new savepoint does not have it; {_STARTS_EMPTY}",))
+    findings = answer.result.findings
+    if answer.decision is Decision.REFUSE:
+        reasons = [finding_line(one) for one in findings if one.verdict is Verdict.INCOMPATIBLE]
+        return Rollback(answer.decision, tuple(reasons or [answer.note]))
+    if answer.decision is Decision.MIGRATE:
+        drops = [flag.partition(":")[2] for one in findings for flag in one.flags if flag.startswith(f"{Flag.DROPS}:")]
+        lost = f", which drops {', '.join(drops)}" if drops else ""
+        return Rollback(answer.decision, (f"only after a migration back{lost}",))
+    return Rollback(answer.decision)

@@ -1,0 +1,129 @@
+"""Options of a migration as plain data, for plan files, and back.
+
+Each option has a form of its own here: what a file says is checked, and never imported or evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.edits import Edits, NewIdentity
+from ...compat.plan import BadValues, Compression
+from ...compat.policy import Policy
+from ...compat.reference_time import parse_time, time_text
+from ...compat.targets import Target
+from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
+from ..savepoint.metadata import operator_id_of_uid
+from .options import MigrationOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...compat.json_files import Fields
+
+
+def _edits_data(edits: Edits) -> dict[str, Any]:
+    return {
+        "drop": list(edits.drop),
+        "rename_states": [list(pair) for pair in edits.rename_states],
+        "rename_uids": [[old, identity.uid] for old, identity in edits.rename_operators],
+    }
+
+
+def _edits(facts: Fields, name: str) -> Edits:
+    given = facts.required(name)
+    edits = Edits(
+        given.texts("drop"),
+        tuple(_pairs(given, "rename_states")),
+        tuple((old, NewIdentity(operator_id_of_uid(new).hex(), new)) for old, new in _pairs(given, "rename_uids")),
+    )
+    given.require_empty()
+    return edits
+
+
+def _pairs(facts: Fields, name: str) -> list[tuple[str, str]]:
+    pairs = facts.items(name)
+    if not all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs
+    ):
+        raise CorruptFile(f"{name!r} should be a list of pairs of texts")
+    return [(old, new) for old, new in pairs]
+
+
+@attrs.frozen
+class _Form:
+    """How an option is written down, and how it is read from the fields of the options."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Fields, str], Any]
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+_NUMBER = _Form(_plain, lambda facts, name: facts.number(name) or None)
+_FLAG = _Form(_plain, lambda facts, name: facts.flag(name))
+
+_FORMS: dict[str, _Form] = {
+    "restore_target": _Form(str, lambda facts, name: Target(facts.text(name))),
+    "edits": _Form(_edits_data, _edits),
+    "parallelism": _NUMBER,
+    "compression": _Form(str, lambda facts, name: Compression(facts.text(name))),
+    "reference_time": _Form(
+        lambda time: time_text(time) if time is not None else None,
+        lambda facts, name: parse_time(text) if (text := facts.text(name, optional=True)) else None,
+    ),
+    "trust_stored_serializers": _FLAG,
+    "policy": _Form(lambda policy: sorted(policy.forbid), lambda facts, name: Policy(facts.texts(name))),
+    "bad_values": _Form(str, lambda facts, name: BadValues(facts.text(name))),
+    "max_bad_values": _Form(_plain, lambda facts, name: facts.number(name)),
+}
+_DEFAULTS = MigrationOptions()
+
+
+def options_to_data(options: MigrationOptions) -> dict[str, Any]:
+    """Give options as plain data, in the order in which they are declared.
+
+    Raises:
+        DeclarationError: An option that is not at its default has no form in a file.
+    """
+    data = {}
+    for field in attrs.fields(MigrationOptions):
+        value = getattr(options, field.name)
+        form = _FORMS.get(field.name)
+        if form is not None:
+            data[field.name] = form.write(value)
+        elif value != getattr(_DEFAULTS, field.name):
+            raise DeclarationError(
+                f"the option {field.name} cannot be written to a plan file",
+                advice="migrate without a plan file, or leave the option out",
+                written="Nothing was written.",
+            )
+    return data
+
+
+def options_from_data(facts: Fields) -> MigrationOptions:
+    """Read options; those that are not there have their defaults.
+
+    Raises:
+        CorruptFile: An option is not known, or has a value that it cannot have.
+    """
+    given = {name: _value(form, facts, name) for name, form in _FORMS.items() if name in facts}
+    facts.require_empty()
+    try:
+        return MigrationOptions(**given)
+    except (ValueError, TypeError) as error:
+        raise CorruptFile(f"the options are none: {error}") from error
+
+
+def _value(form: _Form, facts: Fields, name: str) -> Any:
+    try:
+        return form.read(facts, name)
+    except CorruptFile:
+        raise
+    except (StateShiftError, ValueError, TypeError) as error:
+        what = error.what if isinstance(error, StateShiftError) else error
+        raise CorruptFile(f"the option {name!r} has a value that it cannot have: {what}") from error

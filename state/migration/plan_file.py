@@ -1,0 +1,288 @@
+"""The plan file: what a migration would do, for people to review and for a later run to be held to.
+
+    {"format": "stateshift plan", "version": 1, "stateshift": release, "source": …, "new_types": …, "options": …,
+     "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
+
+A run reads from it where the new types come from and its options, and makes the plan anew; all else in the file is
+compared with that. So nothing is done that the file does not say, whoever changed the file, the job or the savepoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ...compat.json_files import parse_document, print_document
+from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
+from ..savepoint.metadata import METADATA
+from .options import MigrationOptions
+from .options_data import options_from_data, options_to_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.json_files import Fields
+    from ..savepoint.files import Folder
+
+FORMAT, VERSION = "stateshift plan", 1
+JOB, PROBE, SAME = "job", "probe", "same types"
+
+_MEASURED: Final = frozenset({"entries", "bytes", "tried"})
+"""What was found by looking at entries; where `_metadata` is the same, so are they, and a run does not count first."""
+_MOST_DIFFERENCES = 30
+_NOTHING_WRITTEN = "Nothing was written."
+
+
+@attrs.frozen
+class StoredPlace:
+    """A savepoint, so that it can be known again anywhere.
+
+    Attributes:
+        place: Where it was, as the maker of the plan gave it; for people.
+        metadata_sha256: Of its file `_metadata`, in hexadecimal.
+    """
+
+    place: str
+    metadata_sha256: str
+
+    @classmethod
+    def of(cls, folder: Folder, place: str = "") -> StoredPlace:
+        """Look at a savepoint; `place` is what to call it."""
+        return cls(place or folder.place, hashlib.sha256(folder.read(METADATA)).hexdigest())
+
+
+@attrs.frozen
+class NewTypes:
+    """Where the new types come from.
+
+    Attributes:
+        job: `module:attribute`; "" for a probe, for types that stay, and for a job that has no place.
+        probe: The savepoint that tells them, or None.
+        stay: Whether there are none.
+    """
+
+    job: str = ""
+    probe: StoredPlace | None = None
+    stay: bool = False
+
+    @classmethod
+    def read(cls, facts: Fields) -> NewTypes:
+        """Take them from a file."""
+        kind, place = facts.text("from"), facts.text("place", optional=True)
+        digest = facts.text("metadata_sha256", optional=True)
+        facts.require_empty()
+        if kind not in {JOB, PROBE, SAME}:
+            raise CorruptFile(f"new types come from {JOB!r}, {PROBE!r} or {SAME!r}, and not from {kind[:80]!r}")
+        return cls(place if kind == JOB else "", StoredPlace(place, digest) if kind == PROBE else None, kind == SAME)
+
+    def to_data(self) -> dict[str, Any]:
+        """Give them as plain data."""
+        kind = SAME if self.stay else PROBE if self.probe else JOB
+        place, digest = self.job, ""
+        if self.probe is not None:
+            place, digest = self.probe.place, self.probe.metadata_sha256
+        return {"from": kind, "place": place or None, "metadata_sha256": digest or None}
+
+    def __str__(self) -> str:
+        if self.stay:
+            return "the same types"
+        return f"probe {self.probe.place}" if self.probe else f"job {self.job}" if self.job else "a job in Python"
+
+
+@attrs.frozen(kw_only=True)
+class PlanFile:
+    """What a migration would do.
+
+    Attributes:
+        stateshift: The release that made the plan.
+        source: What is to be migrated.
+        new_types: Where the new types come from.
+        options: What is wanted beside them.
+        summary: Counts of states by action, of streams, entries and bytes; for people.
+        rollback: How to go back, and what the old job could make of the result.
+        operators: Each with its states; plain data, as in the file.
+    """
+
+    stateshift: str
+    source: StoredPlace
+    new_types: NewTypes
+    options: MigrationOptions
+    summary: dict[str, Any]
+    rollback: dict[str, Any]
+    operators: list[dict[str, Any]]
+
+    def to_data(self) -> dict[str, Any]:
+        """Give the plan as plain data, without the file's format and version; equal plans give equal data."""
+        return {
+            "stateshift": self.stateshift,
+            "source": attrs.asdict(self.source),
+            "new_types": self.new_types.to_data(),
+            "options": options_to_data(self.options),
+            "summary": self.summary,
+            "rollback": self.rollback,
+            "operators": self.operators,
+        }
+
+    def to_json(self) -> str:
+        """Give the text of the file."""
+        return print_document(FORMAT, VERSION, self.to_data())
+
+    @classmethod
+    def from_json(cls, text: str | bytes, *, file: str = "") -> PlanFile:
+        """Read the text of a file. Nothing in it is imported, evaluated or unpickled by that.
+
+        Args:
+            text: The content.
+            file: What messages call it.
+
+        Raises:
+            CorruptFile: It is no plan.
+            UnsupportedFormat: It was made by a later release.
+        """
+        with located(file=file or None):
+            facts = parse_document(text, FORMAT, VERSION)
+            source = facts.required("source")
+            found = cls(
+                stateshift=facts.text("stateshift"),
+                source=StoredPlace(source.text("place"), source.text("metadata_sha256")),
+                new_types=NewTypes.read(facts.required("new_types")),
+                options=options_from_data(facts.required("options")),
+                summary=facts.required("summary").rest(),
+                rollback=facts.required("rollback").rest(),
+                operators=[operator.rest() for operator in facts.objects("operators")],
+            )
+            source.require_empty()
+            facts.require_empty()
+            return found
+
+    def require_same_source(self, folder: Folder) -> None:
+        """Refuse another savepoint than the one that was planned for.
+
+        Raises:
+            PlanChanged: Its `_metadata` is another.
+        """
+        found = StoredPlace.of(folder).metadata_sha256
+        if found != self.source.metadata_sha256:
+            raise PlanChanged(
+                f"the plan is for another savepoint: that of {self.source.place}, whose _metadata has another sha256",
+                differences=(f"source: sha256 of _metadata: {self.source.metadata_sha256} in the plan, {found} here",),
+                advice="migrate the savepoint that was planned for, or make the plan anew",
+                written=_NOTHING_WRITTEN,
+                savepoint=folder.place,
+            )
+
+    def require_same_options(self, options: MigrationOptions) -> None:
+        """Refuse other options than those of the plan.
+
+        Raises:
+            DeclarationError: They differ; with the names.
+        """
+        if options != self.options:
+            fields = [field.name for field in attrs.fields(MigrationOptions)]
+            names = ", ".join(name for name in fields if getattr(options, name) != getattr(self.options, name))
+            raise DeclarationError(
+                f"the plan has other options than those given: {names}",
+                advice="leave them out: the options of a plan are in its file",
+                written=_NOTHING_WRITTEN,
+            )
+
+    def require_same(self, now: PlanFile) -> None:
+        """Refuse a run that would do anything else than the file says.
+
+        Args:
+            now: The plan as it is made from the savepoint and the job that are here.
+
+        Raises:
+            PlanChanged: With each difference, by operator, state and field.
+        """
+        differences = [
+            *_fact_differences("summary", self.summary, now.summary),
+            *_fact_differences("rollback", self.rollback, now.rollback),
+            *_operator_differences(self.operators, now.operators),
+        ]
+        if not differences:
+            return
+        shown = differences[:_MOST_DIFFERENCES]
+        if len(differences) > len(shown):
+            shown.append(f"and {len(differences) - len(shown):,} more")
+        others = f"; it was made by stateshift {self.stateshift}, this is {now.stateshift}"
+        raise PlanChanged(
+            "what would be done is not what the plan says" + (others if self.stateshift != now.stateshift else ""),
+            differences=tuple(shown),
+            written=_NOTHING_WRITTEN,
+        )
+
+
+def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any]]) -> Iterator[str]:
+    ours, theirs = ({_text(operator.get("operator_id")): operator for operator in side} for side in (planned, now))
+    for operator_id in dict.fromkeys([*ours, *theirs]):
+        one, other = ours.get(operator_id), theirs.get(operator_id)
+        named = one or other or {}
+        title = f"operator {_text(named.get('uid') or operator_id)}"
+        if one is None or other is None:
+            yield f"{title}: {_presence(one)}"
+            continue
+        planned_facts, facts = (
+            {name: fact for name, fact in side.items() if name != "states"} for side in (one, other)
+        )
+        yield from _fact_differences(title, planned_facts, facts)
+        yield from _state_differences(title, one.get("states"), other.get("states"))
+    if len(ours) < len(planned):
+        yield "operators: one is listed twice in the plan"
+
+
+def _presence(planned: object) -> str:
+    return "not in the plan" if planned is None else "only in the plan"
+
+
+def _state_differences(title: str, planned: Any, now: Any) -> Iterator[str]:
+    if not isinstance(planned, list) or not all(isinstance(state, dict) for state in planned):
+        yield f"{title}: the plan has no list of states"
+        return
+    ours, theirs = ({(_text(s.get("kind")), _text(s.get("name"))): s for s in side} for side in (planned, now))
+    for place in dict.fromkeys([*ours, *theirs]):
+        where = f"{title}, state {place[1]}"
+        one, other = ours.get(place), theirs.get(place)
+        if one is None or other is None:
+            yield f"{where}: {_presence(one)}"
+        else:
+            yield from _fact_differences(where, one, other)
+    if len(ours) < len(planned):
+        yield f"{title}: a state is listed twice in the plan"
+
+
+def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Iterator[str]:
+    """Tell each fact that differs, the innermost."""
+    if isinstance(planned, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*planned, *now]):
+            if key not in _MEASURED or name:
+                inner = f"{name}.{key}" if name else _text(key)
+                yield from _fact_differences(where, planned.get(key), now.get(key), inner)
+    elif isinstance(planned, list) and isinstance(now, list):
+        ours, theirs = _labelled(planned), _labelled(now)
+        for label in dict.fromkeys([*ours, *theirs]):
+            one, other = ours.get(label), theirs.get(label)
+            if one is None or other is None:
+                yield f"{where}: {name}: {label}: {_presence(one)}"
+            else:
+                yield from _fact_differences(where, one, other, f"{name}: {label}")
+    elif planned != now or isinstance(planned, bool) is not isinstance(now, bool):
+        yield f"{where}: {name}: {_text(planned)} in the plan, {_text(now)} here"
+
+
+def _labelled(items: list[Any]) -> dict[str, Any]:
+    """Give the items of a list by what a person calls them: the path and the rule, the text, else the number."""
+    found: dict[str, Any] = {}
+    for index, item in enumerate(items):
+        label = _text(item) if isinstance(item, str) else str(index)
+        if isinstance(item, dict) and "path" in item:
+            label = f"{_text(item['path'])}  [{_text(item['rule'])}]" if "rule" in item else _text(item["path"])
+        found[f"{label} ({index})" if label in found else label] = item
+    return found
+
+
+def _text(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= 200 else text[:199] + "…"

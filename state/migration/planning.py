@@ -1,0 +1,298 @@
+"""From a savepoint and new types to a plan file. Needs no Spark; reads the source, and writes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ... import __version__
+from ...compat.explain import finding_data
+from ...compat.old_reader import ReaderSource
+from ...compat.plan import OperatorAction, StateAction
+from ...compat.reference_time import time_text
+from ...compat.report import worst_decision
+from ...compat.rollback import rollback_of
+from ...compat.rules import rule_book
+from ...compat.type_text import type_text
+from ...serializers.compatibility import Decision
+from ...serializers.errors import DeclarationError, PlanChanged
+from ..job import load_job
+from ..savepoint.reader import Savepoint
+from .options import MigrationOptions
+from .plan_file import NewTypes, PlanFile, StoredPlace
+from .preparation import prepare
+from .rewrite import CopyTask
+from .run import new_parallelism, try_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...compat.description import JobDescription
+    from ...compat.labels import Labels
+    from ...compat.plan import MigrationPlan, OperatorPlan, Recoding, StatePlan
+    from ...compat.rollback import Rollback
+    from ...serializers.compatibility import Finding
+    from ..job import Job
+    from ..savepoint.files import Folder
+    from ..savepoint.reader import SavepointOperator
+    from ..savepoint.states import Measure
+    from .preparation import Preparation
+
+AT_RUN = "when the run begins"
+_FROM_FINDINGS = ("ways_out", "forbidden")
+"""What a check says of a finding, and an accepted plan need not repeat."""
+
+
+def make_plan(
+    savepoint: Savepoint,
+    job: Job | JobDescription | None,
+    options: MigrationOptions,
+    new_types: NewTypes,
+    *,
+    place: str = "",
+    counted: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+) -> PlanFile:
+    """Say what a migration would do, and prove on one entry of each state that it can (rule READ-5).
+
+    Args:
+        savepoint: The source.
+        job: The new types; None: they stay.
+        options: What is wanted beside them.
+        new_types: Where `job` comes from, for the file.
+        place: What the file calls the source; by default its place.
+        counted: Whether entries and bytes of each state are counted, for which all keyed state is read once.
+        progress: Is told what is looked at.
+
+    Raises:
+        IncompatibleState: The check refuses; there is no plan then.
+        ValueNotConvertible: The one entry of a state that was tried cannot be converted.
+        StateNotFound, DeclarationError, UnsupportedFormat, CorruptSavepoint: As of `prepare`.
+    """
+    prepared = prepare(savepoint, job, options)
+    planned = plan_of(prepared, options, new_types, place=place)
+    progress("one entry of each state")
+    tried = try_out(savepoint, prepared.plan)
+    for operator in planned.operators:
+        stored = savepoint.operator(operator["operator_id"])
+        progress(stored.title)
+        measures = _measures(stored) if counted else {}
+        for state in operator["states"]:
+            state["tried"] = tried.get((operator["operator_id"], state["name"]))
+            measure = measures.get((state["kind"], state["name"]))
+            state["entries"], state["bytes"] = (measure.entries, measure.size_bytes) if measure else (None, None)
+    return attrs.evolve(planned, summary=planned.summary | _sums(planned.operators))
+
+
+def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewTypes, *, place: str = "") -> PlanFile:
+    """Give the plan of a prepared migration, without looking at any entry: what a run is held against.
+
+    Args:
+        prepared: What will be done.
+        options: With which it was prepared.
+        new_types: Where the new types come from.
+        place: What the file calls the source.
+    """
+    savepoint, plan = prepared.savepoint, prepared.plan
+    rollbacks = rollback_of(savepoint.describe(), plan)
+    actions = Counter(str(state.action) for operator in plan.operators for state in operator.states)
+    copies = sum(isinstance(task, CopyTask) for task in prepared.tasks)
+    summary = {
+        "decision": str(Decision.START if plan.is_empty else Decision.MIGRATE),
+        "states": {str(action): actions[action] for action in StateAction},
+        "reference_time": _reference_time(plan, options),
+        "flink_restorable": all(operator.is_flink_restorable for operator in plan.operators if operator.in_job),
+        "streams_rewritten": len(prepared.tasks) - copies,
+        "files_copied": copies,
+        "bytes_to_read": sum(task.size_bytes for task in prepared.tasks),
+        "entries": None,
+        "bytes": None,
+    }
+    return PlanFile(
+        stateshift=__version__,
+        source=StoredPlace.of(savepoint.folder, place),
+        new_types=new_types,
+        options=options,
+        summary=summary,
+        rollback={
+            "source": "untouched: the old job can start on it at any time",
+            "old_job_on_result": str(worst_decision(one.decision for one in rollbacks.values())),
+        },
+        operators=[_operator_data(savepoint.operator(one.operator_id), one, rollbacks) for one in plan.operators],
+    )
+
+
+def prepare_as_planned(
+    savepoint: Savepoint,
+    job: Job | JobDescription | None,
+    options: MigrationOptions,
+    expected: PlanFile | None,
+    *,
+    resumed: Folder | None = None,
+) -> Preparation:
+    """Prepare the migration that a plan file tells, and no other; without one, the migration that is asked for.
+
+    Args:
+        savepoint: The source.
+        job: The new types; None: they come from where the file says. A job that it names is then imported.
+        options: What is wanted beside them; where nothing is, the options of the file.
+        expected: The plan, or None.
+        resumed: As of `prepare`.
+
+    Raises:
+        PlanChanged: Savepoint or job are others than when the plan was made, or the file was changed.
+        DeclarationError: Other options are given than those in the file, or its job has no place and none is given.
+        IncompatibleState: The check refuses by now.
+    """
+    if expected is None:
+        return prepare(savepoint, job, options, resumed=resumed)
+    expected.require_same_source(savepoint.folder)
+    if options != MigrationOptions():
+        expected.require_same_options(options)
+    new = job if job is not None else new_side_of(expected.new_types)
+    prepared = prepare(savepoint, new, expected.options, resumed=resumed)
+    expected.require_same(plan_of(prepared, expected.options, expected.new_types))
+    return prepared
+
+
+def new_side_of(new_types: NewTypes, load: Callable[[str], Job] = load_job, *, like: str = "") -> JobDescription | None:
+    """Get the new types from where a plan file says; None where they stay.
+
+    Args:
+        new_types: Of the file.
+        load: Imports the job.
+        like: Where the probe is by now; by default where it was.
+
+    Raises:
+        JobNotFound: The job cannot be loaded.
+        PlanChanged: The probe is another savepoint.
+        DeclarationError: The job has no place.
+    """
+    if new_types.stay:
+        return None
+    if new_types.probe is not None:
+        probe = Savepoint.open(like or new_types.probe.place)
+        if StoredPlace.of(probe.folder).metadata_sha256 != new_types.probe.metadata_sha256:
+            raise PlanChanged(
+                f"the probe {probe.place} is another savepoint than the one that was planned with",
+                advice="give that one with --like, or make the plan anew",
+                written="Nothing was written.",
+            )
+        return probe.describe().as_probe()
+    if not new_types.job:
+        raise DeclarationError(
+            "the plan was made for a job in Python, which a file cannot name",
+            advice="pass the job to migrate()",
+            written="Nothing was written.",
+        )
+    return load(new_types.job).describe(f"job {new_types.job}")
+
+
+def _reference_time(plan: MigrationPlan, options: MigrationOptions) -> str | None:
+    """Say at which time values get or lose their time to live; None where none does.
+
+    Where nobody gave one, it is that of the run: stamps of the day on which a plan is made would have expired by then.
+    """
+    if plan.reference_time is None:
+        return None
+    return time_text(plan.reference_time) if options.reference_time is not None else AT_RUN
+
+
+def _measures(operator: SavepointOperator) -> dict[tuple[str, str], Measure]:
+    found = {}
+    for sizes in operator.measure().states:
+        if sizes.error is not None:
+            raise sizes.error
+        if sizes.measure is not None:
+            found[str(sizes.state.kind), sizes.state.name] = sizes.measure
+    return found
+
+
+def _sums(operators: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Add up what was counted; None where a state was not."""
+    states = [state for operator in operators for state in operator["states"]]
+    return {
+        name: None if any(state[name] is None for state in states) else sum(state[name] for state in states)
+        for name in ("entries", "bytes")
+    }
+
+
+def _operator_data(
+    stored: SavepointOperator, plan: OperatorPlan, rollbacks: dict[tuple[str, str, str], Rollback]
+) -> dict[str, Any]:
+    is_rewritten = plan.action is OperatorAction.REWRITE
+    becomes = new_parallelism(stored.stored, plan) if is_rewritten and plan.rewrites_keyed else stored.parallelism
+    key = None
+    if plan.key is not None and stored.key is not None:
+        key = {"old": type_text(stored.key), "new": type_text(plan.key), "relabelled": plan.relabels_key}
+    return {
+        "operator_id": plan.operator_id,
+        "uid": stored.uid or plan.uid,
+        "new_uid": plan.uid if plan.new_id else None,
+        "new_operator_id": plan.new_id or None,
+        "action": str(plan.action),
+        "in_job": plan.in_job,
+        "parallelism": {"old": stored.parallelism, "new": plan.parallelism or becomes},
+        "compression": str(plan.compression),
+        "reframed": plan.is_reframed,
+        "bad_values": str(plan.bad_values),
+        "flink_restorable": {
+            "old": stored.description.is_flink_restorable,
+            "new": None if stored.unreadable else plan.is_flink_restorable,
+        },
+        "unreadable": stored.unreadable or None,
+        "keeps": list(stored.keeps),
+        "key": key,
+        "states": [
+            _state_data(state, rollbacks[plan.operator_id, state.kind.room, state.name]) for state in plan.states
+        ],
+    }
+
+
+def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
+    pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
+    return {
+        "name": state.name,
+        "new_name": state.new_name or None,
+        "kind": str(state.kind),
+        "action": str(state.action),
+        "entries": None,
+        "bytes": None,
+        "tried": None,
+        "old": _types(state.old),
+        "new": _types(state.new),
+        "rewrites": [_rewrite_data(piece) for piece in pieces],
+        "findings": [_finding_data(finding) for finding in state.findings],
+        "old_job": {"decision": str(rollback.decision), "reasons": list(rollback.reasons)},
+    }
+
+
+def _types(labels: Labels) -> dict[str, str | None]:
+    """Tell the types of a state in words, and their configuration by its digest."""
+    return {
+        "type": type_text(labels.value),
+        "key": None if labels.key is None else type_text(labels.key),
+        "namespace": None if labels.namespace is None else type_text(labels.namespace),
+        "snapshots_sha256": labels.digest(),
+    }
+
+
+def _rewrite_data(piece: Recoding) -> dict[str, str | None]:
+    """Tell who reads, converts and writes a piece; what is not of stateshift itself by its full name."""
+    reader = piece.source
+    if reader != ReaderSource.SNAPSHOT:
+        reader = f"{reader} {type(piece.reader).__module__}.{type(piece.reader).__qualname__}"
+    return {
+        "path": f"${piece.step}",
+        "reader": reader,
+        "converter": piece.converter or None,
+        "writer": type(piece.writer).__name__,
+    }
+
+
+def _finding_data(finding: Finding) -> dict[str, Any]:
+    rule = rule_book().get(finding.rule)
+    data = {name: fact for name, fact in finding_data(finding).items() if name not in _FROM_FINDINGS}
+    return data | {"conversion": (rule.conversion if rule is not None else "") or None}

@@ -1,0 +1,402 @@
+"""The plan file: it says what a run would do, and a run does that or nothing."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+from typing import Annotated
+
+import attrs
+import pytest
+
+from stateshift import Field, Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor, record
+from stateshift.compat.edits import Edits
+from stateshift.compat.plan import BadValues, Compression
+from stateshift.compat.policy import Policy
+from stateshift.compat.rules import rule_book
+from stateshift.compat.targets import Target
+from stateshift.serializers.compatibility import Flag
+from stateshift.serializers.errors import (
+    CorruptFile,
+    DeclarationError,
+    IncompatibleState,
+    PlanChanged,
+    UnsupportedFormat,
+    ValueNotConvertible,
+)
+from stateshift.state.edits import parse_edits
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.options_data import options_to_data
+from stateshift.state.migration.plan_file import NewTypes, PlanFile, StoredPlace
+from stateshift.state.migration.planning import make_plan, new_side_of, prepare_as_planned
+
+
+@record(java_class="fx.evo.Account")
+@attrs.frozen
+class Account:
+    id: int
+    name: str
+    visits: int
+    obsolete: str | None = None
+
+
+@record(java_class="fx.evo.Account")
+@attrs.frozen
+class Renamed:
+    id: int
+    title: Annotated[str, Field(aliases=["name"])]
+    visits: Int32
+    obsolete: str | None = None
+
+
+def job_of(account, **more):
+    return Job([Operator("account-state", key=int, states=[ValueStateDescriptor("account", account, **more)])])
+
+
+WIDER, RENAMED = job_of(Account), job_of(Renamed)
+DEFAULTS = MigrationOptions()
+IN_PYTHON = NewTypes()
+
+
+@pytest.fixture
+def savepoint(savepoint_of):
+    return Savepoint.open(savepoint_of("rocksdb-account-v1"))
+
+
+@pytest.fixture
+def plan(savepoint):
+    return make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON)
+
+
+def state(plan, name):
+    return next(state for operator in plan.operators for state in operator["states"] if state["name"] == name)
+
+
+def edited(plan, change):
+    data = json.loads(plan.to_json())
+    change(data)
+    return PlanFile.from_json(json.dumps(data))
+
+
+class TestContent:
+    """What a reviewer finds in the file."""
+
+    def test_each_state_has_reader_conversion_writer_amount_and_proof(self, plan):
+        """READ-5: who will read, and one entry of each state that is converted was tried."""
+        account = state(plan, "account")
+
+        assert ("convert", 10, 435, True) == tuple(account[name] for name in ("action", "entries", "bytes", "tried"))
+        assert [
+            {"path": "$", "reader": "snapshot", "converter": None, "writer": "PojoSerializer"},
+        ] == account["rewrites"]
+        widened = next(finding for finding in account["findings"] if finding["rule"] == "PRIM-2")
+        assert ("$.visits", "int", "long") == (widened["path"], widened["old"], widened["new"])
+        assert rule_book()["PRIM-2"].conversion == widened["conversion"]
+
+    def test_a_state_that_stays_is_told_too(self, plan):
+        kept = state(plan, "version-free")
+
+        assert ("copy", 10, [], []) == tuple(kept[name] for name in ("action", "entries", "rewrites", "findings"))
+        assert {"decision": "start", "reasons": []} == kept["old_job"]
+
+    def test_the_sums_are_those_of_the_states(self, plan):
+        states = [state for operator in plan.operators for state in operator["states"]]
+
+        assert sum(state["entries"] for state in states) == plan.summary["entries"]
+        assert {"copy": 6, "relabel": 0, "convert": 1, "drop": 0} == plan.summary["states"]
+
+    def test_what_was_not_counted_is_null(self, savepoint):
+        plan = make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON, counted=False)
+
+        assert (None, None) == (state(plan, "account")["entries"], plan.summary["entries"])
+        assert state(plan, "account")["tried"] is True
+
+    def test_the_source_is_known_by_the_digest_of_its_metadata(self, savepoint_of, plan):
+        file = savepoint_of("rocksdb-account-v1") / "_metadata"
+
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == plan.source.metadata_sha256
+
+    def test_a_converter_and_a_fallback_are_told_by_their_names(self, savepoint):
+        job = job_of(Account, converter=to_account)
+
+        plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+        assert [f"{__name__}.to_account"] == [rewrite["converter"] for rewrite in state(plan, "account")["rewrites"]]
+
+    def test_an_entry_that_cannot_be_converted_is_found_and_there_is_no_plan(self, savepoint):
+        job = job_of(Account, converter=dt.datetime.fromisoformat)
+
+        with pytest.raises(ValueNotConvertible, match="fromisoformat"):
+            make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+    def test_what_the_check_refuses_has_no_plan(self, savepoint):
+        job = Job([Operator("account-state", key=int, states=[ValueStateDescriptor("version-free", bool)])])
+
+        with pytest.raises(IncompatibleState):
+            make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+    def test_a_plan_without_changes_says_start(self, savepoint):
+        plan = make_plan(savepoint, None, DEFAULTS, NewTypes(stay=True))
+
+        assert ("start", "start") == (plan.summary["decision"], plan.rollback["old_job_on_result"])
+
+
+def to_account(old):
+    return Account(old.id, old.name, old.visits, old.obsolete)
+
+
+class TestRollback:
+    """RUN-8: the source stays; what the old job could make of the result is asked, state by state."""
+
+    def test_a_widened_number_does_not_go_back(self, plan):
+        assert "refuse" == state(plan, "account")["old_job"]["decision"]
+        assert "a stored long may not fit an int  [PRIM-3]" in state(plan, "account")["old_job"]["reasons"][0]
+        assert "refuse" == plan.rollback["old_job_on_result"]
+
+    def test_a_renamed_field_goes_back_with_a_loss(self, savepoint):
+        plan = make_plan(savepoint, RENAMED, DEFAULTS, IN_PYTHON)
+
+        assert {"decision": "migrate", "reasons": ["only after a migration back, which drops $.title"]} == (
+            state(plan, "account")["old_job"]
+        )
+
+    @pytest.mark.parametrize(
+        ("edits", "reason"),
+        [
+            ({"drop": ["account"]}, "the state is dropped; the old job would start it empty"),
+            ({"rename_states": ["account=konto"]}, "it is called konto from now on; the old job would start it empty"),
+            (
+                {"rename_uids": ["account-state=accounts"]},
+                "its operator has the uid accounts from now on; the old job would start it empty",
+            ),
+        ],
+    )
+    def test_what_is_dropped_or_renamed_is_not_found_by_the_old_job(self, savepoint, edits, reason):
+        plan = make_plan(savepoint, None, MigrationOptions(edits=parse_edits(**edits)), NewTypes(stay=True))
+
+        assert {"decision": "refuse", "reasons": [reason]} == state(plan, "account")["old_job"]
+
+    def test_another_parallelism_does_not_keep_the_old_job_from_the_result(self, savepoint):
+        plan = make_plan(savepoint, None, MigrationOptions(parallelism=4), NewTypes(stay=True))
+
+        assert "start" == plan.rollback["old_job_on_result"]
+        assert {"old": 2, "new": 4} == plan.operators[0]["parallelism"]
+
+
+class TestFile:
+    """What is written is read back, the same for the same savepoint and types; nothing else is taken for a plan."""
+
+    def test_it_is_read_back(self, plan):
+        assert plan == PlanFile.from_json(plan.to_json())
+
+    def test_it_is_the_same_when_made_again(self, savepoint, plan):
+        assert plan.to_json() == make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON).to_json()
+
+    def test_all_options_are_kept(self, savepoint):
+        options = MigrationOptions(
+            restore_target=Target.FLINK_2_3,
+            edits=parse_edits(drop=["pending"], rename_states=["account=konto"], rename_uids=["account-state=a"]),
+            parallelism=3,
+            compression=Compression.SNAPPY,
+            trust_stored_serializers=True,
+            policy=Policy([Flag.LOSSY, Flag.UNVERIFIED]),
+            bad_values=BadValues.QUARANTINE,
+            max_bad_values=7,
+        )
+
+        plan = make_plan(savepoint, None, options, NewTypes(stay=True))
+
+        assert options == PlanFile.from_json(plan.to_json()).options
+
+    def test_every_option_has_a_form_in_the_file(self):
+        """An option without one could not be planned with."""
+        assert [field.name for field in attrs.fields(MigrationOptions)] == list(options_to_data(DEFAULTS))
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda data: data.pop("source"), "the document lacks 'source'"),
+            (lambda data: data.update(more=1), "the document has 'more', which this release does not know"),
+            (lambda data: data["options"].update(force=True), "'options' has 'force', which this release does not"),
+            (lambda data: data["options"].update(compression="zip"), "'zip' is not a valid Compression"),
+            (lambda data: data["options"].update(policy=["all"]), "'all' is not a valid Flag"),
+            (lambda data: data["options"].update(max_bad_values=0), "the options are none"),
+            (lambda data: data["options"].update(trust_stored_serializers="yes"), "should be true or false"),
+            (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of texts"),
+            (lambda data: data["new_types"].update({"from": "air"}), "not from 'air'"),
+            (lambda data: data.update(operators=[1]), "'operators' of the document should be a list of objects"),
+            (lambda data: data.update(format="stateshift snapshot"), "its format is 'stateshift snapshot'"),
+        ],
+    )
+    def test_what_is_no_plan_is_refused(self, plan, change, message):
+        with pytest.raises(CorruptFile, match=message):
+            edited(plan, change)
+
+    def test_a_later_version_says_so(self, plan):
+        with pytest.raises(UnsupportedFormat, match="of version 9, and this release reads 1"):
+            edited(plan, lambda data: data.update(version=9))
+
+    def test_a_name_given_twice_is_refused(self, plan):
+        """A reviewer would see the one, and a program take the other."""
+        text = plan.to_json().replace('"options": {', '"options": {}, "options": {', 1)
+
+        with pytest.raises(CorruptFile, match="the name 'options' is given twice"):
+            PlanFile.from_json(text)
+
+
+class TestRun:
+    """What would be done is held against the file, before anything is written."""
+
+    def test_the_same_savepoint_and_job_are_what_was_planned(self, savepoint, plan):
+        prepared = prepare_as_planned(savepoint, WIDER, DEFAULTS, PlanFile.from_json(plan.to_json()))
+
+        assert "convert" == next(s for s in prepared.plan.operators[0].states if s.name == "account").action
+
+    def test_options_come_from_the_file(self, savepoint):
+        options = MigrationOptions(parallelism=5)
+        plan = make_plan(savepoint, WIDER, options, IN_PYTHON)
+
+        prepared = prepare_as_planned(savepoint, WIDER, DEFAULTS, plan)
+
+        assert 5 == prepared.plan.operators[0].parallelism
+
+    def test_other_options_are_refused(self, savepoint, plan):
+        with pytest.raises(DeclarationError, match="other options than those given: parallelism, compression"):
+            prepare_as_planned(savepoint, WIDER, MigrationOptions(parallelism=5, compression=Compression.SNAPPY), plan)
+
+    def test_another_savepoint_is_refused(self, savepoint_of, plan):
+        other = Savepoint.open(savepoint_of("hashmap-account-v1"))
+
+        with pytest.raises(PlanChanged, match="the plan is for another savepoint") as error:
+            prepare_as_planned(other, WIDER, DEFAULTS, plan)
+
+        assert other.place == error.value.where["savepoint"]
+        assert "Nothing was written." == error.value.written
+
+    def test_the_same_savepoint_elsewhere_is_taken(self, savepoint_copy, plan):
+        moved = Savepoint.open(savepoint_copy("rocksdb-account-v1"))
+
+        assert prepare_as_planned(moved, WIDER, DEFAULTS, plan).tasks
+
+    def test_another_job_is_refused_with_every_difference(self, savepoint, plan):
+        with pytest.raises(PlanChanged) as error:
+            prepare_as_planned(savepoint, RENAMED, DEFAULTS, plan)
+
+        place = "operator account-state, state account: "
+        assert f"{place}findings: $.visits  [PRIM-2]: only in the plan" in error.value.differences
+        assert f"{place}findings: $.title  [REC-6]: not in the plan" in error.value.differences
+        assert any(line.startswith(f"{place}new.type: pojo") for line in error.value.differences)
+
+    def test_another_converter_is_refused_by_its_name(self, savepoint):
+        def to_account(old):
+            return Account(old.id, old.name, old.visits)
+
+        plan = make_plan(savepoint, job_of(Account, converter=globals()["to_account"]), DEFAULTS, IN_PYTHON)
+
+        with pytest.raises(PlanChanged) as error:
+            prepare_as_planned(savepoint, job_of(Account, converter=to_account), DEFAULTS, plan)
+
+        assert 1 == len([line for line in error.value.differences if "rewrites: $.converter: " in line])
+
+    @pytest.mark.parametrize(
+        ("change", "difference"),
+        [
+            (
+                lambda data: data["operators"][0]["states"][2].update(action="copy"),
+                "operator account-state, state account: action: copy in the plan, convert here",
+            ),
+            (
+                lambda data: data["operators"][0]["states"].pop(2),
+                "operator account-state, state account: not in the plan",
+            ),
+            (
+                lambda data: data["operators"][0]["states"].append(data["operators"][0]["states"][0]),
+                "operator account-state: a state is listed twice in the plan",
+            ),
+            (lambda data: data["operators"].pop(1), "operator account-state-lists: not in the plan"),
+            (
+                lambda data: data["operators"].append({"operator_id": "0" * 32}),
+                f"operator {'0' * 32}: only in the plan",
+            ),
+            (
+                lambda data: data["operators"][0].update(states="all"),
+                "operator account-state: the plan has no list of states",
+            ),
+            (
+                lambda data: data["summary"].update(flink_restorable=False),
+                "summary: flink_restorable: False in the plan, True here",
+            ),
+            (
+                lambda data: data["rollback"].update(old_job_on_result="start"),
+                "rollback: old_job_on_result: start in the plan, refuse here",
+            ),
+            (
+                lambda data: data["options"].update(parallelism=4),
+                "operator account-state: parallelism.new: 2 in the plan, 4 here",
+            ),
+        ],
+    )
+    def test_a_file_that_was_edited_is_refused(self, savepoint, plan, change, difference):
+        with pytest.raises(PlanChanged) as error:
+            prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, change))
+
+        assert difference in error.value.differences
+
+    def test_a_plan_of_another_release_is_named_where_it_plans_otherwise(self, savepoint, plan):
+        older = edited(plan, lambda data: (data.update(stateshift="0.0.1"), data["operators"].pop()))
+        same = edited(plan, lambda data: data.update(stateshift="0.0.1"))
+
+        assert prepare_as_planned(savepoint, WIDER, DEFAULTS, same).tasks
+        with pytest.raises(PlanChanged, match=r"it was made by stateshift 0\.0\.1, this is"):
+            prepare_as_planned(savepoint, WIDER, DEFAULTS, older)
+
+    def test_many_differences_are_cut_short(self, savepoint, plan):
+        def add(data):
+            data["operators"] += [{"operator_id": f"{number:032x}", "states": []} for number in range(100)]
+
+        with pytest.raises(PlanChanged) as error:
+            prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, add))
+
+        assert (31, "and 70 more") == (len(error.value.differences), error.value.differences[-1])
+
+    def test_what_was_counted_is_not_counted_again(self, savepoint, plan):
+        def change(data):
+            data["operators"][0]["states"][2].update(entries=11, bytes=1, tried=False)
+
+        assert prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, change)).tasks
+
+    def test_a_job_without_a_place_must_be_passed(self, savepoint, plan):
+        with pytest.raises(DeclarationError, match="the plan was made for a job in Python"):
+            prepare_as_planned(savepoint, None, DEFAULTS, plan)
+
+    def test_a_probe_is_known_by_its_content(self, savepoint_of, savepoint_copy, savepoint):
+        place = savepoint_of("hashmap-account-v3")
+        types = NewTypes(probe=StoredPlace.of(Savepoint.open(place).folder, "build/probe"))
+        plan = make_plan(savepoint, new_side_of(types, like=str(place)), DEFAULTS, types)
+
+        moved = new_side_of(plan.new_types, like=str(savepoint_copy("hashmap-account-v3")))
+
+        assert prepare_as_planned(savepoint, moved, DEFAULTS, plan).tasks
+        with pytest.raises(PlanChanged, match="is another savepoint than the one that was planned with"):
+            new_side_of(plan.new_types, like=str(savepoint_of("hashmap-account-v2")))
+
+
+def test_edits_with_signs_of_the_command_line_are_kept(savepoint):
+    """`OLD=NEW` is how they are typed, and no part of the file."""
+    edits = Edits(rename_states=(("account", "a=b"),))
+
+    plan = make_plan(savepoint, None, MigrationOptions(edits=edits), NewTypes(stay=True))
+
+    assert edits == PlanFile.from_json(plan.to_json()).options.edits
+
+
+def test_operator_lists_and_broadcast_are_planned_and_counted(savepoint_of):
+    savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
+    job = Job([Operator("list-op", list_states=[ListStateDescriptor("offsets", tuple[str, int])])])
+
+    plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+    assert state(plan, "offsets")["entries"] > 0
+    assert state(plan, "rules")["entries"] > 0
+    assert state(plan, "rules")["old"]["key"] == "string"
