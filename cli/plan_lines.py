@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ..compat.reference_time import length_text
 from ..serializers.wording import many
 from .output import Column, Line, size_text, styled_table
 
@@ -126,6 +128,9 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
         converter = f"; converter: {rewrite['converter']}" if rewrite["converter"] else ""
         words = f"reader: {rewrite['reader']}{converter}; writer: {rewrite['writer']}"
         yield [(f"    {rewrite['path']}  {words}", "")]
+    if state["former_time_to_live_s"] is not None:
+        length = length_text(timedelta(seconds=state["former_time_to_live_s"]))
+        yield [(f"    what has expired after {length} is dropped", "red")]
     changes = [finding for finding in state["findings"] if finding["verdict"] != _NOTE]
     for finding in changes:
         old, new = finding["old"] or "(none)", finding["new"] or "(gone)"

@@ -105,8 +105,8 @@ def migrate(
     started = time.monotonic()
     folder = Folder.at(target)
     is_resumed = target_exists is IfTargetExists.RESUME
-    resumed = folder if is_resumed else None
-    prepared = prepare_as_planned(Savepoint.open(source), job, options, expected, resumed=resumed)
+    savepoint, begun = Savepoint.open(source), folder if is_resumed else None
+    prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
     journal = prepared.journal(folder)
     if is_resumed:
         published = journal.published(prepared.savepoint, prepared.plan)

@@ -32,6 +32,7 @@ JOB, PROBE, SAME = "job", "probe", "same types"
 _MEASURED: Final = frozenset({"entries", "bytes", "tried"})
 """What was found by looking at entries; where `_metadata` is the same, so are they, and a run does not count first."""
 _MOST_DIFFERENCES = 30
+_DIGEST = "plan_sha256"
 _NOTHING_WRITTEN = "Nothing was written."
 
 
@@ -224,13 +225,18 @@ def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any
         if one is None or other is None:
             yield f"{title}: {_presence(one)}"
             continue
-        planned_facts, facts = (
-            {name: fact for name, fact in side.items() if name != "states"} for side in (one, other)
-        )
-        yield from _fact_differences(title, planned_facts, facts)
-        yield from _state_differences(title, one.get("states"), other.get("states"))
+        found = [*_fact_differences(title, _without(one), _without(other))]
+        found += _state_differences(title, one.get("states"), other.get("states"))
+        if not found and one.get(_DIGEST) != other.get(_DIGEST):
+            found = [f"{title}: {_DIGEST}: {_text(one.get(_DIGEST))} in the plan, {other.get(_DIGEST)} here"]
+        yield from found
     if len(ours) < len(planned):
         yield "operators: one is listed twice in the plan"
+
+
+def _without(operator: dict[str, Any]) -> dict[str, Any]:
+    """Give the facts of an operator itself."""
+    return {name: fact for name, fact in operator.items() if name not in {"states", _DIGEST}}
 
 
 def _presence(planned: object) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +12,7 @@ import attrs
 from ... import __version__
 from ...compat.explain import finding_data
 from ...compat.old_reader import ReaderSource
-from ...compat.plan import OperatorAction, StateAction
+from ...compat.plan import OperatorAction, StateAction, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
 from ...compat.rollback import rollback_of
@@ -120,7 +122,10 @@ def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewType
             "source": "untouched: the old job can start on it at any time",
             "old_job_on_result": str(worst_decision(one.decision for one in rollbacks.values())),
         },
-        operators=[_operator_data(savepoint.operator(one.operator_id), one, rollbacks) for one in plan.operators],
+        operators=[
+            _operator_data(savepoint.operator(one.operator_id), one, rollbacks) | {"plan_sha256": _digest(data)}
+            for one, data in zip(plan.operators, to_data(plan)["operators"], strict=True)
+        ],
     )
 
 
@@ -251,8 +256,14 @@ def _operator_data(
     }
 
 
+def _digest(data: dict[str, Any]) -> str:
+    """Sum up all that lineages tell of an operator's plan: so nothing that is done can change unnoticed."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
 def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
     pieces = [piece for piece in (state.user_key, state.value) if piece is not None]
+    lived = state.former_time_to_live
     return {
         "name": state.name,
         "new_name": state.new_name or None,
@@ -261,6 +272,7 @@ def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
         "entries": None,
         "bytes": None,
         "tried": None,
+        "former_time_to_live_s": None if lived is None else lived.total_seconds(),
         "old": _types(state.old),
         "new": _types(state.new),
         "rewrites": [_rewrite_data(piece) for piece in pieces],

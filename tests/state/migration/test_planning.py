@@ -199,6 +199,7 @@ class TestFile:
             edits=parse_edits(drop=["pending"], rename_states=["account=konto"], rename_uids=["account-state=a"]),
             parallelism=3,
             compression=Compression.SNAPPY,
+            reference_time=dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC),
             trust_stored_serializers=True,
             policy=Policy([Flag.LOSSY, Flag.UNVERIFIED]),
             bad_values=BadValues.QUARANTINE,
@@ -332,6 +333,10 @@ class TestRun:
                 "rollback: old_job_on_result: start in the plan, refuse here",
             ),
             (
+                lambda data: data["operators"][1].update(plan_sha256="0"),
+                "operator account-state-lists: plan_sha256: 0 in the plan, SHA here",
+            ),
+            (
                 lambda data: data["options"].update(parallelism=4),
                 "operator account-state: parallelism.new: 2 in the plan, 4 here",
             ),
@@ -341,7 +346,8 @@ class TestRun:
         with pytest.raises(PlanChanged) as error:
             prepare_as_planned(savepoint, WIDER, DEFAULTS, edited(plan, change))
 
-        assert difference in error.value.differences
+        sha256 = plan.operators[1]["plan_sha256"]
+        assert difference.replace("SHA", sha256) in error.value.differences
 
     def test_a_plan_of_another_release_is_named_where_it_plans_otherwise(self, savepoint, plan):
         older = edited(plan, lambda data: (data.update(stateshift="0.0.1"), data["operators"].pop()))
@@ -380,6 +386,34 @@ class TestRun:
         assert prepare_as_planned(savepoint, moved, DEFAULTS, plan).tasks
         with pytest.raises(PlanChanged, match="is another savepoint than the one that was planned with"):
             new_side_of(plan.new_types, like=str(savepoint_of("hashmap-account-v2")))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (DEFAULTS, "when the run begins"),
+        (MigrationOptions(reference_time=dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)), "2026-01-31T12:00:00.000Z"),
+    ],
+)
+def test_the_reference_time_is_that_of_the_run_unless_it_was_given(savepoint, options, told):
+    """STATE-4: stamps of the day on which the plan is made could have expired when it is run."""
+    job = job_of(Account, time_to_live=True)
+
+    plan = make_plan(savepoint, job, options, IN_PYTHON)
+
+    assert told == plan.summary["reference_time"]
+    assert prepare_as_planned(savepoint, job, DEFAULTS, PlanFile.from_json(plan.to_json())).tasks
+
+
+def test_what_expires_by_the_plan_is_told(savepoint_of):
+    """STATE-5."""
+    savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
+    state_of = ValueStateDescriptor("session", int, former_time_to_live=dt.timedelta(hours=1))
+    job = Job([Operator("keyed-op", key=int, states=[state_of])])
+
+    plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+    assert 3600 == state(plan, "session")["former_time_to_live_s"]
 
 
 def test_edits_with_signs_of_the_command_line_are_kept(savepoint):
