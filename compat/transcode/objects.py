@@ -134,6 +134,7 @@ class ObjectTranscoder:
                 key = source.read_fully(source.read_size("bytes of a key"))
                 value = source.read_fully(source.read_size("bytes of a value"))
                 entries += 1
+                elements_before = left_out.elements
                 try:
                     new_value = rewrite(value, left_out)
                     if new_value is None:
@@ -146,6 +147,7 @@ class ObjectTranscoder:
                     bad = BadValue.of(error, key, value, self._key_group(key)) if self.quarantines else None
                     if bad is None:
                         raise
+                    left_out.elements = elements_before  # the list lies aside whole
                     aside.append(bad)
                     continue
                 target.write_int(len(new_key))
@@ -300,9 +302,8 @@ class BroadcastMaps:
         for _ in range(count):
             start = source.position
             try:
-                new_key = key.rewritten(source)
+                new_key, new_value = key.rewritten(source), value.rewritten(source)
                 _keep_apart(new_key, seen)
-                new_value = value.rewritten(source)
             except StateShiftError as error:
                 bad = _entry_aside(error, source, start, key, value) if self.quarantines else None
                 if bad is None:

@@ -198,7 +198,7 @@ def test_user_keys_that_become_one_end_the_run_for_no_value_is_wrong_map_3(tmp_p
         Job([Operator("op", key=int, states=[MapStateDescriptor("s", *types)])])
         for types in ((int, bytes), (float, str))
     )
-    written(tmp_path / "old", old, {1: {1 << 60: b"fine", (1 << 60) + 1: BAD}})
+    written(tmp_path / "old", old, {1: {1 << 60: b"fine", (1 << 60) + 1: b"good"}})
 
     with pytest.raises(ValuesCollide, match="two user keys of one key become the same"):
         migrate(tmp_path / "old", tmp_path / "new", new)
@@ -207,11 +207,42 @@ def test_user_keys_that_become_one_end_the_run_for_no_value_is_wrong_map_3(tmp_p
 def test_broadcast_keys_that_become_one_end_the_run_too_map_3(tmp_path):
     old, new = broadcast_jobs((int, bytes), (float, str))
     with SavepointWriter(tmp_path / "old", old) as writer:
-        for key, value in {1 << 60: BAD, (1 << 60) + 1: b"fine"}.items():
+        for key, value in {1 << 60: b"good", (1 << 60) + 1: b"fine"}.items():
             writer.put_broadcast("op", "s", key, value)
 
     with pytest.raises(ValuesCollide, match="two keys of the broadcast map become the same"):
         migrate(tmp_path / "old", tmp_path / "new", new)
+
+
+@pytest.mark.parametrize("bad_one", [0, 1])
+def test_what_lies_aside_stands_in_the_way_of_no_other_key(tmp_path, bad_one):
+    """It is not in the new state, so nothing is lost to it; whichever comes first."""
+    values = [b"fine", b"fine"]
+    values[bad_one] = BAD
+    entries = dict(zip((1 << 60, (1 << 60) + 1), values, strict=True))
+    old, new = (
+        Job(
+            [
+                Operator(
+                    "op",
+                    key=int,
+                    states=[MapStateDescriptor("s", *types)],
+                    broadcast_states=[MapStateDescriptor("b", *types)],
+                )
+            ]
+        )
+        for types in ((int, bytes), (float, str))
+    )
+    with SavepointWriter(tmp_path / "old", old) as writer:
+        writer.put("op", "s", 1, entries)
+        for key, value in entries.items():
+            writer.put_broadcast("op", "b", key, value)
+
+    found, aside = migrate(tmp_path / "old", tmp_path / "new", new)
+
+    assert {1: {float(1 << 60): "fine"}} == values_of(found)
+    assert [[{float(1 << 60): "fine"}]] == found.operator("op").state("b").read_elements()
+    assert ["b", "s"] == sorted(bad.state for bad in aside)
 
 
 def test_damaged_framing_is_no_bad_value(tmp_path):
