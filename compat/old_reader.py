@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import made_reader
-from ..serializers.errors import OldReaderUnavailable, StateShiftError, UntrustedCode
+from ..serializers.errors import OldReaderUnavailable, StateShiftError, UntrustedCode, cause_text
 from ..serializers.snapshot import SkippedSnapshot
 
 if TYPE_CHECKING:
@@ -100,4 +100,4 @@ def _told(error: Exception) -> str:
     if isinstance(error, StateShiftError):
         path = error.where.get("path", "$")
         return error.what.replace("\n", " ") + (f" (at {path})" if path != "$" else "")
-    return f"{type(error).__name__}: {error}"
+    return cause_text(error)

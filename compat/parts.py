@@ -13,7 +13,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
 from ..serializers.containers import ListSerializer, MapSerializer
-from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, located
+from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, cause_text, located
 from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ttl import Stamped, Stripped, TtlSerializer
@@ -124,7 +124,7 @@ def ask(
         except Exception as error:
             raise CompatibilityCheckError(
                 f"{type(serializer).__name__} failed while it was asked about the stored {snapshot.describe()}: "
-                f"{type(error).__name__}: {error}",
+                f"{cause_text(error)}",
                 advice="correct its ensure_compatibility; it must answer for every snapshot",
                 written="Nothing was changed.",
             ) from error

@@ -73,8 +73,7 @@ class StateShiftError(Exception):
     def __init__(self, what: str, *, advice: str = "", written: str = "", **where: object) -> None:
         module = _users_module() if _redacted else ""
         if module:
-            what, advice = f"<redacted>: raised in {module}", ""
-            where.pop("key", None)
+            what, advice, where = f"<redacted>: raised in {module}", "", {}
         super().__init__(what)
         self.what = what
         if advice:

@@ -14,7 +14,7 @@ from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
 from ...compat.transcode.transcoder import Transcoded, Transcoder, make_transcoder
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, cause_text, shown
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, cause_text, located, shown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
@@ -162,7 +162,8 @@ class BlockRewriter:
         for key, value in result.items():
             tally.keys_written = _add_key(tally.keys_written, key)
             if not self.proven:
-                prove_readable(self.plan, key, value)
+                with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
+                    prove_readable(self.plan, value)
                 self.proven = True
         return result
 
@@ -180,12 +181,12 @@ def _add_key(total: int, key: bytes) -> int:
     return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM
 
 
-def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
+def prove_readable(plan: StatePlan, value: bytes) -> None:
     """Read what was written with the new serializer, and write it again: the bytes must be the same (rule RUN-7).
 
     Raises:
         MigrationFailed: They are not, or the serializer fails.
-        ValueNotConvertible: The new class does not take the value.
+        ValueNotConvertible: The new class does not take the value. Key and rule are told by the caller.
     """
     recoding = plan.value
     if recoding is None:
@@ -205,15 +206,11 @@ def prove_readable(plan: StatePlan, key: bytes, value: bytes) -> None:
         raise MigrationFailed(
             f"the new serializer fails on its own bytes {shown(data.hex())}: {cause_text(error)}",
             state=plan.name,
-            key=shown(key.hex()),
-            rule="RUN-7",
             advice="mend the serializer; nothing is published",
         ) from error
     if again != data:
         raise MigrationFailed(
             f"the new serializer reads its own bytes and writes others: {shown(data.hex())}, then {shown(again.hex())}",
             state=plan.name,
-            key=shown(key.hex()),
-            rule="RUN-7",
             advice="make the serializer deterministic; nothing is published",
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import cloudpickle
 
-from ...serializers.errors import CorruptSavepoint, UntrustedCode
+from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class StoredSerializer:
             serializer = pickle.loads(self.data)  # noqa: S301 - the caller said that it trusts it
         except Exception as error:
             raise CorruptSavepoint(
-                f"the stored serializer of {self.place} does not unpickle: {type(error).__name__}: {error}",
+                f"the stored serializer of {self.place} does not unpickle: {cause_text(error)}",
                 file=SERIALIZERS,
                 advice="make the modules that it names importable",
             ) from error
