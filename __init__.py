@@ -7,6 +7,7 @@ The names below are the face of the package; the rooms are `stateshift.serialize
 __version__ = "0.1.0"
 
 from .compat.check import check
+from .compat.description import StateTransform
 from .compat.policy import Policy
 from .compat.targets import Target
 from .serializers.avro import AvroSerializer
@@ -94,6 +95,7 @@ __all__ = [
     "SqlTime",
     "SqlTimestamp",
     "StateShiftError",
+    "StateTransform",
     "Target",
     "TimeWindow",
     "Timer",

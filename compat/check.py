@@ -16,8 +16,8 @@ from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
+from .kinds import is_transformed, judge, kind_changed
 from .labels import label_after, label_declared
-from .parts import judge_values
 from .policy import ACCEPT_ALL, Policy
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, judge_role
@@ -225,7 +225,7 @@ class _Matched:
                 )
             if old is None:
                 return self._unreadable(new) if self.was.unreadable else self._new_for_target(new)
-            if old.kind is not new.kind:
+            if old.kind is not new.kind and not is_transformed(old, new):
                 return self._kind_changed(old, new)
             if new.kind.is_keyed and key is not None and key.result.is_incompatible():
                 return StateReport(
@@ -258,12 +258,7 @@ class _Matched:
         return StateReport(new.name, new.kind, Status.UNREADABLE, result, Decision.REFUSE, becomes=new)
 
     def _kind_changed(self, old: StateDescription, new: StateDescription) -> StateReport:
-        finding = Finding(
-            "$<state>", "STATE-1", Verdict.INCOMPATIBLE, str(old.kind), str(new.kind),
-            f"entries of {old.kind} state are not entries of {new.kind} state",
-            ("keep the kind of the state", "declare the new state under another name: the old one is kept"),
-        )  # fmt: skip
-        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(kind_changed(old, new))
         return StateReport(new.name, new.kind, Status.MATCHED, result, Decision.REFUSE, was=old, becomes=new)
 
     def _new_for_target(self, new: StateDescription) -> StateReport:
@@ -283,7 +278,7 @@ class _Matched:
                     new.name, new.kind, Status.MATCHED, namespace.result, Decision.REFUSE, namespace=namespace,
                     was=old, becomes=new,
                 )  # fmt: skip
-        judged = judge_timers(old, new) if new.kind is StateKind.TIMERS else judge_values(old, new)
+        judged = judge_timers(old, new) if new.kind is StateKind.TIMERS else judge(old, new)
         values, note = judged.result, ""
         declared = [label_declared(values, new.value), *([new.key.snapshot] if new.key else [])]
         lost = self._lost_for_flink(declared, old.describe(), new.describe())

@@ -67,6 +67,56 @@ class Converter:
 
 
 @attrs.frozen
+class StateTransform:
+    """A function from what a key has in a state of one kind to what it has in one of another (rule STATE-2).
+
+    It is called once for each key (and namespace) with all that is stored: the value, the list, or the dict, as a
+    generic reader gives them. It gives the same of the new kind, in the new types; None, an empty list or an empty dict
+    where nothing is left of the key, which is counted as dropped. Where both states have ttl, what it sees and gives
+    are `TtlValue`, with the stamps.
+
+    Made by `from_value`, `from_list`, `from_map`, `from_reducing` and `from_aggregating`, which name the stored kind.
+
+    Attributes:
+        old_kind: The kind of the stored state; where another is stored, the transform is not used.
+        name: What plans and lineage call the function.
+    """
+
+    old_kind: StateKind
+    name: str
+    function: Callable[[Any], Any] = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def from_value(cls, function: Callable[[Any], Any]) -> StateTransform:
+        """From value state."""
+        return cls._named(StateKind.VALUE, function)
+
+    @classmethod
+    def from_list(cls, function: Callable[[list[Any]], Any]) -> StateTransform:
+        """From list state: the function takes the list."""
+        return cls._named(StateKind.LIST, function)
+
+    @classmethod
+    def from_map(cls, function: Callable[[dict[Any, Any]], Any]) -> StateTransform:
+        """From map state: the function takes the dict."""
+        return cls._named(StateKind.MAP, function)
+
+    @classmethod
+    def from_reducing(cls, function: Callable[[Any], Any]) -> StateTransform:
+        """From reducing state: the function takes the reduced value."""
+        return cls._named(StateKind.REDUCING, function)
+
+    @classmethod
+    def from_aggregating(cls, function: Callable[[Any], Any]) -> StateTransform:
+        """From aggregating state: the function takes the accumulator."""
+        return cls._named(StateKind.AGGREGATING, function)
+
+    @classmethod
+    def _named(cls, old_kind: StateKind, function: Callable[[Any], Any]) -> StateTransform:
+        return cls(old_kind, Converter.of(function).name, function)
+
+
+@attrs.frozen
 class SerializerDescription:
     """What one side knows of one serializer.
 
@@ -130,6 +180,7 @@ class StateDescription:
         is_dropped: Whether it is to be left out of the new savepoint.
         former_time_to_live: How long stored values live after their last access, where the new side, which has no TTL,
             tells it: no savepoint does. A migration leaves out what has expired (STATE-5).
+        transform: Makes it of a stored state of another kind. Given by the new side.
     """
 
     name: str
@@ -140,6 +191,7 @@ class StateDescription:
     stored_name: str = ""
     is_dropped: bool = False
     former_time_to_live: timedelta | None = None
+    transform: StateTransform | None = None
 
     def serializers(self) -> Iterator[SerializerDescription]:
         """All serializers of the state's metadata."""

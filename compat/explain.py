@@ -105,6 +105,7 @@ def _state_data(state: StateReport) -> dict[str, Any]:
         "new": state.new,
         "reader": state.reader or None,
         "converter": state.converter or None,
+        "transform": state.transform or None,
         "note": state.note or None,
         "findings": [finding_data(finding) for finding in state.result.findings],
     }
@@ -277,6 +278,8 @@ def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
     more = f"; reader: {state.reader}" if state.reader else ""
     if state.converter:
         more += f"; converter: {state.converter}"
+    if state.transform:
+        more += f"; transform: {state.transform}"
     yield from _subject(what, state.old or state.new, state.decision, state.result.verdict, more)
     if state.note:
         yield _Line(4, ((state.note, ""),))

@@ -149,11 +149,12 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
         return _with_lost_readers(judged) if judged.result.is_incompatible() else judged
     judged = _with_stamps(judged, new)
     if old.value.unread:
-        return Judgement(CompatibilityResult.incompatible(_unread(old, new), *judged.result.findings))
-    return _with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
+        return Judgement(CompatibilityResult.incompatible(unread(old, new), *judged.result.findings))
+    return with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
 
 
-def _unread(old: StateDescription, new: StateDescription) -> Finding:
+def unread(old: StateDescription, new: StateDescription) -> Finding:
+    """Refuse a migration of values that this release cannot read although their snapshot may be restored."""
     ways = ("take the savepoint in the canonical format", KEEP_OLD_TYPE)
     return Finding("$", "READ-4", Verdict.INCOMPATIBLE, old.describe(), new.describe(), old.value.unread, ways)
 
@@ -198,7 +199,7 @@ def _pieces(
             child.result,
             nullable=nullable and child.step == MAP_VALUE,
             rewrapped=child.serializer is not getattr(serializer, name),
-            stored=_child_of(old.value.stored, name),
+            stored=stored_child(old.value.stored, name),
             fallback=new.value.fallback if name != "key" else None,
         )
         for name, snapshot, child in zip(names, snapshots, result.children, strict=True)
@@ -245,7 +246,10 @@ def _without_parts(result: CompatibilityResult[Any], old: StateDescription, new:
     return Judgement(CompatibilityResult.incompatible(finding, *result.findings))
 
 
-def _child_of(stored: Callable[[], TypeSerializer[Any]] | None, name: str) -> Callable[[], TypeSerializer[Any]] | None:
+def stored_child(
+    stored: Callable[[], TypeSerializer[Any]] | None, name: str
+) -> Callable[[], TypeSerializer[Any]] | None:
+    """Give what loads a part of the serializer stored beside the savepoint; None where there is none."""
     if stored is None:
         return None
     load = stored
@@ -321,11 +325,11 @@ def _with_lost_readers(judged: Judgement) -> Judgement:
     Where the class is there, nobody looks for a reader (rule READ-7).
     """
     gone = tuple(part for part in judged.parts if part.is_rewritten and is_gone(part.old))
-    lost = _with_readers(attrs.evolve(judged, parts=gone)).result.findings if gone else judged.result.findings
+    lost = with_readers(attrs.evolve(judged, parts=gone)).result.findings if gone else judged.result.findings
     return attrs.evolve(judged, result=attrs.evolve(judged.result, findings=lost))
 
 
-def _with_readers(judged: Judgement) -> Judgement:
+def with_readers(judged: Judgement) -> Judgement:
     """Find who reads each rewritten part; a migration that nothing can read is none (rules READ-3, READ-4, READ-6)."""
     result, found, missing = judged.result, [], []
     verdict = result.verdict

@@ -106,6 +106,23 @@ class Recoding:
 
 
 @attrs.frozen
+class Transformation:
+    """How all that a key has becomes that of a state of another kind (rule STATE-2).
+
+    The plan's recodings then say who reads the stored pieces, and both write the new state as a whole.
+
+    Attributes:
+        old_kind: Kind of the stored state.
+        name: Of the user's function.
+        function: Called with what is stored; gives what is to be.
+    """
+
+    old_kind: StateKind
+    name: str
+    function: Callable[[Any], Any]
+
+
+@attrs.frozen
 class StatePlan:
     """What happens to one state.
 
@@ -120,6 +137,7 @@ class StatePlan:
         findings: What the check found, for messages and lineage.
         new_name: What it is called from now on, where that is another name.
         former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
+        transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
     """
 
     name: str
@@ -132,6 +150,7 @@ class StatePlan:
     findings: tuple[Finding, ...] = ()
     new_name: str = ""
     former_time_to_live: timedelta | None = None
+    transform: Transformation | None = None
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -312,6 +331,7 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
         recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
+        _transformation(report),
     )  # fmt: skip
 
 
@@ -321,6 +341,11 @@ def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None) -> Recod
     conversion = None if convert is None else AtTime(milliseconds(at), convert)
     expired = milliseconds(at - lived) if lived is not None else None
     return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired)
+
+
+def _transformation(report: StateReport) -> Transformation | None:
+    given = report.becomes.transform if report.becomes is not None and report.transform else None
+    return Transformation(given.old_kind, given.name, given.function) if given is not None else None
 
 
 def _recoding(part: Part, converter: str) -> Recoding | None:
@@ -399,6 +424,7 @@ def _state_data(state: StatePlan) -> dict[str, Any]:
             for piece in pieces
         ],
         "former_time_to_live_s": state.former_time_to_live.total_seconds() if state.former_time_to_live else None,
+        "transform": {"name": state.transform.name, "from": str(state.transform.old_kind)} if state.transform else None,
         "drops": list(state.drops),
         "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
         "findings": [finding_data(finding) for finding in state.findings],

@@ -73,7 +73,10 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
     old, new = state.old.value.describe(), state.new.value.describe()
     types = old if old == new else f"{old} -> {new}"
     named = f"; from now on {state.new_name}" if state.new_name else ""
-    yield f"  {state.name}  {state.kind}  {types}: {_MEANINGS[state.action]}{named}"
+    kind = f"{state.transform.old_kind} -> {state.kind}" if state.transform else str(state.kind)
+    yield f"  {state.name}  {kind}  {types}: {_MEANINGS[state.action]}{named}"
+    if state.transform:
+        yield f"    transform: {state.transform.name}"
     for piece in (state.user_key, state.value):
         if piece is not None:
             converter = f"; converter: {piece.converter}" if piece.converter else ""

@@ -128,9 +128,16 @@ class StateReport:
         return labels_after(self.was, self.becomes, self.values, namespace, self.parts)
 
     @property
+    def transform(self) -> str:
+        """Name of the transform that makes it a state of another kind, or "" (rule STATE-2)."""
+        given = self.becomes.transform if self.becomes else None
+        is_used = given is not None and self.was is not None and self.was.kind is given.old_kind and self.parts
+        return given.name if given is not None and is_used else ""
+
+    @property
     def converter(self) -> str:
         """Name of the converter that decides, or ""."""
-        given = self.becomes.value.converter if self.becomes else None
+        given = self.becomes.value.converter if self.becomes and not self.transform else None
         return given.name if given is not None and self.decision is Decision.MIGRATE and self._is_converted else ""
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind
+from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind, StateTransform
 from ..serializers.containers import ListSerializer
 from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for, strip_none
@@ -52,6 +52,22 @@ def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
         )
 
 
+def _checked_transform(descriptor: Any, _: Any, transform: StateTransform | None) -> None:
+    if transform is None:
+        return
+    what = f"the transform of the state {descriptor.name!r}"
+    if not isinstance(transform, StateTransform):
+        raise DeclarationError(
+            f"{what} is {shown(transform)}, which does not say of which kind the stored state is",
+            advice="wrap the function, as in StateTransform.from_value(…)",
+        )
+    if transform.old_kind is descriptor.kind:
+        raise DeclarationError(
+            f"{what} takes {transform.old_kind} state, which the state is itself",
+            advice="give a converter, which changes values of one kind of state",
+        )
+
+
 def _optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
     return function if function is None or isinstance(function, Converter) else Converter.of(function)
 
@@ -73,6 +89,7 @@ class StateDescriptor(ABC):
         former_time_to_live: Of a state that had TTL and has none from now on: how long values lived after their last
             access. A migration then drops and counts what has expired by its reference time (rule STATE-5); without it
             nothing is dropped, for the length is not in the state. It means nothing where no stamps are stored.
+        transform: Makes the state of a stored one of another kind, as value state becomes list state (rule STATE-2).
     """
 
     kind: ClassVar[StateKind]
@@ -85,6 +102,7 @@ class StateDescriptor(ABC):
     )
     time_to_live: bool = attrs.field(default=False, kw_only=True)
     former_time_to_live: timedelta | None = attrs.field(default=None, validator=_checked_length, kw_only=True)
+    transform: StateTransform | None = attrs.field(default=None, validator=_checked_transform, kw_only=True)
 
     def _stamped(self, serializer: TypeSerializer[Any]) -> TypeSerializer[Any]:
         """Give the serializer of what is stored: with a time stamp before each value where the state has TTL."""
@@ -107,8 +125,8 @@ class StateDescriptor(ABC):
             self.state_serializer(), fallback=self.fallback_deserializer, converter=self.converter
         )
         return StateDescription(
-            self.name, self.kind, value,
-            namespace=SerializerDescription.of(self.namespace), former_time_to_live=self.former_time_to_live,
+            self.name, self.kind, value, namespace=SerializerDescription.of(self.namespace),
+            former_time_to_live=self.former_time_to_live, transform=self.transform,
         )  # fmt: skip
 
 

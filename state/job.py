@@ -111,6 +111,12 @@ class Operator:
                 f"the operator state {stamped.name!r} of {where} cannot have TTL: Flink has it for keyed state only",
                 advice="leave time_to_live out",
             )
+        transformed = next((state for state in self._operator_states() if state.transform is not None), None)
+        if transformed is not None:
+            raise DeclarationError(
+                f"the operator state {transformed.name!r} of {where} cannot have a transform: keyed state can",
+                advice="declare the new state under another name, and leave transform out",
+            )
         refuse_duplicates([state.name for state in self.states], where)
         refuse_duplicates([service.name for service in self.timers], f"the timers of {where}")
         # Flink finds lists and broadcast maps of a subtask by name in one table.

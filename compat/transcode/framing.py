@@ -57,7 +57,7 @@ class EntryFraming:
         namespace: Layout of the namespace.
         ambiguous: Whether the declared lengths of key and namespace both are -1: then each is followed by its size,
             lowest byte first, in as many bytes as it needs and at least one.
-        value: What the value bytes hold.
+        value: What the stored value bytes hold.
         show_key: Turns the key bytes of an entry into text for messages; never raises.
     """
 
@@ -67,6 +67,10 @@ class EntryFraming:
     ambiguous: bool
     value: ValueFraming
     show_key: Callable[[bytes], str] = attrs.field(default=bytes.hex, eq=False)
+
+    def address(self, key: bytes) -> bytes:
+        """Key group, key and namespace of a map state's entry: its key without the user key."""
+        return key[: self.user_key_start(key)]
 
     def user_key_start(self, key: bytes) -> int:
         """Where the user key of a map state's entry starts; raises `CorruptSavepoint`."""

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .framing import EntryFraming
 
 SEPARATOR = b"\x2c"
+"""Stands between the elements of a list state."""
 _MAX_SHOWN_BYTES = 40
 EXPIRED = object()
 """What becomes of a value that is to be left out."""
@@ -41,17 +42,22 @@ EXPIRED = object()
 _WAY_OUT = "let a converter say what becomes of such a value, or correct the one that failed"
 
 
+def read_old(recoding: Recoding, source: DataInputView) -> Any:
+    """Read one old value; a reader of the user's that fails is named in a `ValueNotConvertible`."""
+    try:
+        return recoding.reader.deserialize(source)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise _unfit(f"the reader ({recoding.source}) failed", error) from error
+
+
 def converted(recoding: Recoding, source: DataInputView) -> Any:
     """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`.
 
     Gives `EXPIRED` for a value that is to be left out.
     """
-    try:
-        old = recoding.reader.deserialize(source)
-    except StateShiftError:
-        raise
-    except Exception as error:
-        raise _unfit(f"the reader ({recoding.source}) failed", error) from error
+    old = read_old(recoding, source)
     if recoding.is_expired(old):
         return EXPIRED
     if recoding.conversion is None or (old is None and recoding.nullable):

@@ -36,6 +36,7 @@ class Transcoded:
         dropped_keys: The keys, as they came, of those that were left out.
         dropped_elements: How many elements of lists were left out, those of lists that were left out whole among them.
         quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
+        framed: How many entries `data` holds, where a transform to another kind of state counts keys; else None.
     """
 
     data: bytes
@@ -43,6 +44,7 @@ class Transcoded:
     dropped_keys: tuple[bytes, ...] = ()
     dropped_elements: int = 0
     quarantined: tuple[BadValue, ...] = ()
+    framed: int | None = None
 
     @property
     def dropped(self) -> int:
@@ -51,8 +53,13 @@ class Transcoded:
 
     @property
     def written(self) -> int:
-        """How many are in `data`."""
+        """How many were neither dropped nor quarantined."""
         return self.entries - self.dropped - len(self.quarantined)
+
+    @property
+    def new_entries(self) -> int:
+        """How many entries `data` holds."""
+        return self.written if self.framed is None else self.framed
 
 
 @attrs.frozen
@@ -109,10 +116,12 @@ def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool
     Raises:
         DeclarationError: The plan converts nothing, or not a keyed state.
     """
+    from .kinds import KindTranscoder
     from .objects import ObjectTranscoder
 
     _require(plan, keyed=True)
-    return ObjectTranscoder(plan, framing, quarantines)
+    make = ObjectTranscoder if plan.transform is None else KindTranscoder
+    return make(plan, framing, quarantines)
 
 
 def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:

@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...compat.transcode.entry_values import entry_values, map_value
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.optional import OptionalSerializer
 from ...serializers.tuples import TupleSerializer
 from ..key_groups import key_group, key_hasher, prefix_size
 from ..savepoint.entry_keys import decode, encode
-from ..savepoint.new_streams import entry_values, map_value
 from .column_bytes import encode_column, encode_values, join_pieces, nulls_of, number_bytes
 from .column_order import order_bytes
 from .column_values import python_values
@@ -260,7 +260,8 @@ class RowEncoder:
             raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a list state is a list")
         if value is not None and kind is StateKind.MAP and not isinstance(value, Mapping):
             raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a map state is a dict")
-        return _written(lambda: entry_values(self.source.description, value), value)
+        serializer = self.source.description.value.new_side()
+        return _written(lambda: entry_values(kind, serializer, value), value)
 
 
 class _Mark(tuple[int, bytes, Any]):

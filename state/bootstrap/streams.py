@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ..key_groups import key_group_range
 from ..savepoint.blocks import Block
 from ..savepoint.entry_keys import EntryKeyFormat, decode
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
-from ..savepoint.new_streams import SEPARATOR, keyed_header
+from ..savepoint.new_streams import keyed_header
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StoredBytes, StreamSink
 from .column_bytes import join_pieces, number_bytes, spread

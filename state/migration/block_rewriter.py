@@ -6,10 +6,12 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 from __future__ import annotations
 
 import zlib
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
@@ -25,8 +27,9 @@ from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from ...compat.plan import Recoding
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .quarantine import Quarantine
 
@@ -51,13 +54,15 @@ class Tally:
     keys_written: int = 0
     keys_dropped: int = 0
     keys_quarantined: int = 0
+    entries: int = 0
 
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
         """Give the counts for the lineage, after checking them (rule RUN-2).
 
         Where keys stay as they are, those written, dropped and quarantined are together those that were read.
         """
-        keeps_keys = state is None or state.user_key is None
+        transform = None if state is None else state.transform
+        keeps_keys = state is None or state.user_key is None or transform is not None
         keys_told = self.keys_written + self.keys_dropped + self.keys_quarantined & _CHECKSUM
         is_whole = self.read == self.written + self.dropped + self.quarantined
         if not is_whole or (keeps_keys and self.keys_read != keys_told):
@@ -70,11 +75,11 @@ class Tally:
             )
         action = StateAction.COPY if state is None else state.action
         keys = f"{self.keys_written:016x}" if action is StateAction.CONVERT else ""
-        kind = str(state_kind(info))
+        kind = str(state_kind(info) if state is None or transform is None else state.kind)
         operator_id, name = plan.new_id or plan.operator_id, new_name(info, state)
         return StateCount(
             operator_id, plan.uid, name, kind, str(action), self.read, self.written, self.dropped, keys,
-            self.quarantined, self.elements_dropped,
+            self.quarantined, self.elements_dropped, None if transform is None else self.entries,
         )  # fmt: skip
 
 
@@ -141,16 +146,17 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        result = Block(block.key_group, new_id, transcoded.data, transcoded.written)
-        tally.read += block.entries
+        result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries)
+        tally.read += transcoded.entries
         tally.written += transcoded.written
         tally.dropped += transcoded.dropped
+        tally.entries += transcoded.new_entries
         self._put_aside(transcoded, tally)
         tally.elements_dropped += transcoded.dropped_elements
-        for key in transcoded.dropped_keys:
-            tally.keys_dropped = _add_key(tally.keys_dropped, key)
+        tally.keys_dropped = _add_keys(tally.keys_dropped, transcoded.dropped_keys)
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
-        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+        keys = [key for key, _ in block.items()]
+        for key in keys:
             if not key.startswith(prefix):
                 raise CorruptSavepoint(
                     f"an entry lies in key group {block.key_group} and says that it belongs to another",
@@ -158,27 +164,55 @@ class BlockRewriter:
                     key=self.framing.show_key(key),
                     rule="RUN-3",
                 )
-            tally.keys_read = _add_key(tally.keys_read, key)
-        for key, value in result.items():
-            tally.keys_written = _add_key(tally.keys_written, key)
-            if not self.proven:
-                with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
-                    prove_readable(self.plan, value)
-                self.proven = True
+        old_kind = self.plan.transform.old_kind if self.plan.transform is not None else self.plan.kind
+        new_keys = [key for key, _ in result.items()]
+        tally.keys_read = _add_keys(tally.keys_read, self._counted(keys, old_kind))
+        tally.keys_written = _add_keys(tally.keys_written, self._counted(new_keys, self.plan.kind))
+        for key, value in islice(result.items(), 0 if self.proven else 1):
+            with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
+                prove_readable(self.plan, value)
+            self.proven = True
         return result
+
+    def _counted(self, keys: list[bytes], kind: StateKind) -> Iterable[bytes]:
+        """The keys of entries; where the kind changes, each key with its namespace once, without user keys."""
+        if self.plan.transform is None:
+            return keys
+        return dict.fromkeys(map(self.framing.address, keys) if kind is StateKind.MAP else keys)
+
+    def first_of(self, block: Block) -> Block:
+        """Give the first entry alone, for a trial; where all entries of a key are transformed, those of the first."""
+        items = block.items()
+        if self.plan.transform is None or self.plan.transform.old_kind is not StateKind.MAP:
+            return Block.of(block.key_group, block.state_id, islice(items, 1))
+        address: bytes | None = None
+        chosen = []
+        for key, value in items:
+            address = address or self.framing.address(key)
+            if self.framing.address(key) == address:
+                chosen.append((key, value))
+        return Block.of(block.key_group, block.state_id, chosen)
 
     def _put_aside(self, transcoded: Transcoded, tally: Tally) -> None:
         """Write bad values into quarantine; their keys are counted as those of written entries are."""
         tally.quarantined += len(transcoded.quarantined)
-        for bad in transcoded.quarantined:
-            tally.keys_quarantined = _add_key(tally.keys_quarantined, bad.key_bytes)
+        keys = (bad.key_bytes for bad in transcoded.quarantined)
+        tally.keys_quarantined = _add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
             self.quarantine.put(self.plan, transcoded.quarantined)
 
 
-def _add_key(total: int, key: bytes) -> int:
-    """Add a key to a checksum that does not depend on the order."""
-    return total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM
+def _add_keys(total: int, keys: Iterable[bytes]) -> int:
+    """Add keys to a checksum that does not depend on their order."""
+    for key in keys:
+        total = total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM
+    return total
+
+
+def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:
+    """Who writes the pieces of a new entry: a transform is planned with the writer of the whole state."""
+    piece = {StateKind.LIST: "element", StateKind.MAP: "value"}.get(plan.kind)
+    return recoding.writer if plan.transform is None or piece is None else getattr(recoding.writer, piece)
 
 
 def prove_readable(plan: StatePlan, value: bytes) -> None:
@@ -191,7 +225,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
     recoding = plan.value
     if recoding is None:
         return
-    framing, writer = value_framing(plan.kind), recoding.writer
+    framing, writer = value_framing(plan.kind), _piece_writer(plan, recoding)
     if framing is ValueFraming.NULLABLE and DataInputView(value).read_boolean():
         return
     data = value[1:] if framing is ValueFraming.NULLABLE else value

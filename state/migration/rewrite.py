@@ -6,7 +6,6 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, assert_never
 
 import attrs
@@ -15,7 +14,6 @@ from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.transcoder import make_element_transcoder
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
 from ...serializers.views import DataInputView
-from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
@@ -24,6 +22,7 @@ from ..savepoint.meta_info import (
     VALUE_SERIALIZER,
     MetaInfoKind,
     StateMetaInfo,
+    keyed_options,
     merged_info,
 )
 from ..savepoint.operator_stream import (
@@ -41,6 +40,7 @@ from .quarantine import Quarantine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..savepoint.blocks import Block
     from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
     from ..savepoint.keyed_readers import KeyedReader
@@ -244,6 +244,8 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
     if state is None or state.action is StateAction.COPY:
         return info
     info = attrs.evolve(info, name=new_name(info, state))
+    if state.transform is not None:
+        info = attrs.evolve(info, options=keyed_options(state.kind.name))
     labels = {
         VALUE_SERIALIZER: state.new.value,
         NAMESPACE_SERIALIZER: state.new.namespace,
@@ -372,8 +374,7 @@ def sample_keyed(state: StatePlan, handle: KeyedHandle, max_parallelism: int, so
             info = reader.header.states[block.state_id]
             rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism)
             if rewriter is not None:
-                first = Block.of(block.key_group, block.state_id, islice(block.items(), 1))
-                rewriter.rewrite(first, block.state_id, Tally())
+                rewriter.rewrite(rewriter.first_of(block), block.state_id, Tally())
                 return True
     return False
 

@@ -320,6 +320,7 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
             dropped=before.dropped + count.dropped,
             quarantined=before.quarantined + count.quarantined,
             dropped_elements=before.dropped_elements + count.dropped_elements,
+            entries=None if count.entries is None else (before.entries or 0) + count.entries,
             keys=keys,
         )
     return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))

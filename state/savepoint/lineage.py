@@ -59,6 +59,8 @@ class FileDigest:
 class StateCount:
     """Entries of one state: how many were read, written and left out (rule RUN-2).
 
+    Of a state whose kind has changed keys are counted, since a key has other numbers of entries in it.
+
     Attributes:
         operator_id: 32 hexadecimal digits.
         operator: Its uid, or "".
@@ -72,6 +74,7 @@ class StateCount:
         keys: A checksum over the keys of the entries written that does not depend on their order, in hexadecimal.
         dropped_elements: Elements of list state left out because they had expired, those of lists that were left out
             whole among them. (Of map state each user key is an entry.)
+        entries: How many entries there are, where keys were counted; else None.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -85,6 +88,7 @@ class StateCount:
     keys: str = attrs.field(default="", validator=_TEXT)
     quarantined: int = attrs.field(default=0, validator=_NUMBER)
     dropped_elements: int = attrs.field(default=0, validator=_NUMBER)
+    entries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
 
 
 @attrs.frozen(kw_only=True)

@@ -101,7 +101,12 @@ def keyed_state(
 ) -> StateMetaInfo:
     """Describe a new keyed state; `state_type` is VALUE, LIST, MAP, REDUCING or AGGREGATING."""
     serializers = ((VALUE_SERIALIZER, value), (NAMESPACE_SERIALIZER, namespace))
-    return StateMetaInfo(name, MetaInfoKind.KEY_VALUE, ((KEYED_STATE_TYPE, state_type),), serializers)
+    return StateMetaInfo(name, MetaInfoKind.KEY_VALUE, keyed_options(state_type), serializers)
+
+
+def keyed_options(state_type: str) -> tuple[tuple[str, str], ...]:
+    """Give the options of a keyed state of that type."""
+    return ((KEYED_STATE_TYPE, state_type),)
 
 
 def timer_state(name: str, timer: TypeSerializerConfigSnapshot[Any]) -> StateMetaInfo:

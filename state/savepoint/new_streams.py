@@ -5,17 +5,12 @@ What `SavepointWriter` and a bootstrap on Spark have in common, so that both wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...compat.description import StateDescription, StateKind
-from ...serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible, shown
-from ...serializers.limits import require_room
-from ...serializers.optional import OptionalSerializer
-from ...serializers.pieces import encode_each, unique
+from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
 from ..key_groups import has_stable_hash
-from .entry_keys import encode
 from .handles import OperatorStateHandle
 from .keyed_stream import KeyedStreamHeader
 from .meta_info import StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
@@ -23,15 +18,12 @@ from .operator_stream import OperatorStreamHeader, write_operator_stream
 from .publish import store_stream, stream_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ...compat.targets import Target
     from ..job import Job, Operator
     from .files import Folder
     from .lineage import FileDigest
-
-SEPARATOR = b"\x2c"
-"""Stands between the elements of a list state."""
 
 _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 
@@ -84,49 +76,6 @@ def _keyed_info(state: StateDescription) -> StateMetaInfo:
     if state.namespace is None:  # described by no descriptor of a state: a queue of timers
         return timer_state(state.name, state.value.snapshot)
     return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
-
-
-def entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
-    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes.
-
-    Raises:
-        ValueNotConvertible: The value is none of the state, with the path within it; or no entry can hold it.
-    """
-    entries = _entry_values(description, value)
-    for _, data in entries:
-        require_room(len(data))
-    return entries
-
-
-def _entry_values(description: StateDescription, value: Any) -> list[tuple[bytes, bytes]]:
-    serializer: Any = description.value.new_side()
-    if value is None:
-        return []
-    if description.kind is StateKind.LIST:
-        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-            raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
-        parts = encode_each(serializer.element, value, "[]")
-        return [(b"", SEPARATOR.join(parts))] if parts else []
-    if description.kind is StateKind.MAP:
-        if not isinstance(value, Mapping):
-            raise ValueNotConvertible(f"{shown(value)} is not a map")
-        names = encode_each(serializer.key, value, "<key>")
-        unique(names, "keys of a map are written", "<key>")
-        return [(name, map_value(serializer, item)) for name, item in zip(names, value.values(), strict=True)]
-    return [(b"", encode(serializer, value))]
-
-
-def map_value(serializer: Any, item: Any) -> bytes:
-    """Give the bytes of a value in map state; `serializer` is the map's."""
-    if item is None:
-        if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
-            raise ValueNotConvertible(
-                "a map value is None, and the values are not declared optional",
-                advice="say nullable_values=True of the state",
-                path="${}",
-            )
-        return b"\x01"
-    return b"\x00" + encode_each(serializer.value, (item,), "{}")[0]
 
 
 def store_operator_state(

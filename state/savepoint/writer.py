@@ -18,6 +18,7 @@ from ... import __version__
 from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
+from ...compat.transcode.entry_values import entry_values
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.pieces import encode_each
 from ...serializers.timers import Timer, TimerSerializer
@@ -31,7 +32,7 @@ from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
-from .new_streams import check_job, entry_values, keyed_header, store_operator_state
+from .new_streams import check_job, keyed_header, store_operator_state
 from .publish import clear_target, now, prepare_target, publish, store_stream, stream_name
 from .reader import Savepoint
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
@@ -152,7 +153,8 @@ class SavepointWriter:
         slot = self._slot(draft, self._description(draft.states, state, operator))
         with located(operator=operator, state=state, key=shown(key), path="$"):
             parts = slot.place(key, namespace, self._max_parallelism)
-            values = _guarded(lambda: entry_values(slot.description, value), value)
+            kind, serializer = slot.description.kind, slot.description.value.new_side()
+            values = _guarded(lambda: entry_values(kind, serializer, value), value)
             if parts in slot.taken:
                 raise ValueNotConvertible(
                     "the key has a value in this state already", advice="give each key of a state once"

@@ -190,6 +190,7 @@ def test_the_data_hold_everything_that_the_text_shows(report):
         "new": "list<float>",
         "reader": "snapshot",
         "converter": None,
+        "transform": None,
         "note": None,
         "findings": [
             {

@@ -1,0 +1,102 @@
+"""A state that has become one of another kind: refused, unless a transform says what becomes of it (STATE-1, STATE-2).
+
+A transform sees all that a key has, so the stored pieces of each entry are read and the new ones written, whatever
+their types are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
+from ..serializers.containers import ListSerializer, MapSerializer
+from ..serializers.ttl_aware import without_ttl_awareness
+from .description import StateKind
+from .parts import ELEMENT, MAP_VALUE, USER_KEY, Judgement, Part, judge_values, stored_child, unread, with_readers
+
+if TYPE_CHECKING:
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import StateDescription
+
+_TRANSFORMABLE = frozenset({StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING})
+_PIECES: dict[StateKind, tuple[tuple[str, str], ...]] = {
+    StateKind.LIST: ((ELEMENT, "element"),),
+    StateKind.MAP: ((USER_KEY, "key"), (MAP_VALUE, "value")),
+}
+_WHOLE: dict[StateKind, type] = {StateKind.LIST: ListSerializer, StateKind.MAP: MapSerializer}
+_OTHER_NAME = "declare the new state under another name: the old one is kept"
+
+
+def is_transformed(old: StateDescription, new: StateDescription) -> bool:
+    """Whether the new side has a transform for just this change of kind."""
+    return new.transform is not None and new.transform.old_kind is old.kind and new.kind in _TRANSFORMABLE
+
+
+def kind_changed(old: StateDescription, new: StateDescription) -> Finding:
+    """Refuse a change of kind (rule STATE-1)."""
+    ways: tuple[str, ...] = ("keep the kind of the state", _OTHER_NAME)
+    if {old.kind, new.kind} <= _TRANSFORMABLE:
+        ways = (f"say what becomes of it: transform=StateTransform.from_{old.kind}(…) of the state's descriptor", *ways)
+    reason = f"entries of {old.kind} state are not entries of {new.kind} state"
+    if new.transform is not None:
+        reason += f"; its transform {new.transform.name} takes {new.transform.old_kind} state"
+    return Finding("$<state>", "STATE-1", Verdict.INCOMPATIBLE, str(old.kind), str(new.kind), reason, ways)
+
+
+def judge(old: StateDescription, new: StateDescription) -> Judgement:
+    """Judge the values of a state: by the rules of their types (STATE-3), or by its transform (STATE-2)."""
+    if old.kind is new.kind:
+        return judge_values(old, new)
+    assert new.transform is not None  # noqa: S101 - is_transformed was asked
+    parts = _parts(old, new)
+    if not parts or not isinstance(new.value.new_side(), _WHOLE.get(new.kind, object)):
+        reason = "the entries of list and map state are its pieces, and a serializer of another kind does not tell them"
+        return _refused(old, new, reason, "describe list and map state with stateshift's own serializers")
+    if _has_ttl(old.kind, old.value.snapshot) is not _has_ttl(new.kind, new.value.snapshot):
+        reason = "one side has ttl and the other has not, and a transform does not say what becomes of the time stamps"
+        return _refused(old, new, reason, "change the kind first, and ttl in a migration of its own")
+    if old.value.unread:
+        return Judgement(CompatibilityResult.incompatible(unread(old, new)))
+    finding = Finding(
+        "$<state>", "STATE-2", Verdict.REQUIRES_MIGRATION, _words(old), _words(new),
+        f"the transform {new.transform.name} says what becomes of all that a key has",
+        ("migrate the state: each key is transformed", "keep the kind of the state"),
+    )  # fmt: skip
+    return with_readers(Judgement(CompatibilityResult.requires_migration(finding), parts))
+
+
+def _words(state: StateDescription) -> str:
+    return f"{state.kind} state, {state.describe()}"
+
+
+def _refused(old: StateDescription, new: StateDescription, reason: str, way: str) -> Judgement:
+    ways = (way, "keep the kind of the state", _OTHER_NAME)
+    finding = Finding("$<state>", "STATE-2", Verdict.INCOMPATIBLE, _words(old), _words(new), reason, ways)
+    return Judgement(CompatibilityResult.incompatible(finding))
+
+
+def _parts(old: StateDescription, new: StateDescription) -> tuple[Part, ...]:
+    """The stored pieces of an entry, each to be read; none where they cannot be told."""
+    snapshot, stored, fallback = without_ttl_awareness(old.value.snapshot), old.value.stored, new.value.fallback
+    rewritten: CompatibilityResult[Any] = CompatibilityResult.requires_migration()
+    serializer = new.value.new_side()
+    pieces = _PIECES.get(old.kind)
+    if pieces is None:
+        return (Part("", snapshot, serializer, rewritten, stored=stored, fallback=fallback),)
+    nested = snapshot.children()
+    if snapshot.kind != old.kind or len(nested) != len(pieces):
+        return ()
+    return tuple(
+        Part(
+            step, child, serializer, rewritten,
+            stored=stored_child(stored, name), fallback=None if step == USER_KEY else fallback,
+        )
+        for (step, name), child in zip(pieces, nested, strict=True)
+    )  # fmt: skip
+
+
+def _has_ttl(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    snapshot = without_ttl_awareness(snapshot)
+    if kind in _PIECES:
+        snapshot = without_ttl_awareness(snapshot.children()[-1])
+    return snapshot.kind == "ttl"

@@ -1,0 +1,73 @@
+"""The entries that hold what one key has in a keyed state, by the kind of the state.
+
+    list state    one entry: the elements, with one byte between them
+    map state     an entry for each user key: a null flag and the value
+    other kinds   one entry: the value
+
+Source: format notes 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...serializers.errors import ValueNotConvertible, shown
+from ...serializers.limits import require_room
+from ...serializers.optional import OptionalSerializer
+from ...serializers.pieces import encode_each, unique
+from ...serializers.views import DataOutputView
+from ..description import StateKind
+from .objects import SEPARATOR
+
+if TYPE_CHECKING:
+    from ...serializers.serializer import TypeSerializer
+
+
+def entry_values(kind: StateKind, serializer: TypeSerializer[Any], value: Any) -> list[tuple[bytes, bytes]]:
+    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes; none where it is empty.
+
+    Args:
+        kind: Of the keyed state.
+        serializer: Of the state: of list state that of the list, of map state that of the map.
+        value: A value, a list or a map.
+
+    Raises:
+        ValueNotConvertible: The value is none of the state, with the path within it; or no entry can hold it.
+    """
+    entries = _entry_values(kind, serializer, value)
+    for _, data in entries:
+        require_room(len(data))
+    return entries
+
+
+def _entry_values(kind: StateKind, serializer: Any, value: Any) -> list[tuple[bytes, bytes]]:
+    if value is None:
+        return []
+    if kind is StateKind.LIST:
+        if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a list of elements")
+        parts = encode_each(serializer.element, value, "[]")
+        return [(b"", SEPARATOR.join(parts))] if parts else []
+    if kind is StateKind.MAP:
+        if not isinstance(value, Mapping):
+            raise ValueNotConvertible(f"{shown(value)} is not a map")
+        names = encode_each(serializer.key, value, "<key>")
+        unique(names, "keys of a map are written", "<key>")
+        return [(name, map_value(serializer, item)) for name, item in zip(names, value.values(), strict=True)]
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return [(b"", target.getvalue())]
+
+
+def map_value(serializer: Any, item: Any) -> bytes:
+    """Give the bytes of a value in map state; `serializer` is the map's."""
+    if item is None:
+        if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
+            raise ValueNotConvertible(
+                "a map value is None, and the values are not declared optional",
+                advice="say nullable_values=True of the state",
+                path="${}",
+            )
+        return b"\x01"
+    return b"\x00" + encode_each(serializer.value, (item,), "{}")[0]

@@ -1,0 +1,187 @@
+"""The executor for a state that becomes one of another kind: all that a key has is read, transformed, and written anew.
+
+Entries of a map lie one for each user key; they are gathered first, in whatever order they come. New entries of a key
+follow one another, user keys ascending, as RocksDB orders them; Flink itself restores entries in any order.
+Source: rule STATE-2; format notes 5.2 and 5.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import (
+    CorruptSavepoint,
+    StateShiftError,
+    ValueNotConvertible,
+    ValuesCollide,
+    add_step,
+    cause_text,
+    located,
+    shown,
+)
+from ...serializers.pieces import unique
+from ...serializers.views import DataInputView, DataOutputView
+from ..description import StateKind
+from .bad_values import BadValue
+from .entry_values import entry_values
+from .objects import read_old
+from .transcoder import Transcoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..plan import Recoding, StatePlan, Transformation
+    from .framing import EntryFraming
+
+_WAY_OUT = "let the transform say what becomes of such a key, or correct it"
+_RULE = "STATE-2"
+
+Entries = list[tuple[bytes, bytes]]
+"""What one key has: pairs of entry key and value bytes."""
+
+
+@attrs.frozen
+class KindTranscoder:
+    """Rewrites the entries of a keyed state as those of another kind, key by key; keys are what it counts."""
+
+    plan: StatePlan
+    framing: EntryFraming
+    quarantines: bool = False
+
+    @property
+    def needs_whole_run(self) -> bool:
+        return self._transform.old_kind is StateKind.MAP
+
+    @property
+    def _transform(self) -> Transformation:
+        assert self.plan.transform is not None  # noqa: S101 - make_transcoder chose this executor by it
+        return self.plan.transform
+
+    def transcode(self, block: bytes) -> Transcoded:
+        target, aside = DataOutputView(), list[BadValue]()
+        keys, framed, dropped = 0, 0, list[bytes]()
+        with located(state=self.plan.name):
+            for address, entries in self._by_key(block).items():
+                keys += 1
+                try:
+                    new = self._transformed(address, entries)
+                except StateShiftError as error:
+                    bad = self._bad(error, address, entries)
+                    if bad is None:
+                        raise
+                    aside.append(bad)
+                    continue
+                if not new:
+                    dropped.append(address)
+                framed += len(new)
+                for key, value in new:
+                    for part in (key, value):
+                        target.write_int(len(part))
+                        target.write(part)
+        return Transcoded(target.getvalue(), keys, tuple(dropped), quarantined=tuple(aside), framed=framed)
+
+    def _by_key(self, block: bytes) -> dict[bytes, Entries]:
+        """Gather the entries of each key, by all of their own key but the user key."""
+        gathered: dict[bytes, Entries] = {}
+        is_map = self._transform.old_kind is StateKind.MAP
+        source = DataInputView(block)
+        while source.remaining():
+            key = source.read_fully(source.read_size("bytes of a key"))
+            value = source.read_fully(source.read_size("bytes of a value"))
+            gathered.setdefault(self.framing.address(key) if is_map else key, []).append((key, value))
+        return gathered
+
+    def _transformed(self, address: bytes, entries: Entries) -> Entries:
+        """Give the new entries of a key; none where nothing is left of it."""
+        old = self._old(entries)
+        try:
+            new = self._transform.function(old)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            what = f"the transform {self._transform.name} failed on {shown(old)}: {cause_text(error)}"
+            raise ValueNotConvertible(what, advice=_WAY_OUT) from error
+        try:
+            values = entry_values(self.plan.kind, _recoding(self.plan).writer, new)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            what = f"{shown(new)}, which the transform {self._transform.name} gives, cannot be written as"
+            what += f" {_recoding(self.plan).writer.describe()}: {cause_text(error)}"
+            raise ValueNotConvertible(what, advice=_WAY_OUT) from error
+        return sorted((address + user_key, value) for user_key, value in values)
+
+    def _old(self, entries: Entries) -> Any:
+        """Read what a key has: the value, the list, or the dict."""
+        recoding = _recoding(self.plan)
+        if self._transform.old_kind is StateKind.MAP:
+            pairs = list(self._pairs(entries))
+            unique([name for name, _ in pairs], "user keys of one key are read as", "<key>", _RULE)
+            return dict(pairs)
+        if len(entries) > 1:
+            raise CorruptSavepoint(f"a key has {len(entries)} entries in {self._transform.old_kind} state")
+        source = DataInputView(entries[0][1])
+        try:
+            found = [read_old(recoding, source)]
+            if self._transform.old_kind is not StateKind.LIST:
+                _expect_end(source)
+                return found[0]
+            while source.remaining():
+                source.skip_bytes(1)
+                found.append(read_old(recoding, source))
+        except StateShiftError as error:
+            add_step(error, recoding.step)
+            raise
+        return found
+
+    def _pairs(self, entries: Entries) -> Iterator[tuple[Any, Any]]:
+        keys, values = self.plan.user_key, _recoding(self.plan)
+        assert keys is not None  # noqa: S101 - map state has user keys
+        for key, value in entries:
+            try:
+                source = DataInputView(key, self.framing.user_key_start(key))
+                name = read_old(keys, source)
+                _expect_end(source)
+            except StateShiftError as error:
+                add_step(error, keys.step)
+                raise
+            try:
+                source = DataInputView(value)
+                item = None
+                if not source.read_boolean():
+                    item = read_old(values, source)
+                    _expect_end(source)
+            except StateShiftError as error:
+                add_step(error, values.step)
+                raise
+            yield name, item
+
+    def _bad(self, error: StateShiftError, address: bytes, entries: Entries) -> BadValue | None:
+        """Tell a failure where it happened; give the key's bytes where they may go to quarantine."""
+        error.where.setdefault("key", self.framing.show_key(address))
+        error.where.setdefault("path", "$")
+        error.where.setdefault("rule", _RULE)
+        if not isinstance(error, ValuesCollide):
+            error.advice = error.advice or _WAY_OUT
+        if not self.quarantines:
+            return None
+        value = entries[0][1]
+        if self._transform.old_kind is StateKind.MAP:
+            target = DataOutputView()
+            for part in (part for pair in entries for part in pair):
+                target.write_int(len(part))
+                target.write(part)
+            value = target.getvalue()
+        return BadValue.of(error, address, value, int.from_bytes(address[: self.framing.key_group_bytes], "big"))
+
+
+def _recoding(plan: StatePlan) -> Recoding:
+    assert plan.value is not None  # noqa: S101 - a transform reads all pieces
+    return plan.value
+
+
+def _expect_end(source: DataInputView) -> None:
+    if source.remaining():
+        raise CorruptSavepoint(f"{source.remaining()} bytes follow the value", offset=source.position)
