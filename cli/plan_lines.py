@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from ..state.migration.plan_file import PlanFile
 
 _COLUMNS = (Column("state"), Column("kind"), Column("done"), Column("entries", is_number=True),
-            Column("bytes", is_number=True), Column("tried"), Column("old job on the result"))  # fmt: skip
-_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
-_TRIED = {True: "yes", False: "no entry", None: ""}
+            Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
+_DONE = {"copy": "copied", "relabel": "new header", "convert": "converted", "drop": "dropped"}
+_COUNTED = {"convert": "converted", "relabel": "copied under a new header", "drop": "dropped"}
+_TRIED = {True: "yes", False: "no", None: ""}
 _STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
@@ -42,7 +43,7 @@ def _headline(plan: PlanFile) -> str:
     counts = plan.summary["states"]
     if plan.summary["decision"] == "start":
         return "nothing has to change; a migration copies every file as it is"
-    changed = [f"{counts[name]:,} {_DONE[name]}" for name in ("convert", "relabel", "drop") if counts[name]]
+    changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "relabel", "drop") if counts[name]]
     rest = "the rest copied as bytes"
     return f"of {many(sum(counts.values()), 'state')}, {', '.join([*changed, rest])}"
 
@@ -80,11 +81,17 @@ def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
     key = operator["key"]
     if key is not None and (key["relabelled"] or key["old"] != key["new"]):
         yield [(f"  key  {_change(key['old'], key['new'])}: new header", "")]
-    if operator["states"]:
-        yield from styled_table(_COLUMNS, [_row(state) for state in operator["states"]], indent=2)
+    shown = [state for state in operator["states"] if not _is_empty_queue(state)]
+    if shown:
+        yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
     for state in operator["states"]:
         if state["action"] != "copy":
             yield from _state_lines(state)
+
+
+def _is_empty_queue(state: dict[str, Any]) -> bool:
+    """Whether it has no timer, as most queues, and nothing is done with it."""
+    return (state["kind"], state["action"], state["entries"]) == ("timers", "copy", 0)
 
 
 def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
@@ -153,7 +160,11 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
     if summary["reference_time"] is not None:
         yield [(f"reference time: {summary['reference_time']}", "")]
-    restores = "Flink restores the result" if summary["flink_restorable"] else "Flink cannot restore all of the result"
+    restores = {
+        True: "Flink restores the result",
+        False: "Flink cannot restore all of the result",
+        None: "whether Flink restores the result cannot be told",
+    }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] else "yellow")]
     yield [("rollback: start the old job on the source, which is not touched", "")]
     old_job = plan.rollback["old_job_on_result"]

@@ -10,7 +10,7 @@ import click
 from ..serializers.wording import many
 from .failures import Status
 from .options import common_options, import_option, load_job_here
-from .output import print_json, print_lines, write_text
+from .output import print_json, print_lines, print_notice, write_text
 from .whole_files import output_option, whole_file
 
 if TYPE_CHECKING:
@@ -48,6 +48,10 @@ def command(savepoint: str, *, job_place: str, file: Path | None, with_json: boo
     from ..compat.recording import digest, to_json
 
     description = _described(savepoint, job_place)
+    for operator in description.operators:
+        if operator.unreadable:
+            title = operator.uid or operator.operator_id
+            print_notice(f"operator {title}: not all of its state can be told, and recorded: {operator.unreadable}")
     text = to_json(description)
     if file is None:
         write_text(text)

@@ -112,11 +112,16 @@ class OperatorDifference:
         return side
 
     @property
+    def is_different(self) -> bool:
+        """Whether something is known to differ."""
+        if self.a is None or self.b is None or self.max_parallelism is not None:
+            return True
+        return bool(self.key and self.key.changes) or not all(state.is_equal for state in self.states)
+
+    @property
     def is_equal(self) -> bool:
         """Whether nothing differs; what cannot be told is no equality."""
-        if self.a is None or self.b is None or self.unreadable or self.max_parallelism:
-            return False
-        return not (self.key and self.key.changes) and all(state.is_equal for state in self.states)
+        return not self.is_different and not self.unreadable
 
 
 @attrs.frozen
@@ -137,6 +142,11 @@ class Difference:
     def is_equal(self) -> bool:
         """Whether nothing differs."""
         return all(operator.is_equal for operator in self.operators)
+
+    @property
+    def is_different(self) -> bool:
+        """Whether something is known to differ; neither this nor equal is what cannot be told."""
+        return any(operator.is_different for operator in self.operators)
 
     @property
     def forwards(self) -> Decision | None:
@@ -285,10 +295,10 @@ class _Sides:
 
 
 def _unreadable(a: OperatorDescription | None, b: OperatorDescription | None) -> str:
-    reasons = [
-        f"{letter}: {side.unreadable}" for letter, side in (("A", a), ("B", b)) if side is not None and side.unreadable
-    ]
-    return "; ".join(reasons)
+    reasons = {letter: side.unreadable for letter, side in (("A", a), ("B", b)) if side is not None and side.unreadable}
+    if len(reasons) == 2 and reasons["A"] == reasons["B"]:
+        return f"A and B: {reasons['A']}"
+    return "; ".join(f"{letter}: {reason}" for letter, reason in reasons.items())
 
 
 def _changes(

@@ -107,7 +107,9 @@ def text_lines(difference: Difference) -> list[list[Span]]:
         [(f"  A  {difference.a.origin}", "dim")],
         [(f"  B  {difference.b.origin}", "dim")],
     ]
-    if not difference.is_equal:
+    if difference.forwards is None or difference.backwards is None:
+        lines.append([("  A and B have no state in common", "yellow")])
+    elif not difference.is_equal:
         lines += [
             [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A")],
             [(f"  {_BACKWARDS}: ", "dim"), _meaning(difference.backwards, "A", "B")],
@@ -123,6 +125,9 @@ def _headline(difference: Difference) -> list[Span]:
     if difference.is_equal:
         words = f": {many(len(difference.operators), 'operator')} with {many(len(states), 'state')}"
         return [("equal", "green"), (words, "bold")]
+    hidden = [operator for operator in difference.operators if operator.unreadable]
+    if hidden and not difference.is_different:
+        return [("unclear", "yellow"), (f": states of {many(len(hidden), 'operator')} cannot be told", "bold")]
     differing = sum(not state.is_equal for state in states)
     if not differing:
         return [("different", "yellow"), (f": {many(len(states), 'state')} are equal, their operators are not", "bold")]
@@ -131,10 +136,8 @@ def _headline(difference: Difference) -> list[Span]:
     return [("different", "yellow"), (what + (f", {many(keys, 'key')}" if keys else ""), "bold")]
 
 
-def _meaning(decision: Decision | None, taker: str, giver: str) -> Span:
+def _meaning(decision: Decision, taker: str, giver: str) -> Span:
     """Say what a direction comes to, over all states that both sides have."""
-    if decision is None:
-        return f"{taker} and {giver} have no state in common", "yellow"
     meanings = {
         Decision.START: f"{taker} can use the state of {giver} as it is",
         Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
@@ -151,7 +154,8 @@ def _operator_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
     else:
         yield [(title, "bold")]
     if operator.unreadable:
-        yield [(f"  not all states can be told: {operator.unreadable}", "red")]
+        yield [(f"  not all states can be told, {operator.unreadable}", "red")]
+        yield [("  what to do: import the module that registers the class (--import MODULE)", "")]
     if operator.max_parallelism is not None:
         yield [(f"  max parallelism  {operator.max_parallelism[0]} -> {operator.max_parallelism[1]}", "")]
     if operator.a and operator.b and operator.a.is_flink_restorable is not operator.b.is_flink_restorable:

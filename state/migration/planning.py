@@ -105,7 +105,7 @@ def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewType
         "decision": str(Decision.START if plan.is_empty else Decision.MIGRATE),
         "states": {str(action): actions[action] for action in StateAction},
         "reference_time": _reference_time(plan, options),
-        "flink_restorable": all(operator.is_flink_restorable for operator in plan.operators if operator.in_job),
+        "flink_restorable": _is_flink_restorable(prepared),
         "streams_rewritten": len(prepared.tasks) - copies,
         "files_copied": copies,
         "bytes_to_read": sum(task.size_bytes for task in prepared.tasks),
@@ -193,6 +193,16 @@ def new_side_of(new_types: NewTypes, load: Callable[[str], Job] = load_job, *, l
             written="Nothing was written.",
         )
     return load(new_types.job).describe(f"job {new_types.job}")
+
+
+def _is_flink_restorable(prepared: Preparation) -> bool | None:
+    """Whether Flink knows all types of the job's operators in the result; None where they cannot all be told."""
+    restorable = True
+    for operator in prepared.plan.operators:
+        if operator.in_job and not operator.is_flink_restorable:
+            return False
+        restorable = restorable and not prepared.savepoint.operator(operator.operator_id).unreadable
+    return restorable or None
 
 
 def _reference_time(plan: MigrationPlan, options: MigrationOptions) -> str | None:

@@ -75,7 +75,17 @@ class TestDiff:
         ran = run("diff", savepoint_of("hashmap-zoo-p1-m128"), "accounts_v1:job")
 
         assert 1 == ran.status
-        assert "  A -> B: B and A have no state in common" in ran.stdout.splitlines()
+        assert "  A and B have no state in common" in ran.stdout.splitlines()
+
+    def test_what_cannot_be_told_is_neither_equal_nor_different(self, run, savepoint_copy, damage):
+        folder = savepoint_copy("hashmap-windows-p2-m128")
+        damage(folder / "_metadata", replace=(b"TimeWindow$Serializer", b"TimeWindow$Serializex"))
+
+        ran, recorded = run("diff", folder, folder), run("snapshot", folder, "-o", "state.json")
+
+        assert (1, "unclear: states of 2 operators cannot be told") == (ran.status, ran.stdout.splitlines()[0])
+        assert "  what to do: import the module that registers the class (--import MODULE)" in ran.stdout.splitlines()
+        assert 2 == recorded.stderr.count("not all of its state can be told, and recorded: the snapshot class")
 
     @pytest.mark.parametrize(
         ("side", "status", "message"),

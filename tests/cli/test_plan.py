@@ -36,7 +36,7 @@ class TestPlan:
         account = lines[lines.index("  account  value") :][1:7]
         assert (0, "") == (ran.status, ran.stderr)
         assert "migrate: of 7 states, 4 converted, the rest copied as bytes" == lines[0]
-        assert "  version-free                         value   copied as bytes       10    270         start" in lines
+        assert "  version-free     value  copied          10    270         start" in lines
         assert "    $  reader: snapshot; writer: PojoSerializer" == account[0]
         assert "    $.visits  int -> long  every int fits a long, in other bytes  [PRIM-2]" == account[4]
         assert (

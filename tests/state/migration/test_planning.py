@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import hashlib
 import json
+import operator
+from pathlib import Path
 from typing import Annotated
 
 import attrs
 import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
 
 from stateshift import Field, Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor, record
 from stateshift.compat.edits import Edits
-from stateshift.compat.plan import BadValues, Compression
+from stateshift.compat.plan import BadValues, Compression, to_data
 from stateshift.compat.policy import Policy
 from stateshift.compat.rules import rule_book
 from stateshift.compat.targets import Target
@@ -22,6 +27,7 @@ from stateshift.serializers.errors import (
     DeclarationError,
     IncompatibleState,
     PlanChanged,
+    StateShiftError,
     UnsupportedFormat,
     ValueNotConvertible,
 )
@@ -70,7 +76,7 @@ def plan(savepoint):
 
 
 def state(plan, name):
-    return next(state for operator in plan.operators for state in operator["states"] if state["name"] == name)
+    return next(state for one in plan.operators for state in one["states"] if state["name"] == name)
 
 
 def edited(plan, change):
@@ -101,7 +107,7 @@ class TestContent:
         assert {"decision": "start", "reasons": []} == kept["old_job"]
 
     def test_the_sums_are_those_of_the_states(self, plan):
-        states = [state for operator in plan.operators for state in operator["states"]]
+        states = [state for one in plan.operators for state in one["states"]]
 
         assert sum(state["entries"] for state in states) == plan.summary["entries"]
         assert {"copy": 6, "relabel": 0, "convert": 1, "drop": 0} == plan.summary["states"]
@@ -434,3 +440,45 @@ def test_operator_lists_and_broadcast_are_planned_and_counted(savepoint_of):
     assert state(plan, "offsets")["entries"] > 0
     assert state(plan, "rules")["entries"] > 0
     assert state(plan, "rules")["old"]["key"] == "string"
+
+
+SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 7, 1.5, "", "x", "copy", "convert", "drop", "snappy", [], {}])
+SAVEPOINT = Path(__file__).parents[2] / "fixtures" / "flink-2.3" / "rocksdb-account-v1" / "savepoint"
+
+
+@functools.cache
+def a_plan():
+    """A plan as text, and what it does."""
+    savepoint = Savepoint.open(SAVEPOINT)
+    plan = make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON)
+    return savepoint, plan.to_json(), to_data(prepare_as_planned(savepoint, WIDER, DEFAULTS, plan).plan)
+
+
+def places_in(data, path=()):
+    """The paths of all facts of a document."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for name, value in items:
+        yield (*path, name)
+        yield from places_in(value, (*path, name))
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_whatever_is_changed_in_a_file_a_run_is_refused_or_does_the_same(data):
+    savepoint, text, done = a_plan()
+    document = json.loads(text)
+    *above, last = data.draw(st.sampled_from(list(places_in(document))))
+    inner = functools.reduce(operator.getitem, above, document)
+    if isinstance(inner, dict) and data.draw(st.booleans()):
+        del inner[last]
+    else:
+        inner[last] = data.draw(SCALARS)
+
+    try:
+        plan = PlanFile.from_json(json.dumps(document))
+        prepared = prepare_as_planned(savepoint, WIDER, DEFAULTS, plan)
+    except StateShiftError:
+        event("refused")
+    else:
+        event("the same")
+        assert done["operators"] == to_data(prepared.plan)["operators"]
