@@ -130,7 +130,11 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
     if state["action"] == "drop":
         return
     named = f", from now on {state['new_name']}" if state["new_name"] else ""
-    yield [(f"  {state['name']}", "bold"), (f"  {state['kind']}{named}", "")]
+    transform = state["transform"]
+    kind = f"{transform['from']} -> {state['kind']}" if transform else state["kind"]
+    yield [(f"  {state['name']}", "bold"), (f"  {kind}{named}", "")]
+    if transform:
+        yield [(f"    transform: {transform['name']}", "")]
     for rewrite in state["rewrites"]:
         converter = f"; converter: {rewrite['converter']}" if rewrite["converter"] else ""
         words = f"reader: {rewrite['reader']}{converter}; writer: {rewrite['writer']}"

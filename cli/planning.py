@@ -95,13 +95,13 @@ def command(
 
 def _new_types(side: NewSide | None) -> NewTypes:
     from ..state.migration.plan_file import NewTypes, StoredPlace
-    from ..state.savepoint.files import Folder
+    from ..state.savepoint.reader import Savepoint
 
     if side is None:
         return NewTypes(stay=True)
     if side.job:
         return NewTypes(job=side.job)
-    return NewTypes(probe=StoredPlace.of(Folder.at(side.like), side.like))
+    return NewTypes(probe=StoredPlace.of(Savepoint.open(side.like).folder, side.like))
 
 
 def _next_steps(plan: PlanFile, file: Path | None) -> list[list[tuple[str, str]]]:

@@ -83,7 +83,8 @@ def make_plan(
         measures = _measures(stored) if counted else {}
         for state in operator["states"]:
             state["tried"] = tried.get((operator["operator_id"], state["name"]))
-            measure = measures.get((state["kind"], state["name"]))
+            stored_kind = state["transform"]["from"] if state["transform"] else state["kind"]
+            measure = measures.get((stored_kind, state["name"]))
             state["entries"], state["bytes"] = (measure.entries, measure.size_bytes) if measure else (None, None)
     return attrs.evolve(planned, summary=planned.summary | _sums(planned.operators))
 
@@ -278,6 +279,7 @@ def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
         "name": state.name,
         "new_name": state.new_name or None,
         "kind": str(state.kind),
+        "transform": {"name": state.transform.name, "from": str(state.transform.old_kind)} if state.transform else None,
         "action": str(state.action),
         "entries": None,
         "bytes": None,

@@ -88,9 +88,9 @@ class TestPlan:
     def test_a_probe_is_planned_with(self, run, savepoint_of):
         probe = savepoint_of("hashmap-account-v3")
 
-        ran = run("plan", savepoint_of(SOURCE), "--like", probe, "--json")
+        ran = run("plan", savepoint_of(SOURCE), "--like", probe / "_metadata", "--json")
 
-        assert ("probe", str(probe)) == (ran.data["new_types"]["from"], ran.data["new_types"]["place"])
+        assert ("probe", str(probe / "_metadata")) == (ran.data["new_types"]["from"], ran.data["new_types"]["place"])
 
     def test_without_new_types_it_says_what_else_could_be_planned(self, run, savepoint_of):
         ran = run("plan", savepoint_of(SOURCE))

@@ -15,7 +15,18 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from stateshift import Field, Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor, record
+from stateshift import (
+    Field,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    Savepoint,
+    StateTransform,
+    ValueStateDescriptor,
+    record,
+)
+from stateshift.cli.plan_lines import plan_lines
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression, to_data
 from stateshift.compat.policy import Policy
@@ -420,6 +431,27 @@ def test_what_expires_by_the_plan_is_told(savepoint_of):
     plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
 
     assert 3600 == state(plan, "session")["former_time_to_live_s"]
+
+
+def joined(texts):
+    return ",".join(texts)
+
+
+def test_a_state_of_another_kind_is_told_with_its_transform(savepoint_of):
+    """STATE-2."""
+    savepoint = Savepoint.open(savepoint_of("hashmap-long-p1-m128"))
+    events = ValueStateDescriptor("events", str, transform=StateTransform.from_list(joined))
+    job = Job([Operator("keyed-op", key=int, states=[events])])
+
+    plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
+
+    found = state(plan, "events")
+    assert {"name": f"{__name__}.joined", "from": "list"} == found["transform"]
+    assert ("value", "convert", True) == tuple(found[name] for name in ("kind", "action", "tried"))
+    assert found["entries"] == sum(1 for _ in savepoint.operator("keyed-op").state("events").read_entries())
+    assert "refuse" == found["old_job"]["decision"]
+    assert "STATE-1" in found["old_job"]["reasons"][0]
+    assert any("transform: " in span for line in plan_lines(plan) for span, _ in line)
 
 
 def test_edits_with_signs_of_the_command_line_are_kept(savepoint):
