@@ -197,6 +197,7 @@ def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
         "master_states": len(metadata.master_states),
         "written_by": "flink" if lineage is None else f"stateshift {lineage.stateshift}",
         "source": None if lineage is None else lineage.source,
+        "quarantined": 0 if lineage is None else lineage.quarantined,
         "bytes": inspected.size_bytes,
         "operators": [_operator_data(view, inspected.size_bytes, with_skew) for view in inspected.operators],
     }

@@ -305,5 +305,5 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
         if empty and not any(operator.max_bad_values for operator in report.plan.operators):
             yield f"not tried, since there is no entry: {empty}"
         elif empty:
-            yield f"not tried, since there is no entry, or the first one would go to quarantine: {empty}"
+            yield f"not tried, since there is no entry, or none that fits: {empty}"
     yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read"

@@ -80,6 +80,7 @@ def _value_data(value: QuarantinedValue, *, with_bytes: bool) -> dict[str, Any]:
         "kind": value.kind,
         "key_group": value.key_group,
         "key": value.shown_key,
+        "user_key": value.shown_user_key,
         "path": value.path,
         "rule": value.rule,
         "reason": value.shown_reason,
@@ -105,5 +106,7 @@ def _text_lines(place: str, values: Sequence[QuarantinedValue], *, with_bytes: b
 
 def _cells(value: QuarantinedValue, *, with_bytes: bool) -> list[str]:
     reason = " ".join(value.shown_reason.split())
-    cells = [value.state, value.shown_key or "", value.path, value.rule or "", reason]
+    key = value.shown_key or ""
+    where = key if value.user_key is None else f"{key}, user key {value.shown_user_key}"
+    cells = [value.state, where, value.path, value.rule or "", reason]
     return cells + ([value.key_bytes.hex(), value.value_bytes.hex()] if with_bytes else [])

@@ -30,6 +30,7 @@ class BadValue:
         reason: What failed, as a message says it.
         cause: Class of the error of the user's code or a library behind it, else of our own; tells no value.
         key_group: Of keyed state.
+        user_key: Of map state: the user key as messages show it, or "".
     """
 
     key_bytes: bytes = attrs.field(repr=False)
@@ -40,6 +41,7 @@ class BadValue:
     reason: str
     cause: str
     key_group: int | None = None
+    user_key: str = ""
 
     @classmethod
     def of(

@@ -154,7 +154,7 @@ class ObjectTranscoder:
                     if bad is None:
                         raise
                     left_out.elements = elements_before  # the list lies aside whole
-                    aside.append(bad)
+                    aside.append(attrs.evolve(bad, user_key=self._user_key(key)))
                     continue
                 target.write_int(len(new_key))
                 target.write(new_key)
@@ -164,6 +164,17 @@ class ObjectTranscoder:
 
     def _key_group(self, key: bytes) -> int:
         return int.from_bytes(key[: self.framing.key_group_bytes], "big")
+
+    def _user_key(self, key: bytes) -> str:
+        """Show the user key of an entry of map state; "" of others."""
+        if self.framing.value is not ValueFraming.NULLABLE:
+            return ""
+        start = self.framing.user_key_start(key)
+        try:
+            serializer = next(iter(self.plan.old.value.children())).restore_serializer()
+            return shown(serializer.deserialize(DataInputView(key, start)))
+        except Exception:  # noqa: BLE001 - it may be the user's, and the value is told as bad already
+            return _hex(key[start:])
 
     def _place(self, error: StateShiftError, key: bytes, start: int) -> None:
         """Tell a failure where it happened: key, path, rule, and where in the block the entry starts."""

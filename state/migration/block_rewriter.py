@@ -117,6 +117,8 @@ class BlockRewriter:
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
         quarantine: Quarantine | None = None,
+        *,
+        forgets: bool = False,
     ) -> BlockRewriter | None:
         """Make the rewriter of a state; None where its entries are copied.
 
@@ -126,6 +128,7 @@ class BlockRewriter:
             key: Snapshot of the operator's key.
             max_parallelism: Number of key groups.
             quarantine: Takes values that do not fit; None: the first one is raised.
+            forgets: Whether such values are left out and forgotten, for a trial.
         """
         if plan is None or plan.action is not StateAction.CONVERT:
             return None
@@ -135,7 +138,7 @@ class BlockRewriter:
             key=key.restore_serializer(),
             namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
         )
-        transcoder = make_transcoder(plan, framing, quarantines=quarantine is not None)
+        transcoder = make_transcoder(plan, framing, quarantines=forgets or quarantine is not None)
         return cls(plan, framing, transcoder, quarantine)
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:

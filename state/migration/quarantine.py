@@ -57,6 +57,7 @@ class Quarantine:
                 kind=str(state.kind),
                 key_group=bad.key_group,
                 key=bad.key or None,
+                user_key=bad.user_key or None,
                 path=bad.path,
                 rule=bad.rule or None,
                 reason=bad.reason,

@@ -65,7 +65,7 @@ class MigrationReport:
             tasks=len(tasks) - copies,
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
-            source_quarantined=0 if lineage is None else sum(count.quarantined for count in lineage.states),
+            source_quarantined=0 if lineage is None else lineage.quarantined,
         )
 
     def finished(self, lineage: Lineage, bytes_written: int, seconds: float) -> MigrationReport:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .redistribution import Share
 
 _COPY_BYTES = 4 << 20
+_MOST_TRIES = 100
 
 
 @attrs.frozen
@@ -363,29 +364,38 @@ def _count(parts: list[bytes], *, is_map: bool) -> int:
     return sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
 
 
-def sample_keyed(state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
+def sample_keyed(
+    state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder, *, quarantines: bool = False
+) -> bool:
     """Convert the first entry of a state in a stream, and drop the result; False where there is no entry.
 
-    A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`.
+    A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`. Where bad values go to
+    quarantine, it is an entry that fits, from the first blocks that have one.
     """
+    tally = Tally()
     with open_keyed(handle, source, max_parallelism) as reader:
         wanted = [index for index, info in enumerate(reader.header.states) if info.name == state.name]
         for block in reader.blocks(state_ids=wanted) if wanted else ():
             info = reader.header.states[block.state_id]
-            rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism)
-            if rewriter is not None:
-                rewriter.rewrite(rewriter.first_of(block), block.state_id, Tally())
-                return True
-    return False
+            key = reader.header.key_snapshot
+            rewriter = BlockRewriter.of(info, state, key, max_parallelism, forgets=quarantines)
+            if rewriter is None:
+                continue
+            rewriter.rewrite(block if quarantines else rewriter.first_of(block), block.state_id, tally)
+            if tally.written or not quarantines or tally.quarantined > _MOST_TRIES:
+                break
+    return tally.read > tally.quarantined
 
 
-def sample_elements(state: StatePlan, handle: OperatorStateHandle, source: Folder) -> bool:
+def sample_elements(
+    state: StatePlan, handle: OperatorStateHandle, source: Folder, *, quarantines: bool = False
+) -> bool:
     """Convert the first element of an operator's list state, or its broadcast map; as `sample_keyed`."""
     with open_stream(handle.stream, source) as stream:
         stored = read_operator_stream(stream, handle)
     parts = stored.elements.get(state.name) or tuple(
         data for name, data in stored.broadcast.items() if name == state.name
     )
-    for part in parts[:1]:
-        make_element_transcoder(state).transcode([part])
-    return bool(parts)
+    transcoder = make_element_transcoder(state, quarantines=quarantines)
+    tried = parts[: _MOST_TRIES if quarantines else 1]
+    return any(transcoder.transcode([part]).elements for part in tried)

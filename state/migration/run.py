@@ -16,7 +16,7 @@ import attrs
 
 from ... import __version__
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan, to_data
-from ...serializers.errors import MigrationFailed, UnsupportedFormat, ValueNotConvertible, ValuesCollide, located
+from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
 from ..savepoint.handles import (
     CANONICAL,
@@ -330,8 +330,7 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
     """Convert one entry of every state that is to be converted, and write nothing (rule READ-5).
 
     Returns:
-        By operator id and state: whether there was an entry to try. False, too, where it is a bad value and the plan
-        lets such values go to quarantine.
+        By operator id and state: whether there was an entry to try; where bad values go to quarantine, one that fits.
 
     Raises:
         ValueNotConvertible, OldReaderUnavailable, CorruptSavepoint: The run would fail in the same way.
@@ -343,20 +342,18 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
             if operator is None or state.action is not StateAction.CONVERT:
                 continue
             with located(savepoint=savepoint.place, operator=str(stored), state=state.name):
-                try:
-                    found = _try_one(savepoint, stored, state)
-                except ValueNotConvertible as error:
-                    if not operator.max_bad_values or isinstance(error, ValuesCollide):
-                        raise
-                    found = False
+                found = _try_one(savepoint, stored, state, quarantines=operator.max_bad_values > 0)
             tried[operator.operator_id, state.name] = found
     return tried
 
 
-def _try_one(savepoint: Savepoint, stored: OperatorState, state: StatePlan) -> bool:
+def _try_one(savepoint: Savepoint, stored: OperatorState, state: StatePlan, *, quarantines: bool) -> bool:
     """Convert an entry of a state; False where there is none."""
     if state.kind.is_keyed:
         handles = _keyed_handles(stored)
-        return any(sample_keyed(state, handle, stored.max_parallelism, savepoint.folder) for handle in handles)
+        return any(
+            sample_keyed(state, handle, stored.max_parallelism, savepoint.folder, quarantines=quarantines)
+            for handle in handles
+        )
     lists = [subtask.managed_operator for subtask in stored.subtasks if subtask.managed_operator]
-    return any(sample_elements(state, handle, savepoint.folder) for handle in lists)
+    return any(sample_elements(state, handle, savepoint.folder, quarantines=quarantines) for handle in lists)

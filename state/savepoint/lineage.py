@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LINEAGE = "_stateshift.json"
 FORMAT = 1
+_LATER_COUNTS = frozenset({"dropped_elements", "entries", "quarantined"})
 _READ_BYTES = 4 << 20
 
 # What is read is checked by type: anybody may have edited the file.
@@ -118,13 +119,18 @@ class Lineage:
     history: tuple[dict[str, Any], ...] = ()
     position: Any = None
 
+    @property
+    def quarantined(self) -> int:
+        """How many values lie in quarantine beside the savepoint."""
+        return sum(count.quarantined for count in self.states)
+
     def to_json(self) -> bytes:
         """Give the file's content."""
         return json.dumps({"format": FORMAT, **self._facts()}, indent=2, sort_keys=True).encode() + b"\n"
 
     def _facts(self) -> dict[str, Any]:
-        """Give all as plain data, without a count that earlier releases do not know where it is 0."""
-        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name != "dropped_elements")
+        """Give all as plain data, without counts that earlier releases do not know where they say nothing."""
+        return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name not in _LATER_COUNTS)
 
     def as_history(self) -> tuple[dict[str, Any], ...]:
         """Give the history of a savepoint that is made from this one."""

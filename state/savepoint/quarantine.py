@@ -3,7 +3,7 @@
 One file for each stream that had any, beside the stream's own; Flink ignores it. Each line is a JSON object:
 
     operator_id, operator, state, kind    whose value it is, as the new savepoint names it
-    key_group, key, path, rule            where it lay; null for what has none
+    key_group, key, user_key, path, rule  where it lay; null for what has none
     reason, cause                         what failed, and the class of the error behind it
     key_bytes, value_bytes                hexadecimal, in the form of the savepoint that was migrated
 
@@ -52,6 +52,7 @@ class QuarantinedValue:
         kind: The state's kind.
         key_group: Of keyed state; None elsewhere.
         key: The key as messages show it; None where there is none.
+        user_key: Of map state: the user key, in the same way.
         path: Where in the value the failure was, from `$`.
         rule: By which rule it was to be converted; None where none is cited.
         reason: What failed; may show the value.
@@ -66,6 +67,7 @@ class QuarantinedValue:
     kind: str = attrs.field(validator=_TEXT)
     key_group: int | None = None
     key: str | None = attrs.field(default=None, validator=_OPTIONAL_TEXT)
+    user_key: str | None = attrs.field(default=None, validator=_OPTIONAL_TEXT)
     path: str = attrs.field(validator=_TEXT)
     rule: str | None = attrs.field(default=None, validator=_OPTIONAL_TEXT)
     reason: str = attrs.field(validator=_TEXT)
@@ -76,7 +78,12 @@ class QuarantinedValue:
     @property
     def shown_key(self) -> str | None:
         """The key, as a message may show it."""
-        return shown(self.key) if self.key is not None and values_are_redacted() else self.key
+        return _shown(self.key)
+
+    @property
+    def shown_user_key(self) -> str | None:
+        """The user key, as a message may show it."""
+        return _shown(self.user_key)
 
     @property
     def shown_reason(self) -> str:
@@ -104,6 +111,10 @@ class QuarantinedValue:
             return cls(**facts)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptSavepoint(f"a line is no value in quarantine ({type(error).__name__})") from error
+
+
+def _shown(text: str | None) -> str | None:
+    return text if text is None or not values_are_redacted() else shown(text)
 
 
 def quarantine_files(lineage: Lineage | None) -> tuple[str, ...]:

@@ -263,8 +263,7 @@ def _counts(savepoint: Savepoint, entries: _Entries) -> Iterator[Check]:
 
 def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
     """Whether what was put aside is there, line by line; nothing where nothing was."""
-    states = savepoint.lineage.states if savepoint.lineage is not None else ()
-    expected = sum(count.quarantined for count in states)
+    expected = savepoint.lineage.quarantined if savepoint.lineage is not None else 0
     try:
         found = sum(1 for _ in savepoint.quarantine())
     except StateShiftError as error:

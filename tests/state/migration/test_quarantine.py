@@ -115,7 +115,7 @@ def test_of_a_map_one_user_key_is_put_aside(tmp_path):
     found, (bad,) = migrate(tmp_path / "old", tmp_path / "new", new)
 
     assert {1: {5: "a", 7: "c"}, 2: {8: "d"}} == values_of(found)
-    assert ((4, 3, 0, 1), "${}", "1") == (counts_of(found), bad.path, bad.key)
+    assert ((4, 3, 0, 1), "${}", "1", "6") == (counts_of(found), bad.path, bad.key, bad.user_key)
     assert bad.key_bytes.endswith(encode(serializer_for(int), 6))
 
 
@@ -126,7 +126,7 @@ def test_a_user_key_can_be_bad_itself(tmp_path):
     found, (bad,) = migrate(tmp_path / "old", tmp_path / "new", new)
 
     assert {1: {"a": 1}} == values_of(found)
-    assert ((2, 1, 0, 1), "$<key>") == (counts_of(found), bad.path)
+    assert ((2, 1, 0, 1), "$<key>", repr(BAD)) == (counts_of(found), bad.path, bad.user_key)
 
 
 def test_of_an_operators_list_the_element_is_put_aside(tmp_path):
@@ -428,7 +428,11 @@ def test_redacted_the_file_holds_the_bytes_and_no_text_of_them(tmp_path):
 
 def test_a_dry_run_goes_on_where_the_run_would(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
-    source = written(tmp_path / "old", old, {1: BAD})
+    source = written(tmp_path / "some", old, dict.fromkeys(range(9), BAD) | {10: b"fine"})
+
+    assert [True] == list(try_out(source, prepare(source, new, QUARANTINE).plan).values())
+
+    source = written(tmp_path / "none", old, {1: BAD})
 
     assert [False] == list(try_out(source, prepare(source, new, QUARANTINE).plan).values())
     with pytest.raises(ValueNotConvertible):
@@ -454,3 +458,9 @@ def test_what_fits_and_what_lies_aside_are_together_all_that_was_there_run_2(lis
     }
     assert expected == left
     assert {str(key) for key, elements in enumerate(lists) if not fits(elements)} == {bad.key for bad in aside}
+
+
+def test_a_lineage_without_quarantine_is_one_that_earlier_releases_read(tmp_path):
+    old, _ = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
+
+    assert b'"quarantined"' not in written(tmp_path / "old", old, {1: b"fine"}).lineage.to_json()
