@@ -152,6 +152,15 @@ class TestMigrateByPlan:
         assert 3 == ran.data["plan"]["operators"][0]["parallelism"]
         assert f"plan {planned}: job accounts_v3:job, made by stateshift " in ran.stderr
 
+    def test_what_is_trusted_is_said_before_it_is_done(self, run, savepoint_of, planned, dry):
+        trust = "--trust-stored-serializers"
+        run("plan", savepoint_of(SOURCE), "--job", "accounts_v3:job", trust, "-o", planned)
+
+        ran = dry()
+
+        assert 0 == ran.status
+        assert "; it allows what is not allowed by default: trust_stored_serializers" in ran.stderr
+
     def test_what_says_the_same_may_be_given(self, dry):
         assert 0 == dry("--job", "accounts_v3:job", "--compression", "keep").status
 

@@ -22,9 +22,11 @@ from stateshift import (
     ListStateDescriptor,
     Operator,
     Savepoint,
+    SavepointWriter,
     StateTransform,
     ValueStateDescriptor,
     record,
+    serializer_for,
 )
 from stateshift.cli.plan_lines import plan_lines
 from stateshift.compat.edits import Edits
@@ -42,6 +44,7 @@ from stateshift.serializers.errors import (
     UnsupportedFormat,
     ValueNotConvertible,
 )
+from stateshift.serializers.text import StringSerializer
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.options_data import options_to_data
@@ -431,6 +434,67 @@ def test_what_expires_by_the_plan_is_told(savepoint_of):
     plan = make_plan(savepoint, job, DEFAULTS, IN_PYTHON)
 
     assert 3600 == state(plan, "session")["former_time_to_live_s"]
+
+
+@attrs.frozen
+class Shouted:
+    name: str
+
+
+class FirstField:
+    """Reads a `Shouted` without any snapshot: flags, null flag, text."""
+
+    def deserialize(self, source):
+        source.skip_bytes(2)
+        return StringSerializer().deserialize(source)
+
+
+def name_of(value):
+    return value if isinstance(value, str) else value.name
+
+
+@pytest.fixture
+def unregistered(tmp_path):
+    """A savepoint with a state whose snapshot is not registered here, its serializer stored beside it."""
+    folder = tmp_path / "old"
+    with SavepointWriter(folder, one_state(Shouted), store_serializers=True) as writer:
+        writer.put("op", "s", 1, Shouted("a"))
+    own = serializer_for(Shouted).snapshot_configuration().snapshot_id.encode()
+    data = (folder / "_metadata").read_bytes()
+    assert own in data
+    (folder / "_metadata").write_bytes(data.replace(own, b"stateshift/recorf"))
+    return Savepoint.open(folder)
+
+
+def one_state(hint, **more):
+    return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", hint, **more)])])
+
+
+@pytest.mark.parametrize(
+    ("options", "fallback", "reader"),
+    [
+        (
+            MigrationOptions(trust_stored_serializers=True),
+            None,
+            "stored serializer stateshift.serializers.records.RecordSerializer",
+        ),
+        (DEFAULTS, FirstField(), f"fallback {__name__}.FirstField"),
+    ],
+)
+def test_an_old_reader_that_is_no_snapshot_is_told_by_its_name(unregistered, options, fallback, reader):
+    """READ-2, READ-3: a reviewer sees whose code reads; READ-5: the sample proves that it does."""
+    job = one_state(str, converter=name_of, fallback_deserializer=fallback)
+
+    plan = make_plan(unregistered, job, options, IN_PYTHON)
+
+    assert [reader] == [rewrite["reader"] for rewrite in state(plan, "s")["rewrites"]]
+    assert state(plan, "s")["tried"]
+
+
+def test_what_only_a_trusted_serializer_reads_has_no_plan_without_trust(unregistered):
+    """READ-4."""
+    with pytest.raises(IncompatibleState, match="not trusted"):
+        make_plan(unregistered, one_state(str, converter=name_of), DEFAULTS, IN_PYTHON)
 
 
 def joined(texts):
