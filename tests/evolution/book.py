@@ -1,0 +1,262 @@
+"""The rule book once more, as a model: plain functions on plain types and values, which call nothing of the library.
+
+`judge(old, new)` says of a stored type and a declared one what the verdict must be, which findings lead to it, and what
+becomes of a value. Where the model and the code disagree, the book decides. Records and rows are in `fields_book`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import attrs
+from evolution.answers import (
+    COPY,
+    FALLBACK,
+    FAMILIES,
+    MIGRATE,
+    OK,
+    REFUSE,
+    Answer,
+    Unfit,
+    apart,
+    compose,
+    is_sealed,
+    item_of,
+    judges,
+    refused,
+    same,
+)
+from evolution.shapes import (
+    FLOATS,
+    INTEGERS,
+    EitherOf,
+    EnumOf,
+    Leaf,
+    ListOf,
+    MapOf,
+    Maybe,
+    RecordOf,
+    RowOf,
+    SetOf,
+    TupleOf,
+    stripped,
+)
+
+PRIMITIVES = {"number", "boolean", "char", "string", "bytes"}
+SEQUENCES = {"list", "set", "tuple"}
+KINDS = {
+    Maybe: "optional", ListOf: "list", SetOf: "set", MapOf: "map", TupleOf: "tuple", EitherOf: "either",
+    EnumOf: "enum", RecordOf: "record", RowOf: "row",
+}  # fmt: skip
+DATETIME, DAY, CLOCK = "date and time", "date", "time of day"
+TIMES = {  # what it is, how it is bound to a zone, units a second
+    "instant": (DATETIME, "moment", 10**9),
+    "sqltimestamp": (DATETIME, "moment", 10**9),
+    "javadate": (DATETIME, "moment", 1000),
+    "localdatetime": (DATETIME, "", 10**9),
+    "localdate": (DAY, "", 0),
+    "sqldate": (DAY, "of the JVM", 0),
+    "localtime": (CLOCK, "", 10**9),
+    "sqltime": (CLOCK, "of the JVM", 1000),
+}
+BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
+MANTISSA = {"float": 24, "double": 53}
+
+
+def kind_of(shape):
+    if not isinstance(shape, Leaf):
+        return KINDS[type(shape)]
+    if shape.kind in (*INTEGERS, *FLOATS):
+        return "number"
+    return "time" if shape.kind in TIMES else shape.kind
+
+
+def judge(old, new):
+    """Say what the book says, of a stored type and a declared one."""
+    if isinstance(new, Maybe):
+        return _optional(old, new)
+    was, becomes = kind_of(old), kind_of(new)
+    if was == becomes and was in FAMILIES:
+        return FAMILIES[was](old, new)
+    if was == becomes:
+        return Answer(OK, frozenset(), same, old, is_readable=not is_sealed(old))
+    if (was, becomes) in _TEXTS:
+        rule, convert = _TEXTS[was, becomes]
+        return Answer(MIGRATE, frozenset({("$", rule)}), convert, new)
+    if (was, becomes) == ("record", "row") and new.names:
+        return FAMILIES["record to row"](old, new)
+    if (was, becomes) == ("sealed", "opened"):
+        return Answer(FALLBACK, frozenset({("$", "TEST-1")}), same, new, is_readable=True)
+    return refused(old, new, _between(was, becomes))
+
+
+def _between(was, becomes):
+    """The rule that refuses two types of unlike families."""
+    both = {was, becomes}
+    if was == "optional":
+        return "OPT-2"
+    if both <= PRIMITIVES:
+        return "PRIM-4"
+    if both <= SEQUENCES:
+        return "LIST-3"
+    if "map" in both:
+        return "MAP-4"
+    return "ENUM-8" if "enum" in both and both & PRIMITIVES else "FAM-2"
+
+
+@judges("number")
+def _number(old, new):
+    was, becomes = old.kind, new.kind
+    if was == becomes:
+        return Answer(OK, frozenset(), same, old)
+    wider = was in INTEGERS and becomes in INTEGERS and INTEGERS.index(was) < INTEGERS.index(becomes)
+    if wider or (was, becomes) == ("float", "double"):
+        return Answer(MIGRATE, frozenset({("$", "PRIM-2")}), same, new)
+    if was in BITS and becomes in MANTISSA:
+        number = (lambda value: ctypes.c_float(value).value) if becomes == "float" else float
+        return Answer(
+            MIGRATE,
+            frozenset({("$", "PRIM-2")}),
+            lambda value, _: ("float", number(value[1]).hex()),
+            new,
+            loses=BITS[was] > MANTISSA[becomes],
+        )
+    return refused(old, new, "PRIM-3")
+
+
+def _encoded(value, _):
+    if any("\ud800" <= char <= "\udfff" for char in value[1]):
+        raise Unfit("half a character")
+    return ("bytes", bytes(value[1], "utf-8"))
+
+
+def _decoded(value, _):
+    try:
+        return ("str", str(value[1], "utf-8"))
+    except UnicodeDecodeError as error:
+        raise Unfit("no UTF-8") from error
+
+
+_TEXTS = {("string", "bytes"): ("TEXT-1", _encoded), ("bytes", "string"): ("TEXT-2", _decoded)}
+
+
+@judges("time")
+def _time(old, new):
+    (what, zone, units), (new_what, new_zone, new_units) = TIMES[old.kind], TIMES[new.kind]
+    if old.kind == new.kind:
+        return Answer(OK, frozenset(), same, old)
+    if what != new_what:
+        return refused(old, new, "TIME-5")
+    if zone != new_zone:
+        return refused(old, new, "TIME-4")
+    if units > new_units:
+        return refused(old, new, "TIME-3")
+    return Answer(MIGRATE, frozenset({("$", "TIME-2" if units < new_units else "FAM-4")}), same, new)
+
+
+def _optional(old, new):
+    inner = judge(old.inner if isinstance(old, Maybe) else old, new.inner)
+
+    def convert(value, as_read):
+        return None if value is None else inner.convert(value, as_read)
+
+    outer = {} if isinstance(old, Maybe) else {("$", "OPT-1"): MIGRATE}
+    return compose(new, outer, [("?", inner, new.inner)], convert, lambda parts: Maybe(*parts), old=old)
+
+
+@judges("enum")
+def _enum(old, new):
+    former = {name: symbol for symbol, names in new.renamed for name in names}
+    became = {name: name if name in new.symbols else former.get(name) for name in old.symbols}
+    kept = {name: symbol for name, symbol in became.items() if symbol is not None}
+    gone, present = [name for name in old.symbols if became[name] is None], list(kept.values())
+    merged = {symbol for symbol in present if present.count(symbol) > 1}
+    added = [symbol for symbol in new.symbols if symbol not in present]
+    found = {}
+    if old.name != new.name:
+        found["ENUM-7"] = COPY if old.name in new.aliases else REFUSE
+    if gone:
+        found["ENUM-5" if new.default else "ENUM-4"] = MIGRATE if new.default else REFUSE
+    if any(name != symbol for name, symbol in kept.items()):
+        found["ENUM-6"] = MIGRATE if merged else COPY
+    if added:
+        found["ENUM-2"] = COPY
+    if list(dict.fromkeys(present)) != [symbol for symbol in new.symbols if symbol in present]:
+        found["ENUM-3"] = COPY
+    pinned = attrs.evolve(new, symbols=(*dict.fromkeys(present), *added))
+    return Answer(
+        max(found.values(), default=OK),
+        frozenset(("$", rule) for rule in found),
+        lambda value, _: ("symbol", kept.get(value[1], new.default)),
+        pinned,
+        loses=bool(gone or merged),
+    )
+
+
+@judges("list")
+def _list(old, new):
+    element = judge(old.element, new.element)
+
+    def convert(value, as_read):
+        return ("list", tuple(element.convert(item, as_read) for item in value[1]))
+
+    return compose(new, {}, [("[]", element, new.element)], convert, lambda parts: ListOf(*parts), old=old)
+
+
+@judges("set")
+def _set(old, new):
+    (was, _), (becomes, takes_null) = stripped(old.element), stripped(new.element)
+    element = judge(was, becomes)
+    each = item_of(element, takes_null=takes_null)
+
+    def convert(value, as_read):
+        return ("set", apart([each(item, as_read) for item in value[1]], "elements"))
+
+    outer = {("$[]", "LIST-2"): MIGRATE} if element.migrates and element.loses else {}
+
+    def label(parts):
+        return SetOf(Maybe(*parts) if takes_null else parts[0])
+
+    return compose(new, outer, [("[]", element, becomes)], convert, label, old=old)
+
+
+@judges("map")
+def _map(old, new):
+    (was, _), (becomes, takes_null) = stripped(old.value), stripped(new.value)
+    key, value_answer = judge(old.key, new.key), judge(was, becomes)
+    each = item_of(value_answer, takes_null=takes_null)
+
+    def convert(value, as_read):
+        pairs = [(key.convert(name, as_read), each(item, as_read)) for name, item in value[1]]
+        return ("map", apart(pairs, "keys", by=lambda both: both[0]))
+
+    def label(parts):
+        return MapOf(parts[0], Maybe(parts[1]) if takes_null else parts[1])
+
+    outer = {("$<key>", "MAP-3"): MIGRATE} if key.migrates else {}
+    children = [("<key>", key, new.key), ("{}", value_answer, becomes)]
+    return compose(new, outer, children, convert, label, old=old)
+
+
+@judges("tuple")
+def _tuple(old, new):
+    if len(old.items) != len(new.items):
+        return refused(old, new, "TUP-3")
+    items = [judge(was, becomes) for was, becomes in zip(old.items, new.items, strict=True)]
+
+    def convert(value, as_read):
+        return ("tuple", tuple(one.convert(item, as_read) for one, item in zip(items, value[1], strict=True)))
+
+    children = [(f"({at})", one, part) for at, (one, part) in enumerate(zip(items, new.items, strict=True))]
+    return compose(new, {}, children, convert, lambda parts: TupleOf(tuple(parts)), old=old)
+
+
+@judges("either")
+def _either(old, new):
+    sides = {"left": judge(old.left, new.left), "right": judge(old.right, new.right)}
+
+    def convert(value, as_read):
+        return (value[0], sides[value[0]].convert(value[1], as_read))
+
+    children = [("|0", sides["left"], new.left), ("|1", sides["right"], new.right)]
+    return compose(new, {}, children, convert, lambda parts: EitherOf(*parts), old=old)

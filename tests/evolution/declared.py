@@ -1,0 +1,177 @@
+"""Types as a program declares them: hints, and classes that are made on the fly."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+from decimal import Decimal
+from typing import Annotated, NamedTuple, Optional
+
+import attrs
+from evolution.sealed import OpenedSerializer, SealedSerializer
+from evolution.shapes import NOTHING, EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf
+from evolution.values import typed
+
+from stateshift import (
+    BigInt,
+    Char,
+    Either,
+    Field,
+    Float32,
+    Int8,
+    Int16,
+    Int32,
+    JavaDate,
+    NaiveDatetime,
+    Row,
+    SqlDate,
+    SqlTime,
+    SqlTimestamp,
+    enum_options,
+    record,
+    row_of,
+)
+
+HINTS = {
+    "byte": Int8,
+    "short": Int16,
+    "int": Int32,
+    "long": int,
+    "bigint": BigInt,
+    "float": Float32,
+    "double": float,
+    "boolean": bool,
+    "string": str,
+    "bytes": bytes,
+    "char": Char,
+    "decimal": Decimal,
+    "instant": dt.datetime,
+    "javadate": JavaDate,
+    "sqltimestamp": SqlTimestamp,
+    "localdatetime": NaiveDatetime,
+    "localdate": dt.date,
+    "localtime": dt.time,
+    "sqldate": SqlDate,
+    "sqltime": SqlTime,
+    "sealed": Annotated[object, SealedSerializer()],
+    "opened": Annotated[object, OpenedSerializer()],
+}
+
+
+@attrs.frozen
+class Declared:
+    """A type as a program has it.
+
+    Attributes:
+        shape: As plain data.
+        hint: The type hint.
+        classes: The classes made for it, by the id of the part of the shape that each stands for.
+    """
+
+    shape: object
+    hint: object
+    classes: dict
+
+    @classmethod
+    def of(cls, shape):
+        classes = {}
+        return cls(shape, _hint(shape, classes), classes)
+
+    def value(self, tagged):
+        """Give plain data as this program would hold it."""
+        return typed(self.shape, tagged, self.classes)
+
+
+def _hint(shape, classes):
+    match shape:
+        case Leaf(kind):
+            return HINTS[kind]
+        case Maybe(inner):
+            return Optional[_hint(inner, classes)]  # noqa: UP045 - of anything
+        case ListOf(element):
+            return list[_hint(element, classes)]
+        case SetOf(element):
+            return frozenset[_hint(element, classes)]
+        case MapOf(key, value):
+            return dict[_hint(key, classes), _hint(value, classes)]
+        case TupleOf(items):
+            return tuple[tuple(_hint(item, classes) for item in items)]
+        case EitherOf(left, right):
+            return Either[_hint(left, classes), _hint(right, classes)]
+        case EnumOf():
+            classes[id(shape)] = made = _enum(shape)
+            return made
+        case RecordOf():
+            classes[id(shape)] = made = _record(shape, classes)
+            return made
+        case RowOf():
+            return _row(shape, classes)
+    raise TypeError(shape)
+
+
+def _enum(shape):
+    module, _, name = shape.name.rpartition(".")
+    made = enum.Enum(
+        name, {symbol: number for number, symbol in enumerate(shape.symbols)}, module=module, qualname=name
+    )
+    return enum_options(aliases=shape.aliases, symbol_aliases=dict(shape.renamed), default=shape.default)(made)
+
+
+def _row(shape, classes):
+    if not shape.names:
+        return Row[tuple(_hint(column.shape, classes) for column in shape.columns)]
+    columns = _class("shop.Columns", shape.columns, "attrs", classes)
+    return Annotated[object, row_of(columns, stored=shape.stored)]
+
+
+def _record(shape, classes):
+    made = _class(shape.name, shape.fields, shape.form, classes)
+    return record(java_class=shape.java, aliases=shape.aliases)(made)
+
+
+def _class(qualified, fields, form, classes):
+    hints, defaults = {}, {}
+    for field in fields:
+        options = {"aliases": field.aliases}
+        hint = _hint(field.shape, classes)
+        if field.on_none is not NOTHING:
+            options["on_none"] = typed(field.shape, field.on_none, classes)
+        if field.default is not NOTHING:
+            defaults[field.name] = typed(field.shape, field.default, classes)
+        hints[field.name] = Annotated[hint, Field(**options)]
+    module, _, name = qualified.rpartition(".")
+    made = _FORMS[form](name, hints, defaults)
+    made.__module__, made.__qualname__ = module, name
+    return made
+
+
+def _attrs_class(name, hints, defaults):
+    def field(attribute):
+        if attribute not in defaults:
+            return attrs.field(type=hints[attribute])
+        value = defaults[attribute]
+        if isinstance(value, list | dict):
+            return attrs.field(type=hints[attribute], factory=lambda: value)
+        return attrs.field(type=hints[attribute], default=value)
+
+    return attrs.make_class(name, {attribute: field(attribute) for attribute in hints}, kw_only=True, frozen=True)
+
+
+def _dataclass(name, hints, defaults):
+    fields = [
+        (attribute, hint)
+        if attribute not in defaults
+        else (attribute, hint, dataclasses.field(default_factory=lambda value=defaults[attribute]: value))
+        for attribute, hint in hints.items()
+    ]
+    return dataclasses.make_dataclass(name, fields, kw_only=True, frozen=True)
+
+
+def _named_tuple(name, hints, defaults):
+    made = NamedTuple(name, list(hints.items()))
+    made._field_defaults = defaults
+    return made
+
+
+_FORMS = {"attrs": _attrs_class, "dataclass": _dataclass, "namedtuple": _named_tuple}

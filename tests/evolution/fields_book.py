@@ -1,0 +1,178 @@
+"""The rules for records and rows, as a model; see `book`. It is imported for what it registers there."""
+
+from __future__ import annotations
+
+import attrs
+from evolution.answers import (
+    COPY,
+    MIGRATE,
+    REFUSE,
+    Misdeclared,
+    Unfit,
+    compose,
+    fresh,
+    is_sealed,
+    item_of,
+    judges,
+    refused,
+)
+from evolution.book import judge
+from evolution.shapes import NOTHING, ListOf, MapOf, Maybe, RecordOf, SetOf, stripped
+
+
+def pair(stored, fields):
+    """Pair new fields with stored ones, by name and then by alias: {stored name: new field}."""
+    by_name = {field.name for field in stored}
+    claims = {field.name: field for field in fields if field.name in by_name}
+    for field in fields:
+        alias = next((name for name in field.aliases if name in by_name), None)
+        if field.name in by_name or alias is None:
+            continue
+        if alias in claims:
+            raise Misdeclared(f"{alias} is claimed twice")
+        claims[alias] = field
+    return claims
+
+
+def parted(record, field):
+    """The type in a field's bytes and whether the field may be null: Flink wraps optional containers of POJOs anew."""
+    inner, optional = stripped(field.shape)
+    wraps = field.wrapped or (record.java and optional and isinstance(inner, ListOf | SetOf | MapOf))
+    return (field.shape if wraps else inner), optional
+
+
+@judges("record")
+def _record(old, new):
+    claims = pair(old.fields, new.fields)
+    pairs = [(stored, claims[stored.name]) for stored in old.fields if stored.name in claims]
+    taken = {field.name for _, field in pairs}
+    added = [field for field in new.fields if field.name not in taken]
+    removed = [stored for stored in old.fields if stored.name not in claims]
+    outer = {}
+    if old.identity != new.identity:
+        outer["$", "REC-11"] = COPY if old.identity in (*new.aliases, new.name) else REFUSE
+    outer |= {(f"$.{stored.name}", "REC-4"): MIGRATE for stored in removed}
+    for field in added:
+        outer |= (
+            {(f"$.{field.name}", "REC-3"): REFUSE}
+            if field.default is NOTHING
+            else {(f"$.{field.name}", "REC-2"): MIGRATE}
+        )
+    order, declared = [field.name for _, field in pairs], sorted(field.name for field in new.fields)
+    in_order = bool(added or removed) or order == declared
+    moved = COPY if not new.java or in_order else MIGRATE
+    renamed = [field.name for stored, field in pairs if field.name != stored.name]
+    outer |= {(f"$.{name}", "REC-6"): moved for name in renamed}
+    if not in_order and not renamed:
+        outer["$", "REC-5"] = moved
+    answers = {stored.name: _field(old, new, stored, field) for stored, field in pairs}
+    children = [(f".{field.name}", answers[stored.name], parted(new, field)[0]) for stored, field in pairs]
+
+    def convert(value, as_read):
+        items = dict(value[1])
+        found = {field.name: answers[stored.name].convert(items[stored.name], as_read) for stored, field in pairs}
+        found |= {field.name: field.default for field in added}
+        return ("record", frozenset(found.items()))
+
+    def label(parts):
+        kept = [
+            attrs.evolve(
+                field,
+                shape=Maybe(part) if field.is_optional and not isinstance(part, Maybe) else part,
+                wrapped=isinstance(part, Maybe),
+            )
+            for (_, field), part in zip(pairs, parts, strict=True)
+        ]
+        return attrs.evolve(new, fields=tuple(kept))
+
+    lost = bool(removed) or any(field.on_none is not NOTHING for _, field in pairs)
+    answer = compose(new, outer, children, convert, label, old=old, loses=lost)
+    blocked = any(is_sealed(stored.shape) for stored in removed)
+    return attrs.evolve(answer, is_readable=answer.is_readable and not blocked)
+
+
+def _field(old, new, stored, field):
+    """REC-8, REC-10 and REC-17."""
+    (was, _), (becomes, takes_null) = parted(old, stored), parted(new, field)
+    outer = {}
+    if takes_null and isinstance(was, Maybe) and not isinstance(becomes, Maybe):
+        becomes, outer = Maybe(becomes), {("$", "OPT-3"): COPY}  # its own null flag is kept
+    inner = judge(was, becomes)
+    if not takes_null and not old.java and stored.is_optional:
+        outer |= {("$", "OPT-2"): REFUSE} if field.on_none is NOTHING else {("$", "REC-10"): MIGRATE}
+
+    def convert(value, as_read):
+        if value is None and as_read and not takes_null:
+            if field.on_none is NOTHING:
+                raise Unfit("a null where none is declared")
+            return field.on_none
+        return None if value is None else inner.convert(value, as_read)
+
+    verdict = max([inner.verdict, *outer.values()])
+    label = inner.label if inner.verdict == COPY else fresh(becomes)
+    return attrs.evolve(
+        inner, verdict=verdict, findings=inner.findings | frozenset(outer), convert=convert, label=label
+    )
+
+
+@judges("record to row")
+def _record_to_row(old, new):
+    """FAM-4: a row whose columns have names is a record whose class plays no part."""
+    answer = _record(old, RecordOf(old.identity, new.columns))
+
+    def convert(value, as_read):
+        items = dict(answer.convert(value, as_read)[1])
+        return ("row", "INSERT", tuple(items[name] for name in new.names))
+
+    findings = answer.findings | {("$", "FAM-4")}
+    return attrs.evolve(answer, verdict=max(answer.verdict, MIGRATE), findings=findings, convert=convert, label=new)
+
+
+@judges("row")
+def _row(old, new):
+    if new.stored and len(new.stored) != len(old.columns):
+        return refused(old, new, "ROW-7")
+    if not new.stored and len(new.columns) != len(old.columns):
+        return refused(old, new, "ROW-7" if new.names else "ROW-5")
+    outer, places = {}, range(len(old.columns))
+    if new.stored:
+        claims = pair(old.columns, new.columns)
+        taken = {field.name for field in claims.values()}
+        at = {column.name: place for place, column in enumerate(new.columns)}
+        pairs = [(place, at[claims[c.name].name]) for place, c in enumerate(old.columns) if c.name in claims]
+        removed = [column for column in old.columns if column.name not in claims]
+        added = [column for column in new.columns if column.name not in taken]
+        outer |= {(f"$.{column.name}", "ROW-4"): MIGRATE for column in removed}
+        for column in added:
+            outer |= {(f"$.{column.name}", "ROW-3"): REFUSE if column.default is NOTHING else MIGRATE}
+        if not added and not removed and [place for _, place in pairs] != list(places):
+            outer["$", "ROW-2"] = COPY
+    else:
+        pairs, removed = [(place, place) for place in places], []
+    answers = {
+        becomes: judge(stripped(old.columns[was].shape)[0], stripped(new.columns[becomes].shape)[0])
+        for was, becomes in pairs
+    }
+    each = {place: item_of(one, takes_null=new.columns[place].is_optional) for place, one in answers.items()}
+    children = [
+        (f".{c.name}" if (c := new.columns[place]).name else f"({place})", answers[place], stripped(c.shape)[0])
+        for _, place in pairs
+    ]
+    taken_from = {becomes: was for was, becomes in pairs}
+
+    def convert(value, as_read):
+        tag, kind, items = value
+        if not as_read:
+            return (tag, kind, tuple(each[becomes](items[was], False) for was, becomes in pairs))
+        found = [
+            each[place](items[taken_from[place]], True) if place in taken_from else column.default
+            for place, column in enumerate(new.columns)
+        ]
+        return (tag, kind, tuple(found))
+
+    def label(parts):
+        columns = [new.columns[place] for _, place in pairs]
+        kept = [attrs.evolve(c, shape=Maybe(p) if c.is_optional else p) for c, p in zip(columns, parts, strict=True)]
+        return attrs.evolve(new, columns=tuple(kept), stored=())
+
+    return compose(new, outer, children, convert, label, old=old, loses=bool(removed))

@@ -1,0 +1,287 @@
+"""Real runs: savepoints of one state, checks, migrations without an engine, and reading by the old and the new side."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, get_args
+
+import attrs
+import evolution.fields_book  # noqa: F401 - for the families that it registers
+import pytest
+from evolution.answers import OK, REFUSE, Answer, apart, below, fresh, label_after
+from evolution.book import judge
+from evolution.shapes import ListOf, MapOf, stripped
+from evolution.values import plain
+
+from stateshift import (
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ReducingStateDescriptor,
+    Savepoint,
+    SavepointWriter,
+    ValueStateDescriptor,
+    Verdict,
+)
+from stateshift.compat.check import check
+from stateshift.serializers.errors import IncompatibleState
+from stateshift.serializers.snapshot import snapshot_to_bytes
+from stateshift.serializers.ttl import TtlValue
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import publish_result
+from stateshift.state.savepoint.entries import EntryDecoder, grouped, read_broadcast
+from stateshift.state.savepoint.entry_keys import decode
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
+from stateshift.state.savepoint.publish import prepare_target
+from stateshift.state.savepoint.state_kinds import info_snapshot
+from stateshift.state.savepoint.states import keyed_handles
+
+UID, NAME, BESIDE = "shop", "subject", "beside"
+KEYED = ("value", "reducing", "list", "map")
+KINDS = (*KEYED, "split", "union", "broadcast")
+ROOMS = {"split": "list_states", "union": "union_list_states", "broadcast": "broadcast_states"}
+SUBTASKS = 3
+STAMP = 1_700_000_000_000
+
+
+@attrs.frozen
+class State:
+    """What is stored: one state, and beside it one that never changes.
+
+    Attributes:
+        kind: Of the state.
+        shape: Its type; of list state that of the list, of map state that of the map. As the savepoint's label has it.
+        contents: Of each key (or subtask) its value, as plain data.
+        folder: Of the savepoint.
+        ttl: Whether values have time stamps.
+    """
+
+    kind: str
+    shape: object
+    contents: dict
+    folder: object
+    ttl: bool = False
+
+    @property
+    def savepoint(self):
+        return Savepoint.open(self.folder)
+
+    def stored(self, name=NAME):
+        return next(state for state in self.savepoint.operators[0].states if state.name == name)
+
+
+def descriptor(kind, parts, *, ttl):
+    """Declare a state; `parts` are the hints or serializers of its key and value."""
+    more = {"time_to_live": ttl}
+    if kind in {"map", "broadcast"}:
+        return MapStateDescriptor(NAME, *parts, **more)
+    made = {"value": ValueStateDescriptor, "reducing": ReducingStateDescriptor}.get(kind, ListStateDescriptor)
+    return made(NAME, *parts, **more)
+
+
+def job_of(kind, parts, *, ttl, key=int):
+    """A job with the state, and the one beside it."""
+    state, beside = descriptor(kind, parts, ttl=ttl), ValueStateDescriptor(BESIDE, str)
+    if kind in KEYED:
+        return Job([Operator(UID, key=key, states=[state, beside])])
+    return Job([Operator(UID, key=key, states=[beside], **{ROOMS[kind]: [state]})])
+
+
+def hints_of(kind, declared):
+    return [declared.hint] if kind in {"value", "reducing"} else get_args(declared.hint)
+
+
+def parts_of(kind, key, value, *, ttl):
+    """The serializers of a state's key and value, from those of the whole state."""
+    bare = (lambda one: one.value) if ttl else (lambda one: one)
+    if kind == "broadcast":
+        return [key, value]
+    if kind == "map":
+        return [value.key, Annotated[object, bare(value.value)] | None if value.nullable_values else bare(value.value)]
+    return [bare(value.element if kind == "list" else value)]
+
+
+def write(folder, kind, declared, contents, parts=None, *, ttl=False, parallelism=SUBTASKS):
+    """Write a savepoint of a program: with its own serializers, or with copies of them, `parts`."""
+    job = job_of(kind, parts or hints_of(kind, declared), ttl=ttl)
+    with SavepointWriter(folder, job, parallelism=parallelism) as writer:
+        writer.put(UID, BESIDE, 1, "as it was")
+        for place, value in contents.items():
+            given = declared.value(value)
+            if kind in KEYED:
+                writer.put(UID, NAME, place, _stamped(kind, given, place) if ttl else given)
+            elif kind == "broadcast":
+                for key, item in given.items():
+                    writer.put_broadcast(UID, NAME, key, item)
+            else:
+                for item in given:
+                    writer.add(UID, NAME, item, subtask=place)
+    return State(kind, fresh(declared.shape), contents, folder, ttl)
+
+
+def _stamped(kind, value, place):
+    if kind == "list":
+        return [TtlValue(STAMP + place, item) for item in value]
+    if kind == "map":  # in which a null goes by the flag of the entry
+        return {key: None if item is None else TtlValue(STAMP + place, item) for key, item in value.items()}
+    return TtlValue(STAMP + place, value)
+
+
+def judge_state(kind, old, new):
+    """What the book says of a state: of its values, and of who reads what must be rewritten (READ-4)."""
+    if kind == "broadcast":
+        key, value = judge(old.key, new.key), judge(old.value, new.value)
+        findings = below(key.findings, "<key>") | below(value.findings, "{}")
+        if key.migrates:
+            findings |= {("$<key>", "MAP-3")}
+
+        def convert(whole, as_read):
+            pairs = [(key.convert(name, as_read), value.convert(item, as_read)) for name, item in whole[1]]
+            return ("map", apart(pairs, "keys", by=lambda both: both[0]))
+
+        label = MapOf(label_after(old.key, new.key, key), label_after(old.value, new.value, value))
+        answer = Answer(max(key.verdict, value.verdict), findings, convert, label)
+        parts = [("<key>", key), ("{}", value)]
+    else:
+        answer = judge(old, new)
+        match kind, old:
+            case ("value" | "reducing", _):
+                parts = [("", answer)]
+            case _, ListOf():
+                parts = [("[]", judge(old.element, new.element))]
+            case _, MapOf():
+                parts = [
+                    ("<key>", judge(old.key, new.key)),
+                    ("{}", judge(stripped(old.value)[0], stripped(new.value)[0])),
+                ]
+    if not answer.migrates:
+        return answer
+    # Nothing but its serializer tells where a key or a value of a broadcast map ends.
+    read = [(step, part) for step, part in parts if part.verdict != OK or kind == "broadcast"]
+    unread = frozenset((f"${step}", "READ-4") for step, part in read if not part.is_readable)
+    return attrs.evolve(answer, verdict=REFUSE, findings=answer.findings | unread) if unread else answer
+
+
+def digest(folder):
+    """Of all files of a savepoint, with their names."""
+    whole = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        whole.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return whole.hexdigest()
+
+
+def checked(state, job):
+    """Check the savepoint against a job; give the report on the state."""
+    report = check(state.savepoint.describe(), job.describe())
+    return next(found for found in report.operators[0].states if found.name == NAME)
+
+
+def run(state, job, target, *, parallelism=None):
+    """Migrate, as the command does, without an engine; say whether there was anything to do."""
+    ready, folder = prepare(state.savepoint, job, MigrationOptions(parallelism=parallelism)), Folder.at(target)
+    prepare_target(folder)
+    results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]
+    publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder)
+    return not ready.plan.is_empty
+
+
+def plans_nothing(state, job):
+    return prepare(state.savepoint, job, MigrationOptions()).plan.is_empty
+
+
+def read_by_label(state):
+    """Read the state as anybody can, who has nothing but the savepoint."""
+    found = state.stored()
+    if state.kind in KEYED:
+        return {entry.key: _bare(plain(entry.value), entry.key) for entry in found.read_entries()}
+    return _elements(state.kind, found.read_elements())
+
+
+def _elements(kind, found):
+    if kind == "broadcast":
+        return {0: plain(found[0][0])} if found and found[0] else {}
+    return {at: plain(elements) for at, elements in enumerate(found) if elements}
+
+
+def _bare(value, key):
+    """Take time stamps off, which no change of a type may touch."""
+    if not isinstance(value, tuple):
+        return value
+    if value[0] == "stamped":
+        assert STAMP + key == value[1]
+        return value[2]
+    if value[0] in {"list", "map"}:
+        return (value[0], type(value[1])(_bare(item, key) for item in value[1]))
+    return tuple(_bare(item, key) for item in value) if len(value) == 2 and not isinstance(value[0], str) else value
+
+
+def readers_of(report, job, kind):
+    """Who reads the stored bytes where nothing is rewritten: the job's serializers, or the reconfigured copies."""
+    operator = job.operators[0].describe()
+    declared = next(state for state in operator.states if state.name == NAME)
+    result = report.values
+    value = (
+        result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else declared.value.new_side()
+    )
+    if kind != "broadcast":
+        return None, value
+    key = report.parts[0].effective_serializer if report.parts else declared.key.new_side()
+    return key, value
+
+
+def read_by(state, key, value):
+    """Read the state by the serializers of a program."""
+    found = state.stored()
+    if state.kind == "broadcast":
+        parts = [part for parts in found._raw_elements() for part in parts]
+        return _elements("broadcast", [[read_broadcast(part, key, value) for part in parts[:1]]])
+    if state.kind not in KEYED:
+        return _elements(state.kind, [[decode(value, part) for part in parts] for parts in found._raw_elements()])
+    entries = {}
+    for handle in keyed_handles(found._stored):
+        with open_keyed(handle, found._folder, found._stored.max_parallelism) as reader:
+            index, info = next((i, one) for i, one in enumerate(reader.header.states) if one.name == NAME)
+            namespace = info_snapshot(info, NAMESPACE_SERIALIZER)
+            beside = ValueStateDescriptor(NAME, str).state_serializer().snapshot_configuration()
+            decoder = EntryDecoder.of(
+                found.kind, reader.header.key_snapshot, namespace, beside, found._stored.max_parallelism
+            )
+            for entry in grouped(reader, {index: attrs.evolve(decoder, value=value)}):
+                for name in (name for name, item in entry.value.items() if item is None) if state.kind == "map" else ():
+                    value._check_null(name)  # the entry's own flag, of which the decoder takes every one
+                entries[entry.key] = _bare(plain(entry.value), entry.key)
+    return entries
+
+
+def refused_by(state, job, target):
+    """The rules that refuse a job; nothing is written."""
+    with pytest.raises(IncompatibleState):
+        run(state, job, target)
+    assert not target.exists()
+    report = check(state.savepoint.describe(), job.describe())
+    return {finding.rule for _, _, finding in report.findings() if finding.verdict is Verdict.INCOMPATIBLE}
+
+
+def labels(state):
+    """The snapshots in the metadata of the state, as bytes."""
+    description = state.stored().description
+    return [snapshot_to_bytes(one.snapshot) for one in (description.value, description.key) if one is not None]
+
+
+def entries(state):
+    """The stored bytes of the state: by key in keyed state, by subtask in operator state."""
+    found = state.stored()
+    if state.kind not in KEYED:
+        return [part for parts in found._raw_elements() for part in parts]
+    stored = {}
+    for handle in keyed_handles(found._stored):
+        with open_keyed(handle, found._folder, found._stored.max_parallelism) as reader:
+            index = next(i for i, one in enumerate(reader.header.states) if one.name == NAME)
+            for block in reader.blocks(state_ids=[index]):
+                stored |= dict(block.items())
+    return stored

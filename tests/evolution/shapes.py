@@ -1,0 +1,190 @@
+"""Types as plain data: what the model of the rules reasons about. Nothing here knows the library.
+
+Where a type may be null, `Maybe` stands around it, whatever the layout makes of that: a flag of a field or of a map, or
+a wrapper of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+NOTHING = ("nothing",)
+"""Stands where None would be a value."""
+
+INTEGERS = ("byte", "short", "int", "long", "bigint")
+FLOATS = ("float", "double")
+MOMENTS = ("instant", "javadate", "sqltimestamp")
+TIMES = (*MOMENTS, "localdatetime", "localdate", "localtime", "sqldate", "sqltime")
+LEAVES = (*INTEGERS, *FLOATS, "boolean", "string", "bytes", "char", "decimal", *TIMES)
+
+
+@attrs.frozen
+class Leaf:
+    """A type without parts; `sealed` is one whose snapshot restores no reader, `opened` what it can become."""
+
+    kind: str
+
+
+@attrs.frozen
+class Maybe:
+    """T | None."""
+
+    inner: Any
+
+
+@attrs.frozen
+class ListOf:
+    element: Any
+
+
+@attrs.frozen
+class SetOf:
+    element: Any
+
+
+@attrs.frozen
+class MapOf:
+    key: Any
+    value: Any
+
+
+@attrs.frozen
+class TupleOf:
+    items: tuple[Any, ...]
+
+
+@attrs.frozen
+class EitherOf:
+    left: Any
+    right: Any
+
+
+@attrs.frozen
+class EnumOf:
+    """An enum.
+
+    Attributes:
+        name: Its qualified name.
+        symbols: As declared; of a stored one by ordinal.
+        aliases: Former names of the class.
+        renamed: Former names of symbols: (symbol, former names).
+        default: The symbol for those that are gone.
+    """
+
+    name: str
+    symbols: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    default: str = ""
+
+
+@attrs.frozen
+class Field:
+    """A field of a record, or a column of a row; a column without a name has "".
+
+    Attributes:
+        name: As stored.
+        shape: Its type.
+        aliases: Former names.
+        default: Of records that lack it, as a tagged value.
+        on_none: What a stored null becomes, as a tagged value.
+        wrapped: Whether what is stored has a null flag of its own, beside that of the field.
+    """
+
+    name: str
+    shape: Any
+    aliases: tuple[str, ...] = ()
+    default: Any = NOTHING
+    on_none: Any = NOTHING
+    wrapped: bool = False
+
+    @property
+    def is_optional(self):
+        return isinstance(self.shape, Maybe)
+
+
+@attrs.frozen
+class RecordOf:
+    """A record.
+
+    Attributes:
+        name: The qualified name of its class.
+        fields: As declared; of a stored one in the order of the bytes.
+        java: The Java class, "" without one.
+        aliases: Former names of the class.
+        form: What the class is in Python: `attrs`, `dataclass` or `namedtuple`.
+    """
+
+    name: str
+    fields: tuple[Field, ...]
+    java: str = ""
+    aliases: tuple[str, ...] = ()
+    form: str = "attrs"
+
+    @property
+    def identity(self):
+        return self.java or self.name
+
+
+@attrs.frozen
+class RowOf:
+    """A row; `stored` says what its stored columns are called, as `row_of(stored=…)`."""
+
+    columns: tuple[Field, ...]
+    stored: tuple[str, ...] = ()
+
+    @property
+    def names(self):
+        return tuple(column.name for column in self.columns if column.name)
+
+
+def stripped(shape):
+    """A type without `Maybe`, and whether there was one: for places with a null flag of their own."""
+    return (shape.inner, True) if isinstance(shape, Maybe) else (shape, False)
+
+
+def spots(shape, put=lambda node: node, *, hashed=False):
+    """Every type within a type: (node, what makes the whole anew with another one there, whether it must be hashed)."""
+    yield shape, put, hashed
+
+    def below(child, make, *, also_hashed=False):
+        yield from spots(child, lambda node: put(make(node)), hashed=hashed or also_hashed)
+
+    match shape:
+        case Maybe(inner):
+            yield from below(inner, lambda node: node if isinstance(node, Maybe) else Maybe(node))
+        case ListOf(element):
+            yield from below(element, ListOf)
+        case SetOf(element):
+            yield from below(element, SetOf, also_hashed=True)
+        case MapOf(key, value):
+            yield from below(key, lambda node: MapOf(node, value), also_hashed=True)
+            yield from below(value, lambda node: MapOf(key, node))
+        case EitherOf(left, right):
+            yield from below(left, lambda node: EitherOf(node, right))
+            yield from below(right, lambda node: EitherOf(left, node))
+        case TupleOf(items):
+            for at, item in enumerate(items):
+                yield from below(item, lambda node, at=at: TupleOf((*items[:at], node, *items[at + 1 :])))
+        case RecordOf(fields=fields):
+            yield from _fields(shape, "fields", fields, below)
+        case RowOf(columns=columns):
+            yield from _fields(shape, "columns", columns, below)
+
+
+def _fields(shape, attribute, fields, below):
+    for at, field in enumerate(fields):
+
+        def make(node, at=at, field=field):
+            # what was declared of the old type need not fit the new one
+            changed = attrs.evolve(field, shape=node, default=NOTHING, on_none=NOTHING)
+            return attrs.evolve(shape, **{attribute: (*fields[:at], changed, *fields[at + 1 :])})
+
+        yield from below(field.shape, make)
+
+
+def contains(shape, wanted):
+    """Whether a type has a part of which `wanted` is true."""
+    return any(wanted(node) for node, _, _ in spots(shape))

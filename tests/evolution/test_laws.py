@@ -1,0 +1,86 @@
+"""Laws of chains: over a version between, or past it, the same values arrive, and the same bytes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from evolution import profiles, runs
+from evolution.beginnings import beginnings
+from evolution.declared import Declared
+from evolution.shapes import EnumOf, RecordOf, RowOf, spots
+from evolution.steps import steps
+from evolution.takeover import Outcome, Takeover
+from hypothesis import assume, event, given, note, settings
+from hypothesis import strategies as st
+
+from stateshift import Int32
+
+GOES_ON = {Outcome.START, Outcome.MIGRATE}
+
+
+def names_in(shape):
+    """The names by which parts of a type are known: fields, columns and symbols."""
+    found = set()
+    for node, _, _ in spots(shape):
+        if isinstance(node, RecordOf | RowOf):
+            found |= {field.name for field in (node.fields if isinstance(node, RecordOf) else node.columns)}
+        elif isinstance(node, EnumOf):
+            found |= set(node.symbols)
+    return found
+
+
+def defaults_in(shape):
+    """What absent fields become, by name."""
+    nodes = [node for node, _, _ in spots(shape) if isinstance(node, RecordOf | RowOf)]
+    fields = [field for node in nodes for field in (node.fields if isinstance(node, RecordOf) else node.columns)]
+    return {(field.name, field.default) for field in fields}
+
+
+@profiles.shorter
+@given(beginnings(), st.data())
+def test_over_a_version_between_arrives_what_arrives_past_it(beginning, data):
+    """Wherever both ways are allowed and no data is lost; a name that was gone does not come back (REC-16)."""
+    kind, first, contents, ttl = beginning
+    keeps_root = kind not in {"value", "reducing"}
+    one, second = data.draw(steps(first, keeps_root=keeps_root))
+    two, last = data.draw(steps(second, keeps_root=keeps_root))
+    note(f"{one} then {two}")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        state = runs.write(folder / "v1", kind, Declared.of(first), contents, ttl=ttl)
+        past = Takeover.of(state, last)
+        between = Takeover.of(state, second)
+        assume(past.outcome in GOES_ON and between.outcome in GOES_ON)
+        assume(not past.answer.loses and not between.answer.loses)
+        assume(not (names_in(first) & names_in(last)) - names_in(second))
+        assume(defaults_in(second) <= defaults_in(first) | defaults_in(last))
+        after = Takeover.of(between.run(folder / "v2"), last)
+        assume(after.outcome in GOES_ON and not after.answer.loses)
+        event(f"{between.outcome.value}, {after.outcome.value}; past it: {past.outcome.value}")
+
+        by_way, at_once = after.run(folder / "v3"), past.run(folder / "v3-at-once")
+
+        assert after.becomes == past.becomes
+        if runs.labels(by_way) == runs.labels(at_once):
+            event("the same bytes")
+            assert runs.entries(by_way) == runs.entries(at_once)
+
+
+@settings(profiles.profile, max_examples=profiles.profile.max_examples // 8)
+@given(beginnings(), st.data())
+def test_a_changed_kind_or_key_is_refused_whatever_the_types_become_state_1_role_2(beginning, data):
+    kind, shape, contents, ttl = beginning
+    with tempfile.TemporaryDirectory() as place:
+        state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents, ttl=ttl)
+        before = runs.digest(state.folder)
+        hints = runs.hints_of(kind, Declared.of(shape))
+        other = data.draw(st.sampled_from([one for one in runs.KINDS if one != kind]))
+        given_hints = [str, *hints[-1:]] if other in {"map", "broadcast"} else hints[-1:]
+        changed = runs.job_of(other, given_hints, ttl=False)
+        rekeyed = runs.job_of(kind, hints, ttl=ttl, key=data.draw(st.sampled_from([str, Int32, tuple[int]])))
+
+        # The state beside it is keyed, so that a changed key concerns an operator with list state, too.
+        assert {"STATE-1"} == runs.refused_by(state, changed, Path(place) / "v2")
+        assert "ROLE-2" in runs.refused_by(state, rekeyed, Path(place) / "v2")
+        assert before == runs.digest(state.folder)

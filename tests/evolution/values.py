@@ -1,0 +1,211 @@
+"""Values as plain data: each is tagged by what it is, so that 1, 1.0 and True differ, and all of them can be hashed.
+
+("int", 1), ("float", "0x1.8p+0"), ("list", (…)), ("record", pairs of a field and its value as a frozenset), and None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+
+import attrs
+from evolution.shapes import EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf
+from hypothesis import strategies as st
+
+from stateshift import JavaDate, Left, Record, Right, Row, RowKind, SqlDate, SqlTime, SqlTimestamp
+from stateshift.serializers.symbols import Symbol
+from stateshift.serializers.temporal_values import LocalDate, LocalDateTime, LocalTime, Moment
+from stateshift.serializers.ttl import TtlValue
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MICROSECOND = dt.timedelta(microseconds=1)
+BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
+
+
+def plain(value):
+    """Give a value that the library has read, typed or generic, as plain data."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _record(value._asdict())
+    for kind, tagged in _TAGS.items():
+        if isinstance(value, kind):
+            return tagged(value)
+    return _record({name: getattr(value, name) for name in _names(type(value))})
+
+
+def _names(cls):
+    found = attrs.fields(cls) if attrs.has(cls) else dataclasses.fields(cls)
+    return [field.name for field in found]
+
+
+def _record(fields):
+    return ("record", frozenset((name, plain(item)) for name, item in fields.items()))
+
+
+def _moment(value):
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is None:
+            return ("datetime", value.isoformat(timespec="microseconds"))
+        return ("moment", (value - EPOCH) // MICROSECOND * 1000)
+    seconds, nanos = value.moment
+    return ("moment", seconds * 10**9 + nanos)
+
+
+_TAGS = {  # the first that fits, so that special ones come first
+    type(None): lambda _: None,
+    bool: lambda value: ("bool", value),
+    enum.Enum: lambda value: ("symbol", value.name),
+    Symbol: lambda value: ("symbol", value.name),
+    int: lambda value: ("int", value),
+    float: lambda value: ("float", value.hex()),
+    str: lambda value: ("str", value),
+    bytes: lambda value: ("bytes", value),
+    decimal.Decimal: lambda value: ("decimal", str(value)),
+    Moment: _moment,
+    dt.datetime: _moment,
+    dt.date: lambda value: ("date", value.isoformat()),
+    dt.time: lambda value: ("time", value.isoformat(timespec="microseconds")),
+    LocalDateTime: lambda value: _moment(value.to_python()),
+    LocalDate: lambda value: ("date", value.to_python().isoformat()),
+    LocalTime: lambda value: plain(value.to_python()),
+    SqlDate: lambda value: ("sqldate", value.millis),
+    SqlTime: lambda value: ("sqltime", value.millis),
+    Record: lambda value: _record(value._asdict()),
+    Row: lambda value: ("row", value._kind.name, tuple(plain(item) for item in value)),
+    Left: lambda value: ("left", plain(value.value)),
+    Right: lambda value: ("right", plain(value.value)),
+    TtlValue: lambda value: ("stamped", value.last_access_ms, plain(value.value)),
+    list: lambda value: ("list", tuple(plain(item) for item in value)),
+    tuple: lambda value: ("tuple", tuple(plain(item) for item in value)),
+    frozenset: lambda value: ("set", frozenset(plain(item) for item in value)),
+    set: lambda value: ("set", frozenset(plain(item) for item in value)),
+    dict: lambda value: ("map", frozenset((plain(key), plain(item)) for key, item in value.items())),
+}
+
+_OBJECTS = {
+    "float": float.fromhex,
+    "decimal": decimal.Decimal,
+    "datetime": dt.datetime.fromisoformat,
+    "date": dt.date.fromisoformat,
+    "time": dt.time.fromisoformat,
+    "sqldate": SqlDate,
+    "sqltime": SqlTime,
+}
+
+
+def typed(shape, value, classes):
+    """Give plain data as the value that a program would hold; `classes` knows the class of a record or enum."""
+    if value is None:
+        return None
+    match shape:
+        case Maybe(inner):
+            return typed(inner, value, classes)
+        case Leaf(kind):
+            return _leaf(kind, value)
+        case EnumOf():
+            return classes[id(shape)][value[1]]
+        case ListOf(element):
+            return [typed(element, item, classes) for item in value[1]]
+        case SetOf(element):
+            return frozenset(typed(element, item, classes) for item in value[1])
+        case MapOf(of_key, of_value):
+            return {typed(of_key, key, classes): typed(of_value, item, classes) for key, item in value[1]}
+        case TupleOf(items):
+            return tuple(typed(one, item, classes) for one, item in zip(items, value[1], strict=True))
+        case EitherOf(left, right):
+            return (
+                Left(typed(left, value[1], classes)) if value[0] == "left" else Right(typed(right, value[1], classes))
+            )
+        case RecordOf(fields=fields):
+            items = dict(value[1])
+            return classes[id(shape)](**{f.name: typed(f.shape, items[f.name], classes) for f in fields})
+        case RowOf(columns=columns):
+            items = [typed(c.shape, item, classes) for c, item in zip(columns, value[2], strict=True)]
+            return Row._of(items, shape.names, RowKind[value[1]])
+    raise TypeError(shape)
+
+
+def _leaf(kind, value):
+    tag, data = value
+    if tag != "moment":
+        return _OBJECTS.get(tag, lambda it: it)(data)
+    if kind == "instant":
+        return EPOCH + data // 1000 * MICROSECOND
+    return {"javadate": JavaDate, "sqltimestamp": SqlTimestamp}[kind].at(*divmod(data, 10**9))
+
+
+def _integers(bits):
+    edges = [-(1 << bits), (1 << bits) - 1, (1 << bits) - 2, 0, 1]
+    return st.one_of(st.sampled_from(edges), st.integers(-3, 3), st.integers(-(1 << bits), (1 << bits) - 1))
+
+
+_LEAF_VALUES = {
+    **{kind: _integers(bits).map(lambda it: ("int", it)) for kind, bits in BITS.items()},
+    "bigint": st.integers(-(1 << 80), 1 << 80).map(lambda it: ("int", it)),
+    "float": st.floats(width=32, allow_nan=False).map(lambda it: ("float", it.hex())),
+    "double": st.floats(allow_nan=False).map(lambda it: ("float", it.hex())),
+    "boolean": st.booleans().map(lambda it: ("bool", it)),
+    "string": st.one_of(st.text(max_size=3), st.sampled_from(["é", "\ud800"])).map(lambda it: ("str", it)),
+    "bytes": st.one_of(st.text(max_size=3).map(str.encode), st.sampled_from([b"", b"\xff"])).map(
+        lambda it: ("bytes", it)
+    ),
+    "char": st.characters(max_codepoint=0xFFFF).map(lambda it: ("str", it)),
+    "decimal": st.integers(-999, 10**20).map(lambda it: ("decimal", f"{it}.{it % 7}")),
+    "instant": st.integers(-(10**15), 10**15).map(lambda it: ("moment", it * 1000)),
+    "sqltimestamp": st.integers(-(10**15), 10**15).map(lambda it: ("moment", it * 1000)),
+    "javadate": st.integers(-(10**12), 10**12).map(lambda it: ("moment", it * 10**6)),
+    "localdatetime": st.datetimes().map(lambda it: ("datetime", it.isoformat(timespec="microseconds"))),
+    "localdate": st.dates().map(lambda it: ("date", it.isoformat())),
+    "localtime": st.times().map(lambda it: ("time", it.isoformat(timespec="microseconds"))),
+    "sqldate": st.integers(-(10**12), 10**12).map(lambda it: ("sqldate", it)),
+    "sqltime": st.integers(-(10**12), 10**12).map(lambda it: ("sqltime", it)),
+    "sealed": st.integers(0, 9).map(lambda it: ("int", it)),
+    "opened": st.integers(0, 9).map(lambda it: ("int", it)),
+}
+
+
+def values_of(shape, least=0):
+    """Draw values of a type, as plain data; a list, set or map with at `least` so many items."""
+    match shape:
+        case Leaf(kind):
+            return _LEAF_VALUES[kind]
+        case Maybe(inner):
+            return st.none() | values_of(inner)
+        case EnumOf(symbols=symbols):
+            return st.sampled_from(symbols).map(lambda name: ("symbol", name))
+        case ListOf(element):
+            return st.lists(values_of(element), min_size=least, max_size=3).map(lambda items: ("list", tuple(items)))
+        case SetOf(element):
+            distinct = st.lists(values_of(element), min_size=least, max_size=3, unique_by=as_python_sees)
+            return distinct.map(lambda items: ("set", frozenset(items)))
+        case MapOf(key, value):
+            pairs = st.lists(
+                st.tuples(values_of(key), values_of(value)),
+                min_size=least,
+                max_size=3,
+                unique_by=lambda p: as_python_sees(p[0]),
+            )
+            return pairs.map(lambda items: ("map", frozenset(items)))
+        case TupleOf(items):
+            return st.tuples(*map(values_of, items)).map(lambda found: ("tuple", found))
+        case EitherOf(left, right):
+            return values_of(left).map(lambda it: ("left", it)) | values_of(right).map(lambda it: ("right", it))
+        case RecordOf(fields=fields):
+            items = st.fixed_dictionaries({field.name: values_of(field.shape) for field in fields})
+            return items.map(lambda found: ("record", frozenset(found.items())))
+        case RowOf(columns=columns):
+            kinds = st.sampled_from([kind.name for kind in RowKind])
+            return st.tuples(st.just("row"), kinds, st.tuples(*(values_of(column.shape) for column in columns)))
+    raise TypeError(shape)
+
+
+def as_python_sees(value):
+    """What makes two keys one for Python: 0.0 and -0.0 are equal, 1.0 and 1.00 as decimals too."""
+    if value is None:
+        return None
+    if value[0] == "float":
+        return float.fromhex(value[1])
+    if value[0] == "decimal":
+        return decimal.Decimal(value[1])
+    return (value[0], tuple(map(as_python_sees, value[1]))) if value[0] == "tuple" else value
