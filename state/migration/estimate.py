@@ -108,7 +108,7 @@ _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
 
 
 def _sampled(task: KeyedTask, source: Folder) -> _Sample:
-    """Convert the first entries of a stream. Converters of the user are not called before the run."""
+    """Convert the first entries of a stream. Functions of the user are not called before the run."""
     read, written, passed = 0, 0, 0.0
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
         for block in islice(reader.blocks(task.key_groups), 4 * len(reader.header.states)):
@@ -119,7 +119,8 @@ def _sampled(task: KeyedTask, source: Folder) -> _Sample:
             if state is not None and state.action is StateAction.DROP:
                 continue
             result, began = sample, time.perf_counter()
-            if state is not None and not (state.value and state.value.converter):
+            is_users = state is not None and (state.transform or (state.value and state.value.converter))
+            if state is not None and not is_users:
                 rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism)
                 result = sample if rewriter is None else rewriter.rewrite(sample, block.state_id, Tally())
             passed += time.perf_counter() - began

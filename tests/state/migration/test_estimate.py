@@ -3,7 +3,16 @@
 import attrs
 import pytest
 
-from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
+from stateshift import (
+    BigInt,
+    Job,
+    ListStateDescriptor,
+    Operator,
+    Savepoint,
+    StateTransform,
+    ValueStateDescriptor,
+    check,
+)
 from stateshift.compat.plan import plan
 from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.migration.estimate import estimate
@@ -11,10 +20,6 @@ from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists, held_bytes
-
-
-def refuse(_):
-    raise AssertionError
 
 
 def tasks_of(savepoint, descriptor):
@@ -40,10 +45,18 @@ def test_what_will_be_written_is_near_what_is_written(savepoint, tmp_path):
     assert expected.seconds > 0
 
 
-def test_a_users_converter_is_not_called_before_the_run(savepoint, tmp_path):
-    tasks = tasks_of(savepoint, ValueStateDescriptor("count", str, converter=refuse))
+def test_a_users_functions_are_not_called_before_the_run(savepoint, tmp_path):
+    called = []
+    transform = StateTransform.from_value(called.append)
+    descriptors = [
+        ValueStateDescriptor("count", str, converter=called.append),
+        ListStateDescriptor("count", int, transform=transform),
+    ]
 
-    assert estimate(tasks, savepoint.folder, Folder.at(tmp_path), 1).bytes_to_read > 0
+    for descriptor in descriptors:
+        tasks = tasks_of(savepoint, descriptor)
+        assert estimate(tasks, savepoint.folder, Folder.at(tmp_path), 1).bytes_to_read > 0
+    assert [] == called
 
 
 def test_a_target_without_room_is_refused_with_both_numbers(savepoint, tmp_path):
