@@ -1,0 +1,117 @@
+"""What a project says once for all of its runs: `[tool.stateshift]` of its `pyproject.toml`.
+
+[tool.stateshift]
+job = "accounts:job"
+history = "state_history"
+level = "FULL"
+
+[tool.stateshift.levels]
+"sessions" = "BACKWARD"                 # of an operator, by uid
+"orders/open" = "FULL_TRANSITIVE"       # of a state; the key of an operator is "orders/<key>"
+
+[[tool.stateshift.overrides]]
+state = "orders/open"
+rule = "REC-3"
+reason = "the state is emptied each night"
+expires = 2026-12-31
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from ..compat.levels import Level, Levels, Override
+from ..serializers.errors import CorruptFile, located
+
+FILE = "pyproject.toml"
+_OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
+
+
+@attrs.frozen
+class Project:
+    """The settings; those that are not there have their defaults.
+
+    Attributes:
+        folder: Where the file is; the current folder where there is none.
+        job: `module:attribute`, or "".
+        history: Folder of the recorded revisions.
+        levels: What the gate asks for.
+        overrides: What it lets pass.
+    """
+
+    folder: Path
+    job: str = ""
+    history: Path = Path("state_history")
+    levels: Levels = attrs.field(factory=Levels)
+    overrides: tuple[Override, ...] = ()
+
+    @classmethod
+    def find(cls, start: Path) -> Project:
+        """Read the settings of the nearest `pyproject.toml` at or above a folder that has any.
+
+        Raises:
+            CorruptFile: A setting is not known, or has a value that it cannot have.
+        """
+        for folder in (start, *start.parents):
+            file = folder / FILE
+            if file.is_file():
+                with located(file=str(file)):
+                    return cls._of(folder, _settings(file))
+        return cls(start)
+
+    @classmethod
+    def _of(cls, folder: Path, settings: dict[str, Any]) -> Project:
+        job = _taken(settings, "job", str, "")
+        history = _taken(settings, "history", str, "state_history")
+        level = _level(_taken(settings, "level", str, Level.BACKWARD))
+        given = {name: _level(text) for name, text in _taken(settings, "levels", dict, {}).items()}
+        levels = Levels(
+            level,
+            {name: level for name, level in given.items() if "/" not in name},
+            {name: level for name, level in given.items() if "/" in name},
+        )
+        overrides = tuple(map(_override, _taken(settings, "overrides", list, [])))
+        if settings:
+            raise CorruptFile(f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting")
+        return cls(folder, job, folder / history, levels, overrides)
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stateshift", {})
+    except (ValueError, AttributeError) as error:
+        raise CorruptFile(f"it is no TOML: {error}") from error
+    if not isinstance(found, dict):
+        raise CorruptFile("[tool.stateshift] is no table")
+    return dict(found)
+
+
+def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any:
+    value = settings.pop(name, default)
+    if not isinstance(value, kind):
+        raise CorruptFile(f"{name!r} is {value!r}, and should be a {kind.__name__}")
+    return value
+
+
+def _level(text: object) -> Level:
+    try:
+        return Level(text)
+    except ValueError as error:
+        raise CorruptFile(f"{text!r} is no level; levels are {', '.join(Level)}") from error
+
+
+def _override(facts: object) -> Override:
+    if not isinstance(facts, dict) or facts.keys() != _OVERRIDE.keys():
+        raise CorruptFile(
+            f"an override is {facts!r}",
+            advice="give it a state (UID/STATE), a rule, a reason and a day on which it expires",
+        )
+    for name, kind in _OVERRIDE.items():
+        if not isinstance(facts[name], kind) or isinstance(facts[name], dt.datetime) or not facts[name]:
+            raise CorruptFile(f"{name!r} of an override is {facts[name]!r}, and should be a {kind.__name__}")
+    return Override(**facts)

@@ -1,0 +1,167 @@
+"""The gate's answer for its readers: lines for a person, plain data, annotations for GitHub, JUnit for a CI server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from ..serializers.compatibility import Verdict
+from ..serializers.wording import many
+from .explain import finding_data, finding_line
+from .levels import KEY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.compatibility import Finding
+    from .levels import Failure, GateReport, Override, StateGate
+
+Span = tuple[str, str]
+"""Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
+
+
+def to_data(report: GateReport) -> dict[str, Any]:
+    """Give a report as plain data; the keys are stable.
+
+    Returns:
+        `passes`, `candidate`, `revisions` (names, the oldest first), `is_recorded`, and `states`. Of each: `operator`,
+        `state` (`<key>` for the operator's key), `level`, `set_for` (project, an operator or a state), `passes`,
+        `failures` (each `revision`, `direction`, `strict`, `findings`), `overridden` and `expired` (each `rule`,
+        `reason`, `expires`).
+    """
+    return {
+        "passes": report.passes,
+        "candidate": report.candidate,
+        "revisions": list(report.revisions),
+        "is_recorded": report.is_recorded,
+        "states": [
+            {
+                "operator": state.operator,
+                "state": state.state,
+                "level": str(state.level),
+                "set_for": state.set_for,
+                "passes": state.passes,
+                "failures": [_failure_data(failure) for failure in state.failures],
+                "overridden": [_override_data(override) for override in state.overridden],
+                "expired": [_override_data(override) for override in state.expired],
+            }
+            for state in report.states
+        ],
+    }
+
+
+def _failure_data(failure: Failure) -> dict[str, Any]:
+    return {
+        "revision": failure.revision,
+        "direction": str(failure.direction),
+        "strict": failure.strict,
+        "findings": [finding_data(finding) for finding in failure.findings],
+    }
+
+
+def _override_data(override: Override) -> dict[str, Any]:
+    return {"rule": override.rule, "reason": override.reason, "expires": override.expires.isoformat()}
+
+
+def text_lines(report: GateReport) -> list[list[Span]]:
+    """Give a report as lines: what stands against the job first, then overrides and levels."""
+    lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
+    for state in report.states:
+        if state.failures:
+            lines += [[], *_state_lines(state)]
+    lines += [[], *_level_lines(report)]
+    return lines
+
+
+def _headline(report: GateReport) -> list[Span]:
+    failing = [state for state in report.states if not state.passes]
+    if failing:
+        return [("refuse", "bold red"), (f": {len(failing):,} of {many(len(report.states), 'state')} and keys", "bold")]
+    return [("accept", "green"), (": every state gets along with its history", "bold")]
+
+
+def _history(report: GateReport) -> str:
+    if not report.revisions:
+        return "an empty history"
+    return f"{many(len(report.revisions), 'revision')}, the last {report.revisions[-1]}"
+
+
+def _title(state: StateGate) -> str:
+    return f"the key of operator {state.operator}" if state.state == KEY else f"{state.operator}/{state.state}"
+
+
+def _state_lines(state: StateGate) -> Iterator[list[Span]]:
+    word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
+    yield [(f"{_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
+    for failure in state.failures:
+        what = "a migration is needed, and --strict allows none" if failure.strict else failure.direction.words
+        yield [(f"  {failure.direction}  {failure.revision}: {what}", "")]
+        for finding in _against(failure):
+            yield [(f"    {finding_line(finding)}", "")]
+            if finding.ways_out:
+                yield [(f"      ways out: {'; or '.join(finding.ways_out)}", "dim")]
+    for override in state.overridden:
+        yield [(f"  let pass until {override.expires}: {override.rule}, {override.reason}", "yellow")]
+    for override in state.expired:
+        yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
+
+
+def _against(failure: Failure) -> Iterator[Finding]:
+    """Give the findings that stand against a state: what refuses, or asks for a migration where none is allowed."""
+    least = Verdict.REQUIRES_MIGRATION if failure.strict else Verdict.INCOMPATIBLE
+    return (finding for finding in failure.findings if finding.verdict >= least)
+
+
+def _level_lines(report: GateReport) -> Iterator[list[Span]]:
+    """Say which level held where (rule CI-5)."""
+    held: dict[tuple[str, str], int] = {}
+    for state in report.states:
+        place = (str(state.level), state.set_for)
+        held[place] = held.get(place, 0) + 1
+    for (level, set_for), count in sorted(held.items(), key=lambda item: (item[0][1] != "project", item[0])):
+        where = "the project" if set_for == "project" else set_for
+        yield [(f"level {level}, set for {where}: {many(count, 'state')} and keys", "dim")]
+
+
+def annotation_lines(report: GateReport, file: str) -> Iterator[str]:
+    """Give a line for each failure that GitHub shows beside the code.
+
+    Args:
+        report: What was found.
+        file: Where the job is, from the root of the repository; "" where that is not known.
+    """
+    for state in report.states:
+        for failure in state.failures:
+            word = "warning" if state.passes else "error"
+            text = "\n".join(f"{finding_line(finding)}" for finding in _against(failure))
+            place = f"file={_escaped(file)}," if file else ""
+            title = _escaped(f"{_title(state)}: {failure.direction.words} {failure.revision}", ",:")
+            yield f"::{word} {place}title={title}::{_escaped(text)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    """Escape what ends an annotation or a property of it."""
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def junit(report: GateReport) -> str:
+    """Give the report as JUnit XML: a case for each state and key."""
+    failing = sum(not state.passes for state in report.states)
+    suite = ElementTree.Element(
+        "testsuite", name="stateshift", tests=str(len(report.states)), failures=str(failing), errors="0"
+    )
+    for state in report.states:
+        case = ElementTree.SubElement(suite, "testcase", classname=state.operator, name=state.state)
+        if state.passes:
+            continue
+        lines = [
+            f"{failure.direction} {failure.revision}: {finding_line(finding)}"
+            for failure in state.failures
+            for finding in _against(failure)
+        ]
+        message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
+        ElementTree.SubElement(case, "failure", message=message).text = "\n".join(lines)
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
