@@ -100,7 +100,7 @@ def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any
 
 def _level(text: object) -> Level:
     try:
-        return Level(text)
+        return Level(str(text))
     except ValueError as error:
         raise CorruptFile(f"{text!r} is no level; levels are {', '.join(Level)}") from error
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from ..serializers.compatibility import Verdict
 from ..serializers.wording import many
@@ -149,11 +149,9 @@ def _escaped(text: str, more: str = "") -> str:
 def junit(report: GateReport) -> str:
     """Give the report as JUnit XML: a case for each state and key."""
     failing = sum(not state.passes for state in report.states)
-    suite = ElementTree.Element(
-        "testsuite", name="stateshift", tests=str(len(report.states)), failures=str(failing), errors="0"
-    )
+    suite = ET.Element("testsuite", name="stateshift", tests=str(len(report.states)), failures=str(failing), errors="0")
     for state in report.states:
-        case = ElementTree.SubElement(suite, "testcase", classname=state.operator, name=state.state)
+        case = ET.SubElement(suite, "testcase", classname=state.operator, name=state.state)
         if state.passes:
             continue
         lines = [
@@ -162,6 +160,6 @@ def junit(report: GateReport) -> str:
             for finding in _against(failure)
         ]
         message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
-        ElementTree.SubElement(case, "failure", message=message).text = "\n".join(lines)
-    ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        ET.SubElement(case, "failure", message=message).text = "\n".join(lines)
+    ET.indent(suite)
+    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,104 @@
+"""Where revisions of a job come from: files of its history, a git reference, a savepoint, a recorded snapshot."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..serializers.errors import CorruptFile, located
+from .sides import describe_side
+
+if TYPE_CHECKING:
+    from ..compat.history import History
+    from ..compat.levels import Revision
+
+_GIT_TIMEOUT_S = 60
+
+
+def read_history(folder: Path) -> History:
+    """Read the history in a folder; one that is not there is empty.
+
+    Raises:
+        CorruptFile: A file in it is no revision.
+    """
+    from ..compat.history import SUFFIX, History
+
+    files = {file.name: file.read_bytes() for file in folder.glob(f"*{SUFFIX}")} if folder.is_dir() else {}
+    with located(history=str(folder)):
+        return History.of(files)
+
+
+def history_at(reference: str, folder: Path) -> History | None:
+    """Read the history as it was at a git reference; None where git knows none of that name.
+
+    Raises:
+        CorruptFile: A file in it is no revision.
+    """
+    from ..compat.history import SUFFIX, History
+
+    where = folder if folder.is_dir() else folder.parent
+    commit = _git(where, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    if commit is None:
+        return None
+    top = _git(where, "rev-parse", "--show-toplevel") or ""
+    path = folder.resolve().relative_to(Path(top.strip()).resolve()).as_posix()
+    listed = _git(Path(top.strip()), "ls-tree", "-z", "--name-only", commit.strip(), f"{path}/") or ""
+    files = {
+        Path(name).name: _git(Path(top.strip()), "show", f"{commit.strip()}:{name}") or ""
+        for name in listed.split("\0")
+        if name.endswith(SUFFIX)
+    }
+    with located(history=f"{path} at {reference}"):
+        return History.of(files)
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """Give what git prints; None where it fails or is not there."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_GIT_TIMEOUT_S, check=False)  # noqa: S603 - no shell
+        return done.stdout.decode("utf-8") if done.returncode == 0 else None
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    except UnicodeDecodeError as error:
+        raise CorruptFile("git gave a file that is no text") from error
+
+
+def revisions_against(text: str, folder: Path) -> list[Revision]:
+    """Give the revisions that `--against` names, the oldest first.
+
+    Args:
+        text: A folder of recorded revisions; a revision in the project's history, which stands for all that it follows;
+            a savepoint; a file of `stateshift snapshot`; a job; or a git reference, at which the history is read.
+        folder: The project's history.
+
+    Raises:
+        UsageError: It is none of these.
+    """
+    from ..compat.history import judged
+    from ..compat.levels import Revision
+    from ..serializers.errors import DeclarationError
+
+    place = Path(text)
+    if place.is_dir() and not (place / "_metadata").exists():
+        history = read_history(place)
+        history.require_one_head()
+        return judged(history.revisions)
+    if place.exists() or ":" in text:
+        return [Revision(text, describe_side(text))]
+    history = read_history(folder)
+    try:
+        return judged(history.up_to(history.find(text)))
+    except DeclarationError as error:
+        at_reference = history_at(text, folder)
+        if at_reference is None:
+            names = ", ".join(one.name for one in history.revisions) or "none"
+            raise click.UsageError(
+                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision in {folder}:"
+                f" {names}"
+            ) from error
+        at_reference.require_one_head()
+        return judged(at_reference.revisions)
