@@ -28,6 +28,10 @@ _COMMANDS = {
     "verify": "verifying",
     "diff": "differing",
     "snapshot": "recording",
+    "history": "histories",
+    "heads": "histories",
+    "show": "histories",
+    "stamp": "histories",
     "quarantine": "quarantining",
     "clean": "cleaning",
     "rules": "ruling",
@@ -56,6 +60,7 @@ Exit status, of every command:
   2  wrong usage: options, a job that cannot be loaded, a target that exists
   3  input unreadable or corrupt
   4  of a check: migrate first (0 with --allow-migration)
+  5  of a check against a history: drift, the job is not recorded (0 with --allow-drift)
   6  the run failed; nothing was published
 """
 
@@ -69,7 +74,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = import_module(f".{_COMMANDS[cmd_name]}", __package__).command
+        module = import_module(f".{_COMMANDS[cmd_name]}", __package__)
+        command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
         return command
 
     def resolve_command(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, edit_options, forbid_option, savepoint_argument, target_option, trust_option
@@ -33,23 +34,26 @@ Examples:
   stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
   stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
   stateshift check /data/savepoints/sp-1 --like build/probe
+  stateshift check --job accounts:job --against state_history --level FULL
 
 \b
 Exit status:
   0  start: every state can be used as it is (or migrate, with --allow-migration)
   1  refuse: a state cannot be taken over; each reason comes with ways out
-  4  migrate: the job can start after `stateshift migrate`""",
+  4  migrate: the job can start after `stateshift migrate`
+  5  drift: with --against, the job passes and differs from the last revision""",
 )
-@savepoint_argument()
+@savepoint_argument(required=False)
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @edit_options
 @target_option
 @trust_option
 @forbid_option
+@gate_options
 @common_options
 def command(
-    savepoint: str,
+    savepoint: str | None,
     *,
     job_place: str,
     like: str,
@@ -58,11 +62,13 @@ def command(
     target: str,
     policy: Policy,
     trust_stored_serializers: bool,
+    gate: GateOptions,
     with_json: bool,
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
 
-    The job is told in Python, or by a savepoint that the new Java job wrote.
+    The job is told in Python, or by a savepoint that the new Java job wrote. With --against, the job is held against
+    what was recorded of its earlier revisions instead, before any savepoint is at stake.
     Nothing is run, and nothing is written.
     """
     from ..compat import explain
@@ -71,6 +77,11 @@ def command(
     from ..state.savepoint.reader import Savepoint
 
     new = new_side(job_place, like)
+    if gate.against and savepoint is None:
+        with _uncollected():
+            return hold_against(new.describe(), gate, with_json=with_json)
+    if gate.against or savepoint is None:
+        raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     with _uncollected():
         description = new.describe()
         old = Savepoint.open(savepoint).describe(trust_stored_serializers=trust_stored_serializers)

@@ -41,13 +41,14 @@ if TYPE_CHECKING:
 
 
 class Status(enum.IntEnum):
-    """What a command leaves behind; 5 (drift) is for a history of revisions, and 141 and 130 are the shell's own."""
+    """What a command leaves behind; 141 and 130 are the shell's own."""
 
     DONE = 0
     REFUSED = 1
     USAGE = 2
     UNREADABLE = 3
     MIGRATE_FIRST = 4
+    DRIFT = 5
     FAILED = 6
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141

@@ -88,9 +88,7 @@ def hold_against(candidate: JobDescription, options: GateOptions, *, with_json: 
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
     history = revisions_against(options.against, project.history)
     today = dt.datetime.now(tz=dt.UTC).date()
-    report = judge(
-        history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict
-    )
+    report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
     status = _status(report, options)
     if with_json:
         print_json(to_data(report) | {"exit_status": int(status)})

@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def _folder(_: click.Context, __: click.Parameter, place: str) -> str:
+def _folder(_: click.Context, __: click.Parameter, place: str | None) -> str | None:
     """Flink takes the folder or the file `_metadata` in it; so do we."""
+    if place is None:
+        return None
     if not place:
         raise click.BadParameter("the place is empty")
     return place.removesuffix("_metadata").rstrip("/") or "/" if place.endswith("/_metadata") else place
 
 
-def savepoint_argument(name: str = "savepoint") -> Callable[[F], F]:
-    """The folder of a savepoint, or a URI."""
-    return click.argument(name, metavar=name.upper(), callback=_folder)
+def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Callable[[F], F]:
+    """The folder of a savepoint, or a URI; None where it is left out and need not be there."""
+    metavar = name.upper() if required else f"[{name.upper()}]"
+    return click.argument(name, metavar=metavar, required=required, callback=_folder)
 
 
 def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # noqa: FBT001 - click's signature

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
 import attrs
@@ -9,6 +10,7 @@ import click
 
 from ..serializers.wording import many
 from .failures import Status
+from .histories import history_option
 from .options import common_options, import_option, load_job_here
 from .output import print_json, print_lines, print_notice, write_text
 from .whole_files import output_option, whole_file
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 Examples:
   stateshift snapshot /data/savepoints/sp-1 -o state.json
   stateshift snapshot --job accounts:job -o state.json
+  stateshift snapshot --job accounts:job -m "add currency"
   stateshift diff state.json accounts:job
 
 \b
@@ -40,10 +43,22 @@ has neither the savepoint nor the classes.""",
     metavar="MODULE:ATTRIBUTE",
     help="In place of SAVEPOINT: a job in Python. The current folder is searched first.",
 )
+@click.option("-m", "--message", default="", help="Record a revision in the project's history, with this message.")
+@click.option("--merge", "merges", is_flag=True, help="With -m: follow all heads, where branches have each added one.")
+@history_option
 @output_option
 @import_option
 @common_options
-def command(savepoint: str, *, job_place: str, file: Path | None, with_json: bool) -> int:
+def command(
+    savepoint: str,
+    *,
+    job_place: str,
+    message: str,
+    merges: bool,
+    folder: Path,
+    file: Path | None,
+    with_json: bool,
+) -> int:
     """Record operators, keys, states and their types, with the snapshots of all serializers."""
     from ..compat.recording import digest, to_json
 
@@ -52,6 +67,10 @@ def command(savepoint: str, *, job_place: str, file: Path | None, with_json: boo
         if operator.unreadable:
             title = operator.uid or operator.operator_id
             print_notice(f"operator {title}: not all of its state can be told, and recorded: {operator.unreadable}")
+    if message or merges:
+        if file is not None:
+            raise click.UsageError("-m records in the history's folder, and -o in a file: give one of them")
+        return _record_revision(description, message, folder, merges=merges, with_json=with_json)
     text = to_json(description)
     if file is None:
         write_text(text)
@@ -77,3 +96,28 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
 
     # As it was typed: the file is to be the same on every machine.
     return attrs.evolve(Savepoint.open(savepoint).describe(), origin=f"savepoint {savepoint}")
+
+
+def _record_revision(description: JobDescription, message: str, folder: Path, *, merges: bool, with_json: bool) -> int:
+    """Add a revision to the history, unless its head is the same (rule CI-4)."""
+    from ..compat.history import SUFFIX
+    from ..compat.recording import digest
+    from .revisions import read_history
+
+    history = read_history(folder)
+    head = None if merges else history.require_one_head()
+    if head is not None and digest(head.description) == digest(description):
+        facts, lines = {"file": None, "revision": head.name, "id": head.id}, [f"nothing to record: it is {head.name}"]
+    else:
+        revision = history.next(description, message, dt.datetime.now(tz=dt.UTC).date(), merges=merges)
+        file = folder / f"{revision.name}{SUFFIX}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(file) as stream:
+            stream.write(revision.to_json())
+        facts = {"file": str(file), "revision": revision.name, "id": revision.id}
+        lines = [f"written: {file}", *(f"  note: {note}" for note in revision.notes)]
+    if with_json:
+        print_json(facts)
+    else:
+        print_lines(lines)
+    return Status.DONE

@@ -14,6 +14,7 @@ from .sides import describe_side
 if TYPE_CHECKING:
     from ..compat.history import History
     from ..compat.levels import Revision
+    from ..compat.stamps import Stamps
 
 _GIT_TIMEOUT_S = 60
 
@@ -25,10 +26,24 @@ def read_history(folder: Path) -> History:
         CorruptFile: A file in it is no revision.
     """
     from ..compat.history import SUFFIX, History
+    from ..compat.stamps import FILE
 
-    files = {file.name: file.read_bytes() for file in folder.glob(f"*{SUFFIX}")} if folder.is_dir() else {}
+    names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     with located(history=str(folder)):
-        return History.of(files)
+        return History.of({file.name: file.read_bytes() for file in names if file.name != FILE})
+
+
+def read_stamps(folder: Path) -> Stamps:
+    """Read which revision runs where; nothing where nobody has said it.
+
+    Raises:
+        CorruptFile: The file is damaged.
+    """
+    from ..compat.stamps import FILE, Stamps
+
+    file = folder / FILE
+    with located(history=str(folder)):
+        return Stamps.from_json(file.read_bytes()) if file.is_file() else Stamps()
 
 
 def history_at(reference: str, folder: Path) -> History | None:
@@ -38,6 +53,7 @@ def history_at(reference: str, folder: Path) -> History | None:
         CorruptFile: A file in it is no revision.
     """
     from ..compat.history import SUFFIX, History
+    from ..compat.stamps import FILE
 
     where = folder if folder.is_dir() else folder.parent
     commit = _git(where, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
@@ -49,7 +65,7 @@ def history_at(reference: str, folder: Path) -> History | None:
     files = {
         Path(name).name: _git(Path(top.strip()), "show", f"{commit.strip()}:{name}") or ""
         for name in listed.split("\0")
-        if name.endswith(SUFFIX)
+        if name.endswith(SUFFIX) and Path(name).name != FILE
     }
     with located(history=f"{path} at {reference}"):
         return History.of(files)
@@ -71,8 +87,9 @@ def revisions_against(text: str, folder: Path) -> list[Revision]:
     """Give the revisions that `--against` names, the oldest first.
 
     Args:
-        text: A folder of recorded revisions; a revision in the project's history, which stands for all that it follows;
-            a savepoint; a file of `stateshift snapshot`; a job; or a git reference, at which the history is read.
+        text: A folder of recorded revisions; a revision in the project's history, or a stamp on one, which stands for
+            all that it follows; a savepoint; a file of `stateshift snapshot`; a job; or a git reference, at which the
+            history is read.
         folder: The project's history.
 
     Raises:
@@ -90,15 +107,16 @@ def revisions_against(text: str, folder: Path) -> list[Revision]:
     if place.exists() or ":" in text:
         return [Revision(text, describe_side(text))]
     history = read_history(folder)
+    stamp = read_stamps(folder).find(text)
     try:
-        return judged(history.up_to(history.find(text)))
+        return judged(history.up_to(history.find(stamp.revision if stamp else text)))
     except DeclarationError as error:
         at_reference = history_at(text, folder)
         if at_reference is None:
             names = ", ".join(one.name for one in history.revisions) or "none"
             raise click.UsageError(
-                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision in {folder}:"
-                f" {names}"
+                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision or stamp in "
+                f"{folder}: {names}"
             ) from error
         at_reference.require_one_head()
         return judged(at_reference.revisions)

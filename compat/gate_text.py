@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from ..serializers.compatibility import Verdict
 from ..serializers.wording import many
 from .explain import finding_data, finding_line
-from .levels import KEY
+from .levels import KEY, Direction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
+
+
+_NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
+"""What can be done where an old job, which nobody will change any more, is asked."""
 
 
 def to_data(report: GateReport) -> dict[str, Any]:
@@ -94,16 +98,22 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
     word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
     yield [(f"{_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:
-        what = "a migration is needed, and --strict allows none" if failure.strict else failure.direction.words
-        yield [(f"  {failure.direction}  {failure.revision}: {what}", "")]
+        yield [(f"  {failure.direction}: {_told(failure)}", "")]
         for finding in _against(failure):
             yield [(f"    {finding_line(finding)}", "")]
-            if finding.ways_out:
-                yield [(f"      ways out: {'; or '.join(finding.ways_out)}", "dim")]
+            ways = "; or ".join(_NO_WAY_BACK if failure.direction is Direction.FORWARD else finding.ways_out)
+            if ways:
+                yield [(f"      ways out: {ways}", "dim")]
     for override in state.overridden:
         yield [(f"  let pass until {override.expires}: {override.rule}, {override.reason}", "yellow")]
     for override in state.expired:
         yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
+
+
+def _told(failure: Failure) -> str:
+    if failure.strict:
+        return f"{failure.revision} needs a migration, and --strict allows none"
+    return failure.direction.told(failure.revision)
 
 
 def _against(failure: Failure) -> Iterator[Finding]:
@@ -135,7 +145,7 @@ def annotation_lines(report: GateReport, file: str) -> Iterator[str]:
             word = "warning" if state.passes else "error"
             text = "\n".join(f"{finding_line(finding)}" for finding in _against(failure))
             place = f"file={_escaped(file)}," if file else ""
-            title = _escaped(f"{_title(state)}: {failure.direction.words} {failure.revision}", ",:")
+            title = _escaped(f"{_title(state)}: {_told(failure)}", ",:")
             yield f"::{word} {place}title={title}::{_escaped(text)}"
 
 

@@ -2,7 +2,7 @@
 
     state_history/0003_add_currency.json
     {"format": "stateshift revision", "version": 1, "id": …, "parents": [ids], "message": …, "created": date,
-     and what a recorded snapshot holds}
+     "notes": what a person should look at, and what a recorded snapshot holds}
 
 Revisions form a graph, since two branches may each add one; a revision that is nobody's parent is a head. The id is a
 digest of parents, message, date and content, so that an edited file is noticed. Files are read and written by the
@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.errors import CorruptFile, DeclarationError, located
+from ..serializers.compatibility import Flag
+from ..serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
+from .check import check
 from .json_files import parse_document, print_document
 from .levels import Revision
 from .recording import digest, from_fields, to_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from .description import JobDescription
     from .json_files import Fields
@@ -44,6 +46,7 @@ class RecordedRevision:
         message: What a person said of it.
         created: The day.
         description: What the job declared.
+        notes: What the change from its parents may mean: a field that is gone and a new one may be one, renamed.
     """
 
     name: str
@@ -51,6 +54,7 @@ class RecordedRevision:
     message: str
     created: dt.date
     description: JobDescription = attrs.field(repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -71,6 +75,7 @@ class RecordedRevision:
             "parents": list(self.parents),
             "message": self.message,
             "created": self.created.isoformat(),
+            "notes": list(self.notes),
         }
         return print_document(FORMAT, VERSION, facts | to_data(self.description))
 
@@ -85,7 +90,8 @@ class RecordedRevision:
         with located(file=name + SUFFIX):
             facts = parse_document(text, FORMAT, VERSION)
             recorded, parents = facts.text("id"), facts.texts("parents")
-            revision = cls(name, parents, facts.text("message"), _date(facts), from_fields(facts))
+            message, created, notes = facts.text("message"), _date(facts), facts.texts("notes")
+            revision = cls(name, parents, message, created, from_fields(facts), notes)
             if revision.id != recorded:
                 raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
             return revision
@@ -201,12 +207,25 @@ class History:
             self.require_one_head()
         number = 1 + max((head.number for head in heads), default=0)
         name = "_".join(filter(None, [f"{number:04}", _slug(message)]))
-        return RecordedRevision(name, tuple(head.id for head in heads), message, created, description)
+        notes = tuple(dict.fromkeys(note for head in heads for note in _likely_renames(head, description)))
+        return RecordedRevision(name, tuple(head.id for head in heads), message, created, description, notes)
 
 
 def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
     """Give revisions as levels judge them."""
     return [Revision(revision.name, revision.description) for revision in revisions]
+
+
+def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:
+    """Propose the alias where a field is gone and one of its type is new; nothing is changed by it."""
+    try:
+        report = check(head.description, description)
+    except NothingInCommon:
+        return
+    for operator, state, finding in report.findings():
+        if any(flag.startswith(Flag.POSSIBLE_RENAME) for flag in finding.flags):
+            where = f"{operator.title}/{state.name if state else '<key>'}"
+            yield f"{where} {finding.path}: {finding.reason} {finding.ways_out[0]}"
 
 
 def _slug(message: str) -> str:

@@ -42,12 +42,11 @@ class Direction(enum.StrEnum):
     BACKWARD = "backward"
     FORWARD = "forward"
 
-    @property
-    def words(self) -> str:
-        """The direction as a person is told."""
-        return (
-            "the new job cannot take over the state of" if self is Direction.BACKWARD else "no way back to the job of"
-        )
+    def told(self, revision: str) -> str:
+        """Say what failed, of a revision."""
+        if self is Direction.BACKWARD:
+            return f"the job cannot take over the state of {revision}"
+        return f"{revision} could not take the state back"
 
 
 class Level(enum.StrEnum):

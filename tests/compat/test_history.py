@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,19 @@ def test_a_missing_parent_and_a_copy_are_noticed(branched):
         History.of({name: text for name, text in files.items() if not name.startswith("0001")})
     with pytest.raises(CorruptFile, match="are the same revision"):
         History.of(files | {"0009_copy.json": files["0001_orders.json"]})
+
+
+def test_autogenerate_suggests_aliases():
+    """K17: a field that went and one of its type that came are proposed as a rename, which nothing applies."""
+    before, after = (
+        attrs.make_class("Order", {name: attrs.field(type=str, default="")}) for name in ("note", "remark")
+    )
+    history = followed(followed(History(), before, "Orders"), after, "Renamed")
+
+    (note,) = history.heads[0].notes
+    assert note.startswith("shop/order $.note: ")
+    assert "Field(aliases=['note'])" in note
+    assert () == history.revisions[0].notes
 
 
 def test_other_files_are_passed_over(first):
