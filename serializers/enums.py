@@ -19,7 +19,7 @@ from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import BASE
 from .registry import register_snapshot
-from .serializer import TypeSerializer, unrelated
+from .serializer import DECLARED, TypeSerializer, unrelated
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from .symbols import Symbol
 
@@ -100,9 +100,9 @@ class EnumSerializer(TypeSerializer[Any]):
     symbols: tuple[str, ...]
     name: str = ""
     enum_class: type[enum.Enum] | None = None
-    aliases: tuple[str, ...] = ()
-    symbol_aliases: SymbolAliases = ()
-    default: str = ""
+    aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    symbol_aliases: SymbolAliases = attrs.field(default=(), metadata=DECLARED)
+    default: str = attrs.field(default="", metadata=DECLARED)
     _members: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
     _ordinals: dict[str, int] = attrs.field(init=False, eq=False, repr=False)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import shown
+from .serializer import DECLARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,16 +58,16 @@ class RecordField:
         declared_aliases: Former names of that superclass.
     """
 
-    name: str
+    name: str = attrs.field(metadata=DECLARED)
     serializer: TypeSerializer[Any]
-    optional: bool = False
+    optional: bool = attrs.field(default=False, metadata=DECLARED)
     attribute: str = ""
     init_name: str = ""
-    aliases: tuple[str, ...] = ()
-    default: Default | None = None
-    on_none: Default | None = None
+    aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    default: Default | None = attrs.field(default=None, metadata=DECLARED)
+    on_none: Default | None = attrs.field(default=None, metadata=DECLARED)
     declared_by: str = ""
-    declared_aliases: tuple[str, ...] = ()
+    declared_aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
 
     def describe(self) -> str:
         """Name the type: `optional<string>`."""

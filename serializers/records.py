@@ -22,7 +22,7 @@ from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, Val
 from .record_fields import RecordField, StoredField
 from .record_values import Record, field_of
 from .registry import register_snapshot
-from .serializer import TypeSerializer, unrelated
+from .serializer import DECLARED, TypeSerializer, unrelated
 from .snapshot import (
     OWN_PREFIX,
     TypeSerializerConfigSnapshot,
@@ -67,8 +67,8 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     fields: tuple[RecordField, ...]
     python_class: type[T] | None = None
     python_name: str = ""
-    aliases: tuple[str, ...] = ()
-    retired: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
     registered: tuple[Subclass, ...] = ()
     unregistered: tuple[Subclass, ...] = ()
     allow_null: bool = attrs.field(default=False, eq=False)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
+DECLARED = {"stateshift.declared": True}
+"""Metadata of a serializer's attribute that its snapshot does not tell, and that another code would have to know."""
+
 KEEP_OLD_TYPE = "keep the old type"
 
 

@@ -1,0 +1,143 @@
+"""What code says of a type beyond what its snapshot tells: aliases, defaults, retired names, names of columns.
+
+A snapshot describes bytes. Whoever asks a revision of the code of which only a file is left needs the rest as well:
+whether a field had a default decides whether that code could take over state without it. A family marks the attributes
+that count with `DECLARED`; they are kept as plain data, beside the snapshot, and put back into what it restores.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import attrs
+
+from .errors import CorruptFile, OldReaderUnavailable, StateShiftError
+from .record_fields import Default
+from .serializer import DECLARED, TypeSerializer
+from .views import DataInputView, DataOutputView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Facts = dict[str, dict[str, Any]]
+"""By the path of a part within a serializer: its attributes, as plain data."""
+
+_SHOWN_DEFAULT = 80
+
+
+def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
+    """Give what a serializer knows and its snapshot does not; nothing where the snapshot restores nothing."""
+    try:
+        restored = serializer.snapshot_configuration().restore_serializer()
+    except StateShiftError:
+        return {}
+    facts: Facts = {}
+    _collect(serializer, restored, "", facts)
+    return facts
+
+
+def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
+    """Compare two trees of one shape, attribute by attribute."""
+    if isinstance(here, tuple) and isinstance(there, tuple):
+        for index, (one, other) in enumerate(zip(here, there, strict=False)):
+            _collect(one, other, f"{path}[{index}]", facts)
+    if not _has_parts(here) or not _has_parts(there):
+        return
+    for field in attrs.fields(type(here)):
+        if not hasattr(there, field.name):
+            continue
+        one, other = getattr(here, field.name), getattr(there, field.name)
+        if not _is_declared(field):
+            _collect(one, other, f"{path}.{field.name}", facts)
+        elif one != other:
+            facts.setdefault(path, {})[field.name] = _plain(one, here)
+
+
+def _is_declared(field: attrs.Attribute[Any]) -> bool:
+    return DECLARED.items() <= field.metadata.items()
+
+
+def _has_parts(value: object) -> bool:
+    return attrs.has(type(value)) and not isinstance(value, type)
+
+
+def _plain(value: Any, owner: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(item, owner) for item in value]
+    return _default_data(value, owner.serializer) if isinstance(value, Default) else value
+
+
+def _default_data(default: Default, serializer: TypeSerializer[Any]) -> dict[str, Any]:
+    """Keep a default as bytes of its own field; what a factory makes is kept as it is made now."""
+    target = DataOutputView()
+    try:
+        value = default.make()
+        if value is not None:
+            serializer.serialize(value, target)
+    except Exception:  # noqa: BLE001 - a factory or serializer of the user's may fail; that there is a default stays known
+        return {"default": default.describe(), "lost": True}
+    data = None if value is None else base64.b64encode(target.getvalue()).decode("ascii")
+    return {"default": repr(value)[:_SHOWN_DEFAULT], "bytes": data}
+
+
+def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str, Any]]) -> TypeSerializer[Any]:
+    """Put back into a restored serializer what `declared_facts` gave.
+
+    Raises:
+        CorruptFile: The facts do not belong to it.
+    """
+    left = set(facts)
+    made: TypeSerializer[Any] = _rebuilt(serializer, "", facts, left)
+    if left:
+        raise CorruptFile(f"there is no part {min(left)!r} in {serializer.describe()}")
+    return made
+
+
+def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], left: set[str]) -> Any:
+    if not any(place.startswith(path) for place in facts):
+        return value
+    if isinstance(value, tuple):
+        return tuple(_rebuilt(item, f"{path}[{index}]", facts, left) for index, item in enumerate(value))
+    if not _has_parts(value):
+        return value
+    changes = {}
+    known = {field.name: field for field in attrs.fields(type(value))}
+    for field in known.values():
+        if field.init and not _is_declared(field):
+            before = getattr(value, field.name)
+            after = _rebuilt(before, f"{path}.{field.name}", facts, left)
+            if after is not before:
+                changes[field.name] = after
+    if path in facts:
+        left.discard(path)
+        for name, data in facts[path].items():
+            if name not in known or not _is_declared(known[name]):
+                raise CorruptFile(f"{name!r} is nothing that {type(value).__name__} declares")
+            changes[name] = _read(data, value)
+    return attrs.evolve(value, **changes) if changes else value
+
+
+def _read(data: Any, owner: Any) -> Any:
+    if isinstance(data, list):
+        return tuple(_read(item, owner) for item in data)
+    return _default(data, owner.serializer) if isinstance(data, dict) else data
+
+
+def _default(data: dict[str, Any], serializer: TypeSerializer[Any]) -> Default:
+    if data.get("lost"):
+        return Default(factory=_lost)
+    encoded = data.get("bytes")
+    if encoded is None:
+        return Default()
+    try:
+        return Default(serializer.deserialize(DataInputView(base64.b64decode(encoded, validate=True))))
+    except (StateShiftError, binascii.Error, ValueError, TypeError) as error:
+        raise CorruptFile(f"the default {data.get('default')!r} cannot be read: {error}") from error
+
+
+def _lost() -> NoReturn:
+    raise OldReaderUnavailable(
+        "the default could not be kept when the revision was recorded", advice="use the code of that revision"
+    )

@@ -1,0 +1,97 @@
+"""What code declares beyond its snapshot: kept as plain data, and put back into what the snapshot restores."""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import Annotated
+
+import attrs
+import pytest
+
+from stateshift import Field, Int32, Verdict, enum_options, record, row_of, serializer_for
+from stateshift.serializers.declared import declared_facts, with_facts
+from stateshift.serializers.errors import CorruptFile
+
+
+@attrs.frozen
+class Line:
+    price: int = 3
+    note: str | None = None
+
+
+@record(aliases=["shop.OldOrder"], retired=["gone"])
+@attrs.frozen
+class Order:
+    lines: list[Line] = attrs.field(factory=list)
+    total: Annotated[Int32, Field(aliases=["sum"], on_none=7)] = 0
+
+
+@enum_options(symbol_aliases={"CLOSED": ("DONE",)}, default="OPEN")
+class Level(enum.Enum):
+    OPEN = 1
+    CLOSED = 2
+
+
+@attrs.frozen
+class Columns:
+    name: str
+    price: int = 1
+
+
+def kept(serializer):
+    """A serializer after its snapshot and what it declares were written as text, and read by code without classes."""
+    facts = json.loads(json.dumps(declared_facts(serializer)))
+    return with_facts(serializer.snapshot_configuration().restore_serializer(), facts)
+
+
+def test_defaults_come_back_as_values_of_their_field():
+    (lines, total) = kept(serializer_for(Order)).fields
+
+    assert [] == lines.default.make()
+    assert (0, 7) == (total.default.make(), total.on_none.make())
+    assert ("sum",) == total.aliases
+
+
+def test_what_is_nested_has_its_own():
+    (price, _) = reversed(
+        kept(serializer_for(dict[str, list[Order]])).value.element.fields[0].serializer.element.fields
+    )
+
+    assert 3 == price.default.make()
+
+
+@pytest.mark.parametrize("hint", [Order, Level, dict[str, Level | None], tuple[Line, Order], row_of(Columns)])
+def test_what_was_kept_answers_as_the_code_does(hint):
+    code = serializer_for(hint)
+
+    assert declared_facts(code) == declared_facts(kept(code))
+
+
+def test_a_type_without_declarations_has_none():
+    assert {} == declared_facts(serializer_for(dict[str, list[int]]))
+
+
+def test_a_kept_default_lets_a_revision_take_over_state_without_the_field(ask):
+    """So a way back can be judged from files: REC-2 for what was kept, REC-3 without it."""
+    without_note = attrs.make_class("Line", {"price": attrs.field(type=int)})
+    without_note.__module__, without_note.__qualname__ = Line.__module__, Line.__qualname__
+    restored = serializer_for(Line).snapshot_configuration().restore_serializer()
+
+    assert Verdict.INCOMPATIBLE is ask(restored, serializer_for(without_note)).verdict
+    assert Verdict.REQUIRES_MIGRATION is ask(kept(serializer_for(Line)), serializer_for(without_note)).verdict
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({".nowhere": {"aliases": []}}, "there is no part '.nowhere'"),
+        ({".fields[0]": {"serializer": 1}}, "'serializer' is nothing that RecordField declares"),
+        ({".fields[1]": {"default": {"default": "3", "bytes": "AA=="}}}, "the default '3' cannot be read"),
+    ],
+)
+def test_facts_that_belong_to_something_else_are_refused(facts, words):
+    restored = serializer_for(Line).snapshot_configuration().restore_serializer()
+
+    with pytest.raises(CorruptFile, match=words):
+        with_facts(restored, facts)
