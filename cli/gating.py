@@ -100,13 +100,10 @@ def hold_against(candidate: JobDescription, options: GateOptions, *, with_json: 
     else:
         print_styled(text_lines(report))
     if status is Status.DRIFT:
-        print_notice(
-            f"drift: {candidate.origin} differs from revision {report.revisions[-1]}\n"
-            "  next: stateshift snapshot --job MODULE:ATTRIBUTE -m MESSAGE, and commit the file"
-            if report.revisions
-            else f"drift: {candidate.origin} is not recorded\n"
-            "  next: stateshift snapshot --job MODULE:ATTRIBUTE -m MESSAGE, and commit the file"
-        )
+        differs = f"differs from revision {report.revisions[-1]}" if report.revisions else "is not recorded"
+        job = candidate.origin.removeprefix("job ")
+        print_notice(f"drift: {candidate.origin} {differs}")
+        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE, and commit the file")
     return status
 
 

@@ -3,7 +3,7 @@
     {"format": "stateshift snapshot", "version": 1, "origin": …, "operators": [
         {"operator_id": …, "uid": …, "key": SNAPSHOT, "states": [{"name": …, "kind": …, "value": SNAPSHOT}]}]}
 
-    SNAPSHOT    {"type": words, "sha256": of the bytes, "base64": the SNAP frame}
+    SNAPSHOT    {"type": words, "sha256": of the bytes, "base64": the SNAP frame, "declared": what only code knows}
 
 The words are for people and for diffs of the file; what is read back are the bytes. Operators and states are sorted, so
 that equal descriptions give equal files.
@@ -14,8 +14,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
+from ..serializers.declared import declared_facts, with_facts
 from ..serializers.errors import CorruptFile, StateShiftError, located
 from ..serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
@@ -23,6 +25,7 @@ from .json_files import Fields, parse_document, print_document
 from .type_text import type_text
 
 if TYPE_CHECKING:
+    from ..serializers.declared import Facts
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
 FORMAT, VERSION = "stateshift snapshot", 1
@@ -53,8 +56,10 @@ def digest(description: JobDescription) -> str:
             place = f"{state.kind}/{state.name}"
             parts += [(place, state.value), (f"{place}<key>", state.key), (f"{place}<namespace>", state.namespace)]
         for place, part in parts:
-            for data in (place.encode(), b"" if part is None else snapshot_to_bytes(part.snapshot)):
-                whole.update(len(data).to_bytes(4, "big") + data)
+            data = b"" if part is None else snapshot_to_bytes(part.snapshot)
+            declared = json.dumps(_declared(part), sort_keys=True).encode()
+            for piece in (place.encode(), data, declared):
+                whole.update(len(piece).to_bytes(4, "big") + piece)
     return whole.hexdigest()
 
 
@@ -85,7 +90,12 @@ def _operator_data(operator: OperatorDescription) -> dict[str, Any]:
     }
 
 
-def _snapshot_data(part: SerializerDescription | None) -> dict[str, str] | None:
+def _declared(part: SerializerDescription | None) -> Facts:
+    """What code says beyond the snapshot, where the side is code: its defaults decide what it could take over."""
+    return declared_facts(part.serializer) if part is not None and part.serializer is not None else {}
+
+
+def _snapshot_data(part: SerializerDescription | None) -> dict[str, Any] | None:
     if part is None:
         return None
     data = snapshot_to_bytes(part.snapshot)
@@ -93,6 +103,7 @@ def _snapshot_data(part: SerializerDescription | None) -> dict[str, str] | None:
         "type": type_text(part.snapshot),
         "sha256": hashlib.sha256(data).hexdigest(),
         "base64": base64.b64encode(data).decode("ascii"),
+        "declared": _declared(part),
     }
 
 
@@ -172,6 +183,7 @@ def _optional_part(facts: Fields, name: str) -> SerializerDescription | None:
 def _part(facts: Fields) -> SerializerDescription:
     facts.text("type")  # for people; a later release may put it in other words
     recorded, encoded = facts.text("sha256"), facts.text("base64")
+    declared = facts.required("declared").rest()
     facts.require_empty()
     try:
         data = base64.b64decode(encoded, validate=True)
@@ -179,7 +191,8 @@ def _part(facts: Fields) -> SerializerDescription:
         raise CorruptFile(f"the bytes of a snapshot are not base64: {error}") from error
     if hashlib.sha256(data).hexdigest() != recorded:
         raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
-    return SerializerDescription(_snapshot(data))
+    snapshot = _snapshot(data)
+    return SerializerDescription(snapshot, with_facts(snapshot.restore_serializer(), declared) if declared else None)
 
 
 def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
