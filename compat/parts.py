@@ -85,6 +85,13 @@ class Part:
         return isinstance(self.new, TtlSerializer)
 
     @property
+    def stamps_nulls(self) -> bool:
+        """Whether a null, which the entry's own flag tells, gets a stamp in a migration that gives all values one."""
+        if not isinstance(self.new, TtlSerializer) or self.had_stamps or not self.nullable:
+            return False
+        return bool(getattr(self.new.value, "allow_null", False))
+
+    @property
     def bare(self) -> CompatibilityResult[Any]:
         """The answer about what lies behind time stamps, where only one side has them; else that about the piece."""
         if self.had_stamps is self.gets_stamps or not self.result.children:
@@ -306,8 +313,8 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
 
     def told(finding: Finding) -> Finding:
         part = parts.get(finding.path)
-        if finding.rule == "STATE-4" and part is not None and part.nullable:
-            reason = f"{finding.reason}; a null value gets none, and Flink does not list it in a map with time to live"
+        if finding.rule == "STATE-4" and part is not None and part.nullable and not part.stamps_nulls:
+            reason = f"{finding.reason}; a null, for which the type has no form, gets none, and Flink does not list it"
             return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
         lived = new.former_time_to_live if new.kind.is_keyed else None
         if finding.rule == "STATE-5" and part is not None and lived is not None:

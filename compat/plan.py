@@ -89,6 +89,8 @@ class Recoding:
         converter: Name of the user's function behind the conversion, or "".
         expired_until_ms: Of values with a time stamp that is taken off: those whose last access was then, in
             milliseconds since 1970 UTC, or before are left out (rule STATE-5); None: none is.
+        null_stamp_ms: The time stamp that a null of map state gets, where values get one and their type has a form for
+            null behind it (rule STATE-4); None: the entry's own flag tells it.
     """
 
     step: str
@@ -99,6 +101,7 @@ class Recoding:
     nullable: bool = False
     converter: str = ""
     expired_until_ms: int | None = None
+    null_stamp_ms: int | None = None
 
     def is_expired(self, old: Any) -> bool:
         """Whether an old value is to be left out."""
@@ -327,7 +330,7 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     loses_stamps = report.kind.is_keyed and value.had_stamps and not value.gets_stamps
     lived = report.becomes.former_time_to_live if report.becomes is not None and loses_stamps else None
     if recoding is not None and at is not None and _switches(report):
-        recoding = _at_time(recoding, at, lived)
+        recoding = _at_time(recoding, at, lived, stamps_nulls=value.stamps_nulls)
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
         recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
@@ -335,12 +338,13 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     )  # fmt: skip
 
 
-def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None) -> Recoding:
+def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None, *, stamps_nulls: bool) -> Recoding:
     """Let stamps that a conversion gives be the reference time, and find what had expired by then."""
     convert = recoding.conversion
     conversion = None if convert is None else AtTime(milliseconds(at), convert)
     expired = milliseconds(at - lived) if lived is not None else None
-    return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired)
+    null_stamp = milliseconds(at) if stamps_nulls else None
+    return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired, null_stamp_ms=null_stamp)
 
 
 def _transformation(report: StateReport) -> Transformation | None:

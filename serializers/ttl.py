@@ -20,6 +20,7 @@ from . import layout
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import LongSerializerSnapshot
+from .optional import OptionalSerializer
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
@@ -107,6 +108,16 @@ class Stripped:
 
     def __call__(self, value: Any) -> Any:
         return value.value if self.convert is None else self.convert(value.value)
+
+
+def taking_null(serializer: TypeSerializer[Any]) -> TypeSerializer[Any] | None:
+    """Give the serializer that writes None too, by the null form of its own format; None where that has none.
+
+    Behind a stamp, Flink knows a null by this form only: a null in place of the stamp and the value is no entry to it.
+    """
+    if isinstance(serializer, OptionalSerializer):
+        return serializer
+    return attrs.evolve(cast("Any", serializer), allow_null=True) if hasattr(serializer, "allow_null") else None
 
 
 @attrs.frozen

@@ -17,7 +17,7 @@ from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for, strip_none
 from ..serializers.limits import require_name
 from ..serializers.maps import MapSerializer
-from ..serializers.ttl import TtlSerializer
+from ..serializers.ttl import TtlSerializer, taking_null
 from ..serializers.views import DataOutputView
 from ..serializers.windows import VoidNamespaceSerializer
 
@@ -227,8 +227,10 @@ class MapStateDescriptor(StateDescriptor):
 
     def state_serializer(self) -> TypeSerializer[Any]:
         inner, is_optional = strip_none(self.value_type)
-        value = self._stamped(serializer_for(inner))
-        return MapSerializer(self.key_serializer, value, nullable_values=is_optional or self.nullable_values)
+        value, nullable = serializer_for(inner), is_optional or self.nullable_values
+        if self.time_to_live and nullable:
+            value = taking_null(value) or value
+        return MapSerializer(self.key_serializer, self._stamped(value), nullable_values=nullable)
 
 
 def refuse_duplicates(names: Iterable[str], where: str) -> None:

@@ -20,6 +20,7 @@ from ...serializers.errors import (
     shown,
 )
 from ...serializers.limits import require_room
+from ...serializers.ttl import TtlValue
 from ...serializers.views import DataInputView, DataOutputView
 from .bad_values import BadValue
 from .framing import ValueFraming
@@ -242,7 +243,7 @@ class ObjectTranscoder:
     def _nullable(self, value: bytes, _: _LeftOut) -> bytes | None:
         """A null flag and the value; what follows a true flag carries no meaning and is not written.
 
-        A null has no time stamp, and does not expire.
+        A null has no time stamp and does not expire, but gets a stamp where the new type has a form for null behind it.
         """
         recoding = self.plan.value
         if recoding is None:
@@ -253,6 +254,8 @@ class ObjectTranscoder:
             if not source.read_boolean():
                 item = converted(recoding, source)
                 _expect_end(source)
+            elif recoding.null_stamp_ms is not None:
+                item = TtlValue(recoding.null_stamp_ms, None)
             if item is EXPIRED:
                 return None
             if item is not None:
