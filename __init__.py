@@ -27,6 +27,9 @@ from .serializers.hints import (
     NaiveDatetime,
     serializer_for,
 )
+from .serializers.opened_pickles import from_pickled
+from .serializers.pickled import CloudPickleSerializer, PickleSerializer
+from .serializers.pickled_values import PickledValue
 from .serializers.record_classes import Field, record
 from .serializers.record_values import Record
 from .serializers.registry import register_serializer, register_snapshot
@@ -58,6 +61,7 @@ __all__ = [
     "AwareDatetime",
     "BigInt",
     "Char",
+    "CloudPickleSerializer",
     "CompatibilityResult",
     "CorruptSavepoint",
     "DataInputView",
@@ -83,6 +87,8 @@ __all__ = [
     "MapStateDescriptor",
     "NaiveDatetime",
     "Operator",
+    "PickleSerializer",
+    "PickledValue",
     "Policy",
     "Record",
     "ReducingStateDescriptor",
@@ -109,6 +115,7 @@ __all__ = [
     "VoidNamespace",
     "check",
     "enum_options",
+    "from_pickled",
     "load_job",
     "record",
     "redact_values",

@@ -63,6 +63,7 @@ def command(
     policy: Policy,
     trust_stored_serializers: bool,
     gate: GateOptions,
+    trust: tuple[str, ...],
     with_json: bool,
 ) -> int:
     """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
@@ -84,7 +85,8 @@ def command(
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     with _uncollected():
         description = new.describe()
-        old = Savepoint.open(savepoint).describe(trust_stored_serializers=trust_stored_serializers)
+        stored = Savepoint.open(savepoint)
+        old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
         report = check(edits.apply(old), description, target=Target(target), policy=policy)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
@@ -95,6 +97,7 @@ def command(
     else:
         print_lines(explain.text_lines(report))
     flags = " --trust-stored-serializers" * trust_stored_serializers
+    flags += "".join(f" --trust {shlex.quote(name)}" for name in trust)
     print_lines(["", *_next_steps(report, savepoint, new, flags)])
     return status
 

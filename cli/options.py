@@ -88,7 +88,14 @@ def forbid_option(function: F) -> F:
 
 
 def trust_option(function: F) -> F:
-    """`--trust-stored-serializers` (rule READ-2)."""
+    """`--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
+    function = click.option(
+        "--trust",
+        multiple=True,
+        metavar="CLASS",
+        help="Allow opening pickled values that name this class, as in shop.Account. by-value:shop.Account also runs "
+        "code that comes within them. Can be given several times.",
+    )(function)
     return click.option(
         "--trust-stored-serializers",
         is_flag=True,
@@ -191,6 +198,7 @@ def migration_options(function: F) -> F:
         compression: str,
         target: str,
         trust_stored_serializers: bool,
+        trust: tuple[str, ...],
         policy: Policy,
         bad_values: str,
         max_bad_values: int,
@@ -207,6 +215,7 @@ def migration_options(function: F) -> F:
             parallelism=parallelism,
             compression=Compression(compression),
             trust_stored_serializers=trust_stored_serializers,
+            trust=trust,
             policy=policy,
             bad_values=BadValues(bad_values),
             max_bad_values=max_bad_values,

@@ -127,6 +127,7 @@ class SerializerDescription:
         fallback: Reads the old bytes where snapshot and stored serializer cannot: the whole value, one element of list
             state, one value of map state; with ttl, what lies behind the stamp (READ-3). Given by the new side.
         converter: Decides what old values become. Given by the new side.
+        trust: Qualified names of pickled classes whose values may be opened. Given with the old side, by the caller.
         unread: Why this release cannot read stored values although the snapshot may be restored, or "".
     """
 
@@ -135,6 +136,7 @@ class SerializerDescription:
     stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
     fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
     converter: Converter | None = None
+    trust: tuple[str, ...] = ()
     unread: str = ""
 
     @classmethod

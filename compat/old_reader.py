@@ -12,8 +12,9 @@ from ..serializers.errors import OldReaderUnavailable, StateShiftError, Untruste
 from ..serializers.snapshot import SkippedSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ..serializers.compatibility import Obstacle
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
@@ -38,6 +39,7 @@ class OldReader:
 def find_old_reader(
     snapshot: TypeSerializerConfigSnapshot[Any],
     *,
+    obstacles: Sequence[Obstacle] = (),
     stored: Callable[[], TypeSerializer[Any]] | None = None,
     fallbacks: Iterable[TypeDeserializer[Any] | None] = (),
 ) -> OldReader:
@@ -45,6 +47,7 @@ def find_old_reader(
 
     Args:
         snapshot: The source of truth; asked first (READ-1).
+        obstacles: Why the serializer that it restores cannot read all the same: pickles that nobody trusts.
         stored: Loads the serializer stored beside the savepoint (READ-2); may raise `UntrustedCode`.
         fallbacks: The deserializers that came with the result and with the job (READ-3); used only where the others
             fail (READ-6).
@@ -52,9 +55,13 @@ def find_old_reader(
     Raises:
         OldReaderUnavailable: None of the three; with all reasons, and what can be done about each (READ-4).
     """
-    reasons, ways = [], []
+    reasons = [f"snapshot: {reason}" for reason in dict.fromkeys(obstacle.reason for obstacle in obstacles)]
+    trust = " ".join(f"--trust {obstacle.lifted_by}" for obstacle in obstacles if obstacle.lifted_by)
+    ways = [f"if you know where the savepoint comes from: {trust}"] if trust else []
     try:
-        return OldReader(snapshot.restore_serializer(), ReaderSource.SNAPSHOT)
+        reader = snapshot.restore_serializer()
+        if not reasons:
+            return OldReader(reader, ReaderSource.SNAPSHOT)
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the next source is asked
         reasons.append(f"snapshot: {_told(error)}")
         ways += [_RESTORE] if is_gone(snapshot) else []

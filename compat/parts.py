@@ -50,6 +50,7 @@ class Part:
             its bytes stay: keys and values of a broadcast map.
         stored: Loads the piece's serializer stored beside the savepoint.
         fallback: The job's deserializer for the piece.
+        trust: Names of pickled classes that the caller trusts.
     """
 
     step: str
@@ -62,6 +63,7 @@ class Part:
     is_unframed: bool = False
     stored: Callable[[], TypeSerializer[Any]] | None = attrs.field(default=None, eq=False)
     fallback: TypeDeserializer[Any] | None = attrs.field(default=None, eq=False)
+    trust: tuple[str, ...] = ()
 
     @property
     def is_rewritten(self) -> bool:
@@ -103,8 +105,13 @@ class Part:
         fallback = self.fallback
         if fallback is not None and self.had_stamps:
             fallback = TtlSerializer(cast("TypeSerializer[Any]", fallback))
-        fallbacks = self.result.fallback, fallback
-        return attrs.evolve(self, reader=find_old_reader(self.old, stored=self.stored, fallbacks=fallbacks))
+        reader = find_old_reader(
+            self.old,
+            obstacles=[o for o in self.result.obstacles if not o.lifted_by or o.lifted_by not in self.trust],
+            stored=self.stored,
+            fallbacks=(self.result.fallback, fallback),
+        )
+        return attrs.evolve(self, reader=reader)
 
 
 @attrs.frozen
@@ -175,7 +182,8 @@ def _judge(old: StateDescription, new: StateDescription) -> Judgement:
         result = ask(serializer, was, "$")
         return Judgement(result, _pieces(result, serializer, old, new))
     step = "" if new.kind.is_keyed else ELEMENT
-    part = Part(step, was, serializer, ask(serializer, was, "$" + step), stored=stored, fallback=new.value.fallback)
+    answer = ask(serializer, was, "$" + step)
+    part = Part(step, was, serializer, answer, stored=stored, fallback=new.value.fallback, trust=old.value.trust)
     findings = tuple(finding.below(step) for finding in part.result.findings)
     return Judgement(attrs.evolve(part.result, findings=findings), (part,))
 
@@ -208,6 +216,7 @@ def _pieces(
             rewrapped=child.serializer is not getattr(serializer, name),
             stored=stored_child(old.value.stored, name),
             fallback=new.value.fallback if name != "key" else None,
+            trust=old.value.trust,
         )
         for name, snapshot, child in zip(names, snapshots, result.children, strict=True)
     )
@@ -222,11 +231,11 @@ def _judge_broadcast(
     result = ask(serializer, was, "$" + MAP_VALUE)
     key = Part(
         USER_KEY, old_key.snapshot, key_serializer, key_result,
-        is_unframed=True, stored=old_key.stored, fallback=new_key.fallback,
+        is_unframed=True, stored=old_key.stored, fallback=new_key.fallback, trust=old.value.trust,
     )  # fmt: skip
     value = Part(
         MAP_VALUE, was, serializer, result,
-        is_unframed=True, stored=old.value.stored, fallback=new.value.fallback,
+        is_unframed=True, stored=old.value.stored, fallback=new.value.fallback, trust=old.value.trust,
     )  # fmt: skip
     findings = tuple(finding.below(part.step) for part in (key, value) for finding in part.result.findings)
     if key_result.is_migration_required():

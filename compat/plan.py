@@ -141,6 +141,7 @@ class StatePlan:
         new_name: What it is called from now on, where that is another name.
         former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
         transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
+        trust: Names of pickled classes whose values may be opened.
     """
 
     name: str
@@ -154,6 +155,7 @@ class StatePlan:
     new_name: str = ""
     former_time_to_live: timedelta | None = None
     transform: Transformation | None = None
+    trust: tuple[str, ...] = ()
 
     @property
     def drops(self) -> tuple[str, ...]:
@@ -334,7 +336,7 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
         recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
-        _transformation(report),
+        _transformation(report), was.value.trust,
     )  # fmt: skip
 
 
@@ -429,6 +431,7 @@ def _state_data(state: StatePlan) -> dict[str, Any]:
         ],
         "former_time_to_live_s": state.former_time_to_live.total_seconds() if state.former_time_to_live else None,
         "transform": {"name": state.transform.name, "from": str(state.transform.old_kind)} if state.transform else None,
+        "trusts": list(state.trust),
         "drops": list(state.drops),
         "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
         "findings": [finding_data(finding) for finding in state.findings],

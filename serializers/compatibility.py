@@ -105,6 +105,19 @@ class Finding:
 
 
 @attrs.frozen
+class Obstacle:
+    """Why the serializer that the old snapshot restores cannot be the reader of a migration (rule READ-1).
+
+    Attributes:
+        reason: What stands in the way.
+        lifted_by: The name that the caller must trust for it; "" where a fallback is the only way.
+    """
+
+    reason: str
+    lifted_by: str = ""
+
+
+@attrs.frozen
 class CompatibilityResult(Generic[T]):
     """The answer of a new serializer to the snapshot of an old one. Made by the named constructors.
 
@@ -117,6 +130,7 @@ class CompatibilityResult(Generic[T]):
             reader still yields its old name.
         children: How the matched parts of a composite were judged, in the order of the bytes; map state and list state
             are migrated by them, because their entries hold the parts alone.
+        obstacles: What keeps the old serializer from reading for a migration, of all parts.
     """
 
     verdict: Verdict
@@ -125,6 +139,7 @@ class CompatibilityResult(Generic[T]):
     conversion: Callable[[Any], Any] | None = attrs.field(default=None, eq=False)
     _reconfigured: TypeSerializer[T] | None = None
     children: tuple[Child, ...] = attrs.field(default=(), eq=False, repr=False)
+    obstacles: tuple[Obstacle, ...] = attrs.field(default=(), repr=False)
 
     @classmethod
     def compatible(cls, *findings: Finding) -> CompatibilityResult[T]:
@@ -291,7 +306,8 @@ def compose(
     result: CompatibilityResult[T] = CompatibilityResult.requires_migration(
         *findings, fallback=fallback, conversion=conversion
     )
-    return attrs.evolve(result, children=parts)
+    obstacles = outer.obstacles + tuple(obstacle for part in parts for obstacle in part.result.obstacles)
+    return attrs.evolve(result, children=parts, obstacles=obstacles)
 
 
 def worst(results: Sequence[Verdict]) -> Verdict:

@@ -81,8 +81,9 @@ def across_families(
         return CompatibilityResult.incompatible(*findings)
     steps = (was.to_own if was else None, result.conversion, becomes.from_own if becomes else None)
     # A fallback reads the bytes of a described type. Where the stored family has a counterpart, its bytes are its own.
-    return CompatibilityResult.requires_migration(
+    across: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
         *findings,
         fallback=result.fallback if was is None else None,
         conversion=_Steps(tuple(step for step in steps if step is not None)),
     )
+    return attrs.evolve(across, obstacles=result.obstacles)

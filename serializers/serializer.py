@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
@@ -11,6 +11,7 @@ from .families import across_families
 
 if TYPE_CHECKING:
     from .families import Counterpart
+    from .pickled import PickledSnapshot
     from .snapshot import TypeSerializerConfigSnapshot
     from .views import DataInputView, DataOutputView
 
@@ -121,7 +122,7 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
     """Answer about a snapshot of another kind: what every family does in the end.
 
     Time stamps around the value, and Flink's note whether there are any, are no kind of their own. All else is refused.
-    Rules STATE-5, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
+    Rules STATE-5, FAM-1, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
     if old == "ttl_aware" and (wrapped := snapshot.children()):
@@ -138,6 +139,10 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
             serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
             "declare the type optional (T | None)", CONVERTER,
         )  # fmt: skip
+    if old == "pickle" and new != "pickle":
+        from .pickle_moves import from_pickle  # which needs the serializers of all families
+
+        return from_pickle(serializer, cast("PickledSnapshot", snapshot))
     primitives = {"boolean", "number", "char", "string", "bytes"}
     if old in primitives and new in primitives:
         reason = "a char becomes nothing else by itself" if "char" in {old, new} else "no conversion keeps the meaning"

@@ -32,6 +32,7 @@ class MigrationOptions:
             values of a state that loses it have expired (STATE-4, STATE-5). None: when the run is planned, or was begun
             if it is resumed.
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
+        trust: Qualified names of pickled classes whose values may be opened; see `Savepoint.describe`.
         policy: Flags that are an error; by default none.
         bad_values: What becomes of a value that does not fit its new type (rule RUN-4).
         max_bad_values: How many values may go to quarantine in all, at least one; with more, the run fails. Quarantine
@@ -44,6 +45,7 @@ class MigrationOptions:
     compression: Compression = Compression.KEEP
     reference_time: datetime | None = None
     trust_stored_serializers: bool = False
+    trust: tuple[str, ...] = ()
     policy: Policy = ACCEPT_ALL
     bad_values: BadValues = BadValues.ABORT
     max_bad_values: int = attrs.field(default=MAX_BAD_VALUES, validator=attrs.validators.ge(1))

@@ -68,7 +68,8 @@ def prepare(
             have so many subtasks.
         UnsupportedFormat: What must be rewritten is in a format of which only the header is read.
     """
-    old = options.edits.apply(savepoint.describe(trust_stored_serializers=options.trust_stored_serializers))
+    stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
+    old = options.edits.apply(stored)
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
     report = check(old, new, target=options.restore_target, policy=options.policy)
     planned = options.with_bad_values(plan(report, reference_time=options.reference_time))

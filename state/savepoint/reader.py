@@ -32,7 +32,7 @@ from .stored_serializers import StoredSerializer, place_of, read_stored_serializ
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -224,15 +224,20 @@ class SavepointOperator:
         return self.describe()
 
     def describe(
-        self, stored: Callable[[SavepointState], Callable[[], TypeSerializer[Any]] | None] = lambda _: None
+        self,
+        stored: Callable[[SavepointState], Callable[[], TypeSerializer[Any]] | None] = lambda _: None,
+        trust: tuple[str, ...] = (),
     ) -> OperatorDescription:
         """Describe the operator for a check.
 
         Args:
             stored: Gives for a state what loads the serializer beside it, where the caller trusts it (rule READ-2).
+            trust: Qualified names of pickled classes whose values may be opened.
         """
         states = tuple(
-            attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
+            attrs.evolve(
+                state.description, value=attrs.evolve(state.description.value, stored=stored(state), trust=trust)
+            )
             for state in self.states
         )
         return OperatorDescription(
@@ -317,12 +322,14 @@ class Savepoint:
         """
         return read_quarantine(self.folder, self.lineage)
 
-    def describe(self, *, trust_stored_serializers: bool = False) -> JobDescription:
+    def describe(self, *, trust_stored_serializers: bool = False, trust: Iterable[str] = ()) -> JobDescription:
         """Describe all operators with state for a check.
 
         Args:
             trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled where no snapshot
                 gives a reader (rule READ-2).
+            trust: Qualified names of pickled classes whose values a migration may open: `shop.Account`;
+                `by-value:shop.Account` also runs code that comes within such values. The check itself opens none.
         """
         found = read_stored_serializers(self.folder)
 
@@ -330,8 +337,9 @@ class Savepoint:
             place = place_of(operator_id, state.kind.room, state.name)
             return StoredSerializer(place, found[place], trust_stored_serializers) if place in found else None
 
+        names = tuple(dict.fromkeys(trust))
         operators = tuple(
-            operator.describe(partial(stored, operator.operator_id))
+            operator.describe(partial(stored, operator.operator_id), names)
             for operator in self.operators
             if operator.stored.has_state
         )

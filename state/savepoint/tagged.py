@@ -11,6 +11,7 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $date, $sqldate, $sqltime       milliseconds since 1970
     $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
     $localdate, $localtime, $localdatetime   the numbers of which they are made, in order
+    $pickle the class that the state declares, and the pickle in hexadecimal, unopened
     $avro   a value in Avro's JSON encoding
     $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
 
@@ -200,6 +201,10 @@ def _kryo(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$opaque": f"{snapshot.describe()} {value.data.hex()}"}
 
 
+def _pickle(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
+    return lambda value: {"$pickle": {"class": value.class_name, "bytes": value.data.hex()}}
+
+
 def _avro(snapshot: AvroSnapshot) -> Tagger:
     return lambda value: {"$avro": to_json(parse(snapshot.schema), value)}
 
@@ -239,6 +244,7 @@ _MAKERS: dict[str, Callable[[Any], Tagger]] = {
     "map": _map,
     "number": _number,
     "optional": _optional,
+    "pickle": _pickle,
     "record": _record,
     "row": _row,
     "set": _set,

@@ -16,6 +16,8 @@ from stateshift.serializers.hints import Int32, record_serializer, serializer_fo
 from stateshift.serializers.numeric import LongSerializer
 from stateshift.serializers.object_arrays import GenericArraySerializer
 from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.pickle_shape import Shape
+from stateshift.serializers.pickled import PickleSerializer, PickleSnapshot, UnopenedPickleSerializer
 from stateshift.serializers.row_hints import row_of
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime
@@ -48,6 +50,33 @@ def avro(*fields, name="Account"):
     return AvroSerializer(
         {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
     )
+
+
+@attrs.frozen
+class Ticket:
+    """Found by its name, as pickled classes must be."""
+
+    seat: int
+
+
+@attrs.frozen
+class MovedTicket:
+    """What it is called in another module."""
+
+    seat: int
+
+
+PICKLED = PickleSerializer(Ticket)
+
+
+def stored_pickle(*fields, name=PICKLED.fingerprint.name):
+    """Pickles of a class with other fields, or of another class."""
+    changed = attrs.evolve(PICKLED.fingerprint, classes=(Shape(name, fields),))
+    return UnopenedPickleSerializer(PickleSnapshot(changed))
+
+
+def as_it_is(ticket):
+    return ticket
 
 
 EXAMPLES = [  # rule, stored, new: hints or serializers
@@ -92,6 +121,12 @@ EXAMPLES = [  # rule, stored, new: hints or serializers
     ("ROW-2", row_of({"a": int, "b": int}), row_of({"b": int, "a": int}, stored={"a": int, "b": int})),
     ("ROW-6", row_of({"a": int, "b": int}), row_of({"b": int, "a": int}, stored={"a": int, "b": int})),
     ("ROW-4", row_of({"a": int, "b": int}), row_of({"a": int}, stored={"a": int, "b": int})),
+    ("FAM-1", PICKLED, Ticket),
+    ("FAM-3", Ticket, PICKLED),
+    ("PKL-1", PICKLED, PICKLED),
+    ("PKL-2", PickleSerializer(Ticket, protocol=2), PICKLED),
+    ("PKL-3", PICKLED, PickleSerializer(MovedTicket, aliases=(PICKLED.fingerprint.name,))),
+    ("PKL-4", stored_pickle("row"), PickleSerializer(Ticket, upgrade=as_it_is)),
     ("FAM-2", letters("AB"), list[int]),
     ("FAM-4", ListSerializer(LONG), GenericArraySerializer(LONG, "java.lang.Long")),
     ("FAM-4", record(id=int, tag=str | None), avro(("tag", ["null", "string"]), ("id", "long"))),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import sys
+import types
 
 import fastavro
 import pytest
@@ -117,3 +119,16 @@ def stored_states(savepoint_of):
         return {state.name: state for operator in operators for state in operator.states}
 
     return states
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """`module(source, name="shop")`: a user's module as it is from then on; a second one is its next version."""
+
+    def put(source, name="shop"):
+        made = types.ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, made)
+        exec(source, vars(made))  # noqa: S102 - our own text
+        return made
+
+    return put

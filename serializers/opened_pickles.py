@@ -1,0 +1,263 @@
+"""Opened pickles as values of a described type: what a migration out of pickle makes of each (rule FAM-1).
+
+Objects of classes that keep plain fields are not made: their fields are taken as they were stored, and paired with
+those of the record by name and alias, as for records. What is missing takes its default, what is left over is an error
+unless the check has told it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .containers import ListSerializer, SetSerializer
+from .enums import EnumSerializer
+from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from .hints import serializer_for
+from .maps import MapSerializer
+from .object_arrays import GenericArraySerializer
+from .optional import OptionalSerializer
+from .pickle_shape import Fingerprint, Shape, is_plain, slots_of
+from .pickled_values import PickledValue
+from .record_classes import qualified_name
+from .record_values import Record
+from .records import DescribedRecordSerializer
+from .tuples import TupleSerializer
+from .unpickling import Unmade, unmade
+
+if TYPE_CHECKING:
+    from .record_fields import RecordField
+    from .serializer import TypeSerializer
+
+
+def pickle_names(new: TypeSerializer[Any]) -> tuple[str, ...]:
+    """Names under which pickles may know the class of a record or an enum; none for other types."""
+    if isinstance(new, DescribedRecordSerializer):
+        return tuple(dict.fromkeys(name for name in (new.python_name, new.name, *new.aliases) if name))
+    if isinstance(new, EnumSerializer):
+        cls = new.enum_class
+        return tuple(dict.fromkeys([*([qualified_name(cls)] if cls else []), new.name, *new.aliases]))
+    return ()
+
+
+def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer[Any]]]:
+    """The serializers within one, each with its step."""
+    match new:
+        case DescribedRecordSerializer():
+            yield from ((f".{field.name}", field.serializer) for field in new.fields)
+            yield from ((f"|{name}", subclass) for name, subclass in (*new.registered, *new.unregistered))
+        case ListSerializer() | SetSerializer() | GenericArraySerializer():
+            yield "[]", new.element
+        case MapSerializer():
+            yield from (("<key>", new.key), ("{}", new.value))
+        case OptionalSerializer():
+            yield "?", new.value
+        case TupleSerializer():
+            yield from ((f"({index})", field) for index, field in enumerate(new.fields))
+
+
+def source_of(field: RecordField, stored: object) -> str:
+    """Which of the stored names a field takes, or ""."""
+    names: Any = stored
+    return next((name for name in (field.attribute, field.name, *field.aliases) if name and name in names), "")
+
+
+@attrs.frozen
+class FromPickle:
+    """Stored pickle -> what the described serializer writes.
+
+    Attributes:
+        new: The described serializer.
+        found: The fingerprint: it tells the names of fields that are stored by position.
+        former: Former names of pickled classes, each with its later one.
+    """
+
+    new: TypeSerializer[Any]
+    found: Fingerprint
+    former: tuple[tuple[str, str], ...] = ()
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, PickledValue):
+            value = value.open(self._known())
+            if _name_of(value) not in {self.found.name, *(was for was, _ in self.former)}:
+                raise CorruptSavepoint(
+                    f"the state declares pickles of {self.found.name}, and one holds a {_name_of(value)}"
+                )
+        return self._described(value, self.new)
+
+    def _known(self) -> dict[str, Any]:
+        """Classes that the new side knows, by the names of pickles: to be made, or stand-ins for what is plain."""
+        known: dict[str, Any] = {}
+        for name, cls in _classes_in(self.new, {}).items():
+            known[name] = unmade(name) if cls is None or is_plain(cls) else cls
+        for was, becomes in self.former:
+            if becomes in known:
+                cls = known[becomes]
+                known[was] = unmade(was) if issubclass(cls, Unmade) else cls
+        return known
+
+    def _described(self, value: Any, new: TypeSerializer[Any]) -> Any:
+        try:
+            return None if value is None else self._composite(value, new)
+        except RecursionError as error:
+            raise ValueNotConvertible("a pickled object contains itself", rule="FAM-1") from error
+
+    def _composite(self, value: Any, new: TypeSerializer[Any]) -> Any:
+        match new:
+            case DescribedRecordSerializer():
+                return self._record(value, new)
+            case OptionalSerializer():
+                return self._described(value, new.value)
+            case ListSerializer() | GenericArraySerializer() if isinstance(value, list | tuple):
+                return [self._step("[]", item, new.element) for item in value]
+            case SetSerializer() if isinstance(value, set | frozenset):
+                return frozenset(self._step("[]", item, new.element) for item in value)
+            case MapSerializer() if isinstance(value, Mapping):
+                return {
+                    self._step("<key>", key, new.key): self._step("{}", item, new.value) for key, item in value.items()
+                }
+            case TupleSerializer() if isinstance(value, tuple) and len(value) == len(new.fields):
+                return tuple(
+                    self._step(f"({index})", item, field)
+                    for index, (item, field) in enumerate(zip(value, new.fields, strict=True))
+                )
+        return value
+
+    def _step(self, step: str, value: Any, new: TypeSerializer[Any]) -> Any:
+        try:
+            return self._described(value, new)
+        except StateShiftError as error:
+            add_step(error, step)
+            raise
+
+    def _record(self, value: Any, new: DescribedRecordSerializer[Any]) -> Any:
+        if isinstance(value, Record):
+            return value
+        name = _name_of(value)
+        own = next((one for one in _with_subclasses(new) if name in pickle_names(one)), None)
+        if own is None:
+            raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
+        stored = self._stored_fields(value, own)
+        fields = {}
+        for field in own.fields:
+            source = source_of(field, stored)
+            if source:
+                fields[field.name] = self._step(f".{field.name}", stored.pop(source), field.serializer)
+            elif field.default is not None:
+                fields[field.name] = field.default.make()
+            else:
+                raise ValueNotConvertible(
+                    f"a pickled {name} has no {field.name!r}, and the field has no default",
+                    advice=f"give {field.name} a default, or say with an alias what it was called",
+                    path=f"$.{field.name}",
+                    rule="REC-3",
+                )
+        self._refuse_untold(name, stored, own)
+        return Record(own.name, fields)
+
+    def _refuse_untold(self, name: str, left: Mapping[str, Any], new: DescribedRecordSerializer[Any]) -> None:
+        """Refuse to lose what the check could not tell."""
+        told = {*new.retired, *next((shape.fields for shape in self.found.classes if shape.name == name), ())}
+        untold = [attribute for attribute in left if attribute not in told]
+        if untold:
+            raise ValueNotConvertible(
+                f"a pickled {name} has the attribute {untold[0]!r}, for which the record has no field",
+                advice=f"declare a field for it, or leave it out: @record(retired=[{untold[0]!r}])",
+                path=f"$.{untold[0]}",
+                rule="REC-4",
+            )
+
+    def _stored_fields(self, value: Any, new: DescribedRecordSerializer[Any]) -> dict[str, Any]:
+        """The fields of a pickled object by their names."""
+        if isinstance(value, dict):
+            return dict(value)
+        if not isinstance(value, Unmade):
+            return _fields_of(value)
+        name = _name_of(value)
+        order = next((shape.fields for shape in self.found.classes if shape.name == name), ())
+        if value.is_called:
+            raise ValueNotConvertible(
+                f"{name} was pickled by a __reduce__ of its own, which only that class understands",
+                advice="keep the __reduce__ in the class, or let a converter open such values",
+                rule="FAM-1",
+            )
+        state = value.state
+        if state is None and value.arguments:
+            return _by_position(name, order, value.arguments)
+        parts = state if isinstance(state, tuple) and len(state) == 2 and _is_slots(state) else (state,)
+        if all(part is None or isinstance(part, dict) for part in parts):
+            return {key: item for part in parts if part for key, item in part.items()}
+        return _by_position(name, order, state)
+
+
+def _is_slots(state: tuple[Any, Any]) -> bool:
+    """Whether a state is (attributes or None, slots), as Python pickles objects with slots."""
+    return (state[0] is None or isinstance(state[0], dict)) and isinstance(state[1], dict)
+
+
+def _by_position(name: str, order: tuple[str, ...], values: Any) -> dict[str, Any]:
+    if not isinstance(values, list | tuple) or len(values) != len(order):
+        raise ValueNotConvertible(
+            f"a pickled {name} keeps a state that is not its fields by name: {shown(values)}",
+            advice="give the class a __setstate__ that takes it, or let a converter open such values",
+            rule="FAM-1",
+        )
+    return dict(zip(order, values, strict=True))
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    """The fields of an object that was made, of a class with a `__setstate__` or from code within the pickle."""
+    slots = {name: getattr(value, name) for name in slots_of(type(value)) if hasattr(value, name)}
+    return slots | dict(getattr(value, "__dict__", {}))
+
+
+def _name_of(value: Any) -> str:
+    return str(getattr(type(value), "stored_name", "")) or qualified_name(type(value))
+
+
+def _with_subclasses(new: DescribedRecordSerializer[Any]) -> Iterator[DescribedRecordSerializer[Any]]:
+    yield new
+    for _, subclass in (*new.registered, *new.unregistered):
+        yield from _with_subclasses(subclass)
+
+
+def _classes_in(new: TypeSerializer[Any], found: dict[str, Any]) -> dict[str, Any]:
+    """The classes of the new side by each name that pickles may use for them; None where only a record tells of it."""
+    names = pickle_names(new)
+    if names and names[0] in found:
+        return found
+    if isinstance(new, DescribedRecordSerializer):
+        found |= dict.fromkeys(names, new.python_class)
+    elif isinstance(new, EnumSerializer) and new.enum_class is not None:
+        found |= dict.fromkeys(names, new.enum_class)
+    for _, part in parts_within(new):
+        _classes_in(part, found)
+    return found
+
+
+@attrs.frozen
+class FromPickledBytes:
+    """Bytes that are a pickle, or a stored pickle -> what the described type writes. Made by `from_pickled`."""
+
+    python_class: type
+
+    def __call__(self, data: Any) -> Any:
+        new = serializer_for(self.python_class)
+        name, *others = (qualified_name(self.python_class), *pickle_names(new))
+        value = PickledValue(name, data) if isinstance(data, bytes) else data
+        former = tuple((other, name) for other in others if other != name)
+        return FromPickle(new, Fingerprint((Shape(name),)), former)(value)
+
+
+def from_pickled(python_class: type) -> FromPickledBytes:
+    """Give a converter for state of bytes that are pickles of a class, as PyFlink's `PICKLED_BYTE_ARRAY` keeps them.
+
+    Each is opened where the migration trusts the class by name, and becomes a value of the described type.
+
+    Args:
+        python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`.
+    """
+    serializer_for(python_class)
+    return FromPickledBytes(python_class)
