@@ -21,7 +21,6 @@ from ...serializers.errors import (
 )
 from ...serializers.limits import require_room
 from ...serializers.ttl import TtlValue
-from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from .bad_values import BadValue
 from .framing import ValueFraming
@@ -136,7 +135,7 @@ class ObjectTranscoder:
             ValueFraming.NULLABLE: self._nullable,
         }[self.framing.value]
         entries, seen, left_out, aside = 0, set[bytes](), _LeftOut(), list[BadValue]()
-        with located(state=self.plan.name), trusting(self.plan.trust):
+        with located(state=self.plan.name):
             while source.remaining():
                 start = source.position
                 key = source.read_fully(source.read_size("bytes of a key"))
@@ -287,7 +286,7 @@ class ListElements:
         if recoding is None:
             return TranscodedElements(tuple(elements))
         found, aside = list[bytes](), list[BadValue]()
-        with located(state=self.plan.name), trusting(self.plan.trust):
+        with located(state=self.plan.name):
             for element in elements:
                 try:
                     found.append(recode_all(recoding, element))
@@ -310,7 +309,7 @@ class BroadcastMaps:
 
     def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
         found, aside = list[bytes](), list[BadValue]()
-        with located(state=self.plan.name), trusting(self.plan.trust):
+        with located(state=self.plan.name):
             for element in elements:
                 found.append(self._map(element, aside))
         return TranscodedElements(tuple(found), tuple(aside))

@@ -146,7 +146,8 @@ class BlockRewriter:
         """Convert a block; count it, and check where its entries lie."""
         block.refuse_oversized()
         try:
-            transcoded = self.transcoder.transcode(block.data)
+            with trusting(self.plan.trust):
+                transcoded = self.transcoder.transcode(block.data)
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
@@ -234,9 +235,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
         return
     data = value[1:] if framing is ValueFraming.NULLABLE else value
     try:
-        with trusting(
-            ()
-        ):  # pickles stay unopened: some are written otherwise each time, and those copied nobody trusts
+        with trusting(()):  # pickles stay unopened: nobody trusts copied ones, and sets have no one order
             if framing is ValueFraming.SEPARATED:
                 again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
             else:

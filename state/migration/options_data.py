@@ -77,6 +77,7 @@ _FORMS: dict[str, _Form] = {
         lambda facts, name: parse_time(text) if (text := facts.text(name, optional=True)) else None,
     ),
     "trust_stored_serializers": _FLAG,
+    "trust": _Form(list, lambda facts, name: facts.texts(name)),
     "policy": _Form(lambda policy: sorted(policy.forbid), lambda facts, name: Policy(facts.texts(name))),
     "bad_values": _Form(str, lambda facts, name: BadValues(facts.text(name))),
     "max_bad_values": _Form(_plain, lambda facts, name: facts.number(name)),

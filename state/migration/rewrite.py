@@ -13,6 +13,7 @@ import attrs
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.transcoder import make_element_transcoder
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
@@ -344,7 +345,9 @@ def _transcoded_elements(
         parts = list(stored.elements[info.name]) if not is_map else [] if one_map is None else [one_map]
         found, aside = parts, 0
         if state is not None and state.action is StateAction.CONVERT:
-            transcoded = make_element_transcoder(state, quarantines=plan.max_bad_values > 0).transcode(parts)
+            transcoder = make_element_transcoder(state, quarantines=plan.max_bad_values > 0)
+            with trusting(state.trust):
+                transcoded = transcoder.transcode(parts)
             quarantine.put(state, transcoded.quarantined)
             found, aside = list(transcoded.elements), len(transcoded.quarantined)
         read, written = (_count(side, is_map=is_map) for side in (parts, found))
@@ -398,4 +401,5 @@ def sample_elements(
     )
     transcoder = make_element_transcoder(state, quarantines=quarantines)
     tried = parts[: _MOST_TRIES if quarantines else 1]
-    return any(transcoder.transcode([part]).elements for part in tried)
+    with trusting(state.trust):
+        return any(transcoder.transcode([part]).elements for part in tried)
