@@ -7,6 +7,7 @@ the file would see the one, and a program the other.
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
@@ -23,7 +24,12 @@ MOST_BYTES = 64 << 20
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Give the text of a file; equal data give equal texts."""
     document = {"format": form, "version": version, **data}
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which a name of Java's may hold
+        return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    return text
 
 
 def parse_document(text: str | bytes, form: str, version: int) -> Fields:
@@ -36,7 +42,7 @@ def parse_document(text: str | bytes, form: str, version: int) -> Fields:
     if len(text) > MOST_BYTES:
         raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
         raise CorruptFile(f"it is no JSON: {reason}", advice=f"write the {form} anew") from error
@@ -64,8 +70,15 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
 
 
 class Fields:

@@ -58,7 +58,8 @@ def digest(description: JobDescription) -> str:
         for place, part in parts:
             data = b"" if part is None else snapshot_to_bytes(part.snapshot)
             declared = json.dumps(_declared(part), sort_keys=True).encode()
-            for piece in (place.encode(), data, declared):
+            name = place.encode("utf-8", "surrogatepass")  # Java's names may hold half a surrogate pair
+            for piece in (name, data, declared):
                 whole.update(len(piece).to_bytes(4, "big") + piece)
     return whole.hexdigest()
 

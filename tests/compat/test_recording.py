@@ -50,6 +50,19 @@ def test_the_types_are_told_in_words(recorded):
     assert "long" == operator["key"]["type"]
 
 
+@pytest.mark.parametrize("name", ["Zähler 計", "half \ud800 a pair"])
+def test_names_of_any_text_are_kept(name):
+    job = Job([Operator("op", key=int, states=[ValueStateDescriptor("a", str)])]).describe()
+    (operator,) = job.operators
+    state = attrs.evolve(operator.states[0], name=name)
+    named = attrs.evolve(job, operators=(attrs.evolve(operator, states=(state,)),))
+
+    text = to_json(named)
+
+    assert (name in text) is ("half" not in name)
+    assert name == from_json(text.encode()).operators[0].states[0].name
+
+
 def edited(text, change):
     data = json.loads(text)
     operator = data["operators"][0]
@@ -97,6 +110,7 @@ def test_what_was_edited_is_refused_with_the_place(recorded, name):
         ("[]", "it names no format"),
         ("[" * 100_000, "nested too deep"),
         ('{"format": "stateshift snapshot", "version": NaN}', "NaN is no JSON"),
+        ('{"format": "stateshift snapshot", "version": 1e999}', "a number is too large"),
         ('{"format": "a", "format": "stateshift snapshot"}', "the name 'format' is given twice"),
         (b"\xff\xfe\x00", "it is no JSON"),
     ],

@@ -15,11 +15,16 @@ from pieces import compressed, streams_apart, with_handles
 
 from stateshift import BigInt, Int32, serializer_for
 from stateshift.compat.description import StateKind
+from stateshift.compat.recording import to_json
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.views import DataOutputView
+from stateshift.state.edits import parse_edits
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.plan_file import NewTypes
+from stateshift.state.migration.planning import make_plan
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyedHandle
@@ -189,6 +194,20 @@ def lineages() -> list[bytes]:
     files = {"_metadata": FileDigest(3, "ab" * 32)}
     full = Lineage(stateshift="1", created="2024-01-01", job="j:job", states=(count,), files=files, history=({"a": 1},))
     return [full.to_json(), Lineage(stateshift="1", created="", job="").to_json()]
+
+
+def plans() -> list[bytes]:
+    """A plan with all options, and one without changes."""
+    savepoint = Savepoint.open(FIXTURES / "flink-2.3" / "hashmap-account-v1" / "savepoint")
+    edits = parse_edits(drop=["pending"], rename_states=["account=konto"], rename_uids=["account-state=a"])
+    options = MigrationOptions(edits=edits, parallelism=2)
+    found = [make_plan(savepoint, None, one, NewTypes(stay=True)) for one in (options, MigrationOptions())]
+    return [plan.to_json().encode() for plan in found]
+
+
+def records() -> list[bytes]:
+    """The types of a savepoint, recorded."""
+    return [to_json(Savepoint(Folder.at(FIXTURES), read_metadata(data)).describe()).encode() for data in fixtures()[:6]]
 
 
 @cache

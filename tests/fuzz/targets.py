@@ -13,11 +13,14 @@ import attrs
 import pieces
 import seeds
 
+from stateshift.compat.difference import compare
+from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
+from stateshift.state.migration.plan_file import PlanFile
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.lineage import Lineage
@@ -115,6 +118,22 @@ def lineage(data: bytes) -> None:
     assert Lineage.from_json(found.to_json()) == found
 
 
+def plan(data: bytes) -> None:
+    """A plan that is accepted is written again to the same content."""
+    found = PlanFile.from_json(data)
+
+    assert PlanFile.from_json(found.to_json().encode()) == found
+
+
+def record(data: bytes) -> None:
+    """A recorded snapshot that is accepted is equal to itself, and written again to the same content."""
+    found = from_json(data)
+    written = to_json(found)
+
+    assert to_json(from_json(written.encode())) == written
+    assert compare(found, found).is_equal or any(operator.unreadable for operator in found.operators)
+
+
 def snapshot(data: bytes) -> None:
     """A snapshot that is accepted can be shown, written to bytes that stay the same, and is compatible with itself."""
     found = snapshot_from_bytes(data)
@@ -190,6 +209,8 @@ TARGETS = {
         Target("value", value, seeds.values, pieces.snapshots_apart(1), share=2),
         Target("conversion", conversion, seeds.conversions, pieces.snapshots_apart(2), share=2),
         Target("lineage", lineage, seeds.lineages),
+        Target("plan", plan, seeds.plans),
+        Target("record", record, seeds.records),
     )
 }
 
