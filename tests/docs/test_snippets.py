@@ -7,6 +7,8 @@ Fences and what they mean here:
     pycon                       an interactive session; what it prints is compared
     console                     lines that begin with `$ ` are run in bash, the lines after them are their output
     console no-run="reason"     not run; every one is listed in NOT_RUN
+    toml title="pyproject.toml" saved under that name, after what the page has put there; it must be TOML
+    yaml title="ci.yaml"        saved under that name
     text                        drawings and tables
 
 A page starts in a folder that looks like a clone: `tests` and `examples` are there. `…` stands for any run of text in
@@ -22,6 +24,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,6 +179,17 @@ class Reader:
             Path(file).write_text(snippet.body, encoding="utf-8")
             return
         exec(compile(snippet.body, f"line {snippet.line}", "exec"), vars(self.module))  # noqa: S102 - our own docs
+
+    def toml(self, snippet: Snippet) -> None:
+        file = Path(snippet.option("title"))
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        tomllib.loads(before + snippet.body)
+        file.write_text(before + snippet.body, encoding="utf-8")
+
+    def yaml(self, snippet: Snippet) -> None:
+        file = Path(snippet.option("title"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(snippet.body, encoding="utf-8")
 
     def pycon(self, snippet: Snippet) -> None:
         test = doctest.DocTestParser().get_doctest(
