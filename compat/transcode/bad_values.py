@@ -23,7 +23,8 @@ class BadValue:
     Attributes:
         key_bytes: The key as it is stored: of an entry with key group, namespace and user key; of a broadcast map the
             map's key; of an operator's list nothing.
-        value_bytes: The value as it is stored.
+        value_bytes: The value as it is stored; of a map state that becomes one of another kind, all entries of the key,
+            as in a block: i32 n, n key bytes, i32 m, m value bytes.
         key: The key as messages show it, or "".
         path: Where in the value, from `$`.
         rule: Of the rules, or "" where none is cited.

@@ -58,7 +58,8 @@ class QuarantinedValue:
         reason: What failed; may show the value.
         cause: Class of the error behind it.
         key_bytes: The key as it was stored: of keyed state with key group, namespace and user key; empty for elements.
-        value_bytes: The value as it was stored.
+        value_bytes: The value as it was stored; of a map state that was to become one of another kind, all entries of
+            the key, each with the length of its key and of its value before them, in four bytes.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)

@@ -241,6 +241,28 @@ def test_maps_that_flink_wrote_are_gathered_by_key(savepoint_of, migrate, tmp_pa
     assert {key: in_order(accounts) for key, accounts in before.items()} == states(found)
 
 
+@pytest.mark.parametrize("name", ["hashmap-native-long-p2-m128", "hashmap-long-p2-m128-snappy"])
+def test_native_and_compressed_state_changes_its_kind_as_any_other(savepoint_of, migrate, tmp_path, name):
+    def states(savepoint):
+        operator = savepoint.operator("keyed-op")
+        return [{e.key: e.value for e in operator.state(state).read_entries()} for state in ("count", "counts")]
+
+    counts, maps = states(Savepoint.open(savepoint_of(name)))
+    job = Job(
+        [
+            Operator("keyed-op", key=int, states=[
+                ListStateDescriptor("count", int, transform=StateTransform.from_value(lambda n: [n])),
+                ValueStateDescriptor("counts", int, transform=StateTransform.from_map(lambda m: sum(m.values()))),
+            ])
+        ]
+    )  # fmt: skip
+    found = migrate(savepoint_of(name), tmp_path / "new", job, parallelism=3)
+
+    assert counts and maps  # noqa: PT018 - else nothing is shown
+    assert [{k: [n] for k, n in counts.items()}, {k: sum(m.values()) for k, m in maps.items()}] == states(found)
+    assert verify(found).ok
+
+
 def in_order(accounts):
     return [accounts[name] for name in sorted(accounts)]
 
