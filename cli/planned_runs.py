@@ -13,6 +13,8 @@ from .options import load_job_here
 from .output import print_notice
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..compat.description import JobDescription
     from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import NewTypes, PlanFile
@@ -44,12 +46,18 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     _refuse_other_options(plan.options, options)
     from ..state.migration.planning import new_side_of
 
-    trusted = [
-        name for name, value in attrs.asdict(plan.options, recurse=False).items() if name.startswith("trust") and value
-    ]
-    more = f"; it allows what is not allowed by default: {', '.join(trusted)}" if trusted else ""
+    trusted = ", ".join(_trusted(plan.options))
+    more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
     print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
     return plan, new_side_of(plan.new_types, load_job_here, like=side.like)
+
+
+def _trusted(options: MigrationOptions) -> Iterator[str]:
+    """Tell what a plan allows to be unpickled."""
+    if options.trust_stored_serializers:
+        yield "to unpickle the serializers stored beside the savepoint"
+    if options.trust:
+        yield f"to unpickle objects of {', '.join(options.trust)}"
 
 
 def read_plan(file: str) -> PlanFile:

@@ -99,7 +99,8 @@ def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewType
         place: What the file calls the source.
     """
     savepoint, plan = prepared.savepoint, prepared.plan
-    rollbacks = rollback_of(savepoint.describe(), plan)
+    stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
+    rollbacks = rollback_of(stored, plan)
     actions = Counter(str(state.action) for operator in plan.operators for state in operator.states)
     copies = sum(isinstance(task, CopyTask) for task in prepared.tasks)
     summary = {

@@ -153,13 +153,14 @@ class TestMigrateByPlan:
         assert f"plan {planned}: job accounts_v3:job, made by stateshift " in ran.stderr
 
     def test_what_is_trusted_is_said_before_it_is_done(self, run, savepoint_of, planned, dry):
-        trust = "--trust-stored-serializers"
-        run("plan", savepoint_of(SOURCE), "--job", "accounts_v3:job", trust, "-o", planned)
+        trust = ["--trust-stored-serializers", "--trust", "acme.Money", "--trust", "acme.Line"]
+        run("plan", savepoint_of(SOURCE), "--job", "accounts_v3:job", *trust, "-o", planned)
 
         ran = dry()
 
+        serializers, objects = "the serializers stored beside the savepoint", "objects of acme.Money, acme.Line"
         assert 0 == ran.status
-        assert "; it allows what is not allowed by default: trust_stored_serializers" in ran.stderr
+        assert f"not allowed by default: to unpickle {serializers}, to unpickle {objects}\n" in ran.stderr
 
     def test_what_says_the_same_may_be_given(self, dry):
         assert 0 == dry("--job", "accounts_v3:job", "--compression", "keep").status
