@@ -12,7 +12,15 @@ import click
 from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, edit_options, forbid_option, savepoint_argument, target_option, trust_option
+from .options import (
+    common_options,
+    edit_options,
+    forbid_option,
+    repartition_options,
+    savepoint_argument,
+    target_option,
+    trust_option,
+)
 from .output import is_terminal, print_json, print_lines, print_rich
 
 if TYPE_CHECKING:
@@ -20,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..compat.edits import Edits
     from ..compat.policy import Policy
+    from ..compat.repartition import Repartition
     from ..compat.report import CheckReport
     from .new_side import NewSide
 
@@ -47,6 +56,7 @@ Exit status:
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @edit_options
+@repartition_options
 @target_option
 @trust_option
 @forbid_option
@@ -59,6 +69,7 @@ def command(
     like: str,
     allow_migration: bool,
     edits: Edits,
+    repartition: Repartition | None,
     target: str,
     policy: Policy,
     trust_stored_serializers: bool,
@@ -86,8 +97,8 @@ def command(
     with _uncollected():
         description = new.describe()
         stored = Savepoint.open(savepoint)
-        old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
-        report = check(edits.apply(old), description, target=Target(target), policy=policy)
+        old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
+        report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})
@@ -131,4 +142,5 @@ def _next_steps(report: CheckReport, savepoint: str, new: NewSide, flags: str) -
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
     target = f" --target {report.target}" if report.target == "flink" else ""
     forbid = "".join(f" --forbid {flag}" for flag in sorted(report.policy.forbid))
-    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{target}{forbid}{flags}"]
+    repartition = f" {report.repartition.options()}" if report.repartition is not None else ""
+    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{repartition}{target}{forbid}{flags}"]

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
             Column("written", is_number=True), Column("dropped", is_number=True))  # fmt: skip
-_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "convert": "converted", "drop": "dropped"}
+_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
+         "convert": "converted", "drop": "dropped"}  # fmt: skip
 
 
 @click.command(
@@ -53,6 +54,8 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
   stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
+  stateshift migrate /data/sp-1 /data/sp-1-m1000 --repartition --max-parallelism 1000
+  stateshift migrate /data/sp-1 /data/sp-1-keys --job accounts:job --repartition --merge total=operator:add
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
 
 \b
@@ -204,8 +207,13 @@ def start_command(report: MigrationReport) -> str | None:
 def _headline(report: MigrationReport) -> str:
     if report.copied_only:
         return f"copied: nothing had to change; every file is as it was, in {report.target}"
-    if all(count.action == "copy" for count in report.states):
-        return f"written anew: every entry as it was, in {report.target}"
+    actions = {count.action for count in report.states}
+    if actions <= {"copy"}:
+        done = "written anew" if report.tasks else "copied under what was asked for"
+        return f"{done}: every entry as it was, in {report.target}"
+    if "convert" not in actions and "rekey" in actions:
+        entries = sum(count.written for count in report.states if count.action == "rekey")
+        return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
     entries = sum(count.written for count in report.states if count.action == "convert")
     converted = sum(count.action == "convert" for count in report.states)
     return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"
@@ -221,7 +229,7 @@ def _rows(report: MigrationReport) -> list[list[str]]:
             count.operator or count.operator_id,
             count.state,
             count.kind,
-            _DONE.get(count.action, count.action),
+            _DONE.get(count.action, count.action) + (f", {count.merged:,} merged" if count.merged else ""),
             *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
             *([f"{count.quarantined:,}"] if report.quarantined else []),
         ]

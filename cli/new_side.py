@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from ..compat.description import JobDescription
 
-OTHER_CHANGES = "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…"
+OTHER_CHANGES = (
+    "to keep the types, say what else is to change: --parallelism, --compression, --drop, --rename-…, "
+    "--repartition with --max-parallelism"
+)
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

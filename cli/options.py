@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..compat.edits import Edits
     from ..compat.policy import Policy
+    from ..compat.repartition import Repartition
     from ..state.job import Job
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -148,6 +149,44 @@ def _reference_time(_: click.Context, __: click.Parameter, text: str | None) -> 
     return None if text is None else parse_time(text)
 
 
+def repartition_options(function: F) -> F:
+    """`--repartition`, `--max-parallelism` and `--merge`; the command gets them as one argument `repartition`."""
+
+    @click.option(
+        "--repartition",
+        "is_allowed",
+        is_flag=True,
+        help="Write the keys of operators anew, with all their keyed state and timers, where their type has changed.",
+    )
+    @click.option(
+        "--max-parallelism",
+        multiple=True,
+        metavar="[UID=]N",
+        help="With --repartition: number of key groups of every operator of the job, or of one.",
+    )
+    @click.option(
+        "--merge",
+        multiple=True,
+        metavar="STATE=MODULE:FUNCTION",
+        help="With --repartition: what becomes of the values of two keys that become one. Without, they are refused.",
+    )
+    @functools.wraps(function)
+    def with_repartition(
+        *args: Any, is_allowed: bool, max_parallelism: tuple[str, ...], merge: tuple[str, ...], **rest: Any
+    ) -> Any:
+        from ..state.repartition import parse_repartition
+
+        if not is_allowed and (max_parallelism or merge):
+            option = "--max-parallelism" if max_parallelism else "--merge"
+            raise click.UsageError(f"{option} goes with --repartition, which writes keys anew")
+        if merge:
+            _search_here()
+        wanted = parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
+        return function(*args, repartition=wanted, **rest)
+
+    return cast("F", with_repartition)
+
+
 def migration_options(function: F) -> F:
     """What is wanted of a migration beside new types; the command gets it as one argument `options`."""
 
@@ -165,6 +204,7 @@ def migration_options(function: F) -> F:
         show_default=True,
         help="Whether the streams of TARGET are compressed; keep: those that were.",
     )
+    @repartition_options
     @target_option
     @trust_option
     @forbid_option
@@ -196,6 +236,7 @@ def migration_options(function: F) -> F:
         edits: Edits,
         parallelism: int | None,
         compression: str,
+        repartition: Repartition | None,
         target: str,
         trust_stored_serializers: bool,
         trust: tuple[str, ...],
@@ -214,6 +255,7 @@ def migration_options(function: F) -> F:
             edits=edits,
             parallelism=parallelism,
             compression=Compression(compression),
+            repartition=repartition,
             trust_stored_serializers=trust_stored_serializers,
             trust=trust,
             policy=policy,

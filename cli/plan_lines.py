@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = (Column("state"), Column("kind"), Column("done"), Column("entries", is_number=True),
             Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
-_DONE = {"copy": "copied", "relabel": "new header", "convert": "converted", "drop": "dropped"}
-_COUNTED = {"convert": "converted", "relabel": "copied under a new header", "drop": "dropped"}
+_DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped"}
+_COUNTED = {"convert": "converted", "rekey": "copied under new keys",
+            "relabel": "copied under a new header", "drop": "dropped"}  # fmt: skip
 _TRIED = {True: "yes", False: "no", None: ""}
 _STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
@@ -43,7 +44,7 @@ def _headline(plan: PlanFile) -> str:
     counts = plan.summary["states"]
     if plan.summary["decision"] == "start":
         return "nothing has to change; a migration copies every file as it is"
-    changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "relabel", "drop") if counts[name]]
+    changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "rekey", "relabel", "drop") if counts[name]]
     rest = "the rest copied as bytes"
     return f"of {many(sum(counts.values()), 'state')}, {', '.join([*changed, rest])}"
 
@@ -79,7 +80,9 @@ def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
     if operator["keeps"]:
         yield [(f"  also kept as it is: {', '.join(operator['keeps'])}", "dim")]
     key = operator["key"]
-    if key is not None and (key["relabelled"] or key["old"] != key["new"]):
+    if key is not None and key["rekeying"] is not None:
+        yield from _key_lines(key)
+    elif key is not None and (key["relabelled"] or key["old"] != key["new"]):
         yield [(f"  key  {_change(key['old'], key['new'])}: new header", "")]
     shown = [state for state in operator["states"] if not _is_empty_queue(state)]
     if shown:
@@ -94,6 +97,17 @@ def _is_empty_queue(state: dict[str, Any]) -> bool:
     return (state["kind"], state["action"], state["entries"]) == ("timers", "copy", 0)
 
 
+def _key_lines(key: dict[str, Any]) -> Iterator[Line]:
+    rekeying = key["rekeying"]
+    yield [(f"  key  {_change(key['old'], key['new'])}: every entry and timer is given its place anew", "yellow")]
+    if rekeying["reader"]:
+        converter = f"; converter: {rekeying['converter']}" if rekeying["converter"] else ""
+        yield [(f"    $<key>  reader: {rekeying['reader']}{converter}", "")]
+        merges = ", ".join(f"{state} by {function}" for state, function in rekeying["merges"].items())
+        becomes = f"are merged: {merges}" if merges else "abort the run"
+        yield [(f"    $<key>  two keys that become one {becomes}", "")]
+
+
 def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
     yield "rewritten" if operator["action"] == "rewrite" else "files copied as they are"
     if operator["new_uid"]:
@@ -105,6 +119,9 @@ def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
     was, becomes = operator["parallelism"]["old"], operator["parallelism"]["new"]
     if was != becomes:
         yield f"parallelism {was} -> {becomes}"
+    was, becomes = operator["max_parallelism"]["old"], operator["max_parallelism"]["new"]
+    if was != becomes:
+        yield f"max parallelism {was} -> {becomes}"
     if operator["compression"] != "keep":
         yield {"snappy": "compressed with snappy"}.get(operator["compression"], "uncompressed")
     was, becomes = operator["flink_restorable"]["old"], operator["flink_restorable"]["new"]
@@ -127,7 +144,7 @@ def _row(state: dict[str, Any]) -> Line:
 
 
 def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
-    if state["action"] == "drop":
+    if state["action"] == "drop" or (state["action"] == "rekey" and not state["findings"] and not state["new_name"]):
         return
     named = f", from now on {state['new_name']}" if state["new_name"] else ""
     transform = state["transform"]

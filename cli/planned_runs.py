@@ -27,6 +27,9 @@ _FIELDS = {
     "rename_states": "edits",
     "rename_uids": "edits",
     "forbid": "policy",
+    "is_allowed": "repartition",
+    "max_parallelism": "repartition",
+    "merge": "repartition",
 }
 
 

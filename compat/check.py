@@ -19,6 +19,7 @@ from .description import StateKind
 from .kinds import is_transformed, judge, kind_changed
 from .labels import label_after, label_declared
 from .policy import ACCEPT_ALL, Policy
+from .rekeying import KeysAnew, keyed_anew
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
 from .roles import KEY, NAMESPACE, judge_role
 from .targets import Target, refused_by
@@ -29,13 +30,19 @@ if TYPE_CHECKING:
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from .repartition import Repartition
 
 _HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under the new snapshot in the header"
 _KEY_REFUSED = "not checked: the key of its operator is refused"
 
 
 def check(
-    old: JobDescription, new: JobDescription, *, target: Target = Target.ANY, policy: Policy = ACCEPT_ALL
+    old: JobDescription,
+    new: JobDescription,
+    *,
+    target: Target = Target.ANY,
+    policy: Policy = ACCEPT_ALL,
+    repartition: Repartition | None = None,
 ) -> CheckReport:
     """Decide whether `new` can take over the state that `old` describes.
 
@@ -45,29 +52,33 @@ def check(
         target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use; a
             target with a release also refuses what that release cannot read.
         policy: What is refused though the rules allow it; by default nothing.
+        repartition: Allows keys to be written anew, and says into how many key groups (rule ROLE-4).
 
     Returns:
         A report on every operator and state of both sides.
 
     Raises:
         CompatibilityCheckError: A serializer failed while it was asked (rule V-6).
+        StateNotFound, DeclarationError: `repartition` names what is not there, or not in the job.
         NothingInCommon: Both sides have operators, and none is the same; or the new side is a probe without any.
     """
     theirs = {operator.operator_id: operator for operator in new.operators}
     if old.operators and (theirs or new.is_probe) and not theirs.keys() & {was.operator_id for was in old.operators}:
         raise _nothing_in_common(old, new)
     left = Status.NOT_IN_PROBE if new.is_probe else Status.ORPHANED
+    keys_anew = KeysAnew.of(repartition, old)
     reports = []
     for was in old.operators:
         becomes = theirs.pop(was.operator_id, None)
         if becomes is None:
+            keys_anew.require_kept(was)
             reports.append(_left(was, left, target, old.stored_by))
         else:
-            reports.append(_Matched(was, becomes, target, left, old.stored_by).report())
+            reports.append(_Matched(was, becomes, target, left, old.stored_by, keys_anew).report())
     reports += [_started(becomes) for becomes in theirs.values()]
     reports = [policy.applied(report) for report in reports]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
-    return CheckReport(old, new, target, tuple(reports), policy)
+    return CheckReport(old, new, target, tuple(reports), policy, repartition)
 
 
 def _nothing_in_common(old: JobDescription, new: JobDescription) -> NothingInCommon:
@@ -182,26 +193,31 @@ class _Matched:
     target: Target
     left: Status
     stored_by: str
+    keys_anew: KeysAnew
 
     def report(self) -> OperatorReport:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
         with located(operator=uid or self.was.operator_id):
             key = self._key()
+            groups = self.keys_anew.groups(self.was)
             pairs = paired(self.was.states, self.becomes.states)
             states = sorted(
                 (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
             )
             states = _with_likely_names(states)
-        return OperatorReport(
+        report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,
+            groups, self.keys_anew.merges(self.was),
         )  # fmt: skip
+        return keyed_anew(report) if report.is_rekeyed else report
 
     def _key(self) -> RoleReport | None:
         if self.was.key is None or self.becomes.key is None:
-            return None
+            return self.keys_anew.unknown_key(self.was)
         try:
-            role = judge_role(self.was.key, self.becomes.key, KEY)
+            role = judge_role(self.was.key, self.becomes.key, KEY, repartition=self.keys_anew.allowed)
+            role = self.keys_anew.judge(role, self.was, self.becomes, self.target)
         except OldReaderUnavailable as error:
             result: CompatibilityResult[Any] = CompatibilityResult.incompatible(
                 _not_judged(self.becomes.key, error, KEY)
@@ -278,7 +294,10 @@ class _Matched:
                     new.name, new.kind, Status.MATCHED, namespace.result, Decision.REFUSE, namespace=namespace,
                     was=old, becomes=new,
                 )  # fmt: skip
-        judged = judge_timers(old, new) if new.kind is StateKind.TIMERS else judge(old, new)
+        if new.kind is StateKind.TIMERS:
+            judged = judge_timers(old, new, rekeyed=self.keys_anew.allowed)
+        else:
+            judged = judge(old, new)
         values, note = judged.result, ""
         declared = [label_declared(values, new.value), *([new.key.snapshot] if new.key else [])]
         lost = self._lost_for_flink(declared, old.describe(), new.describe())

@@ -48,6 +48,12 @@ class StateKind(enum.StrEnum):
         return "broadcast" if self is StateKind.BROADCAST else "operator"
 
 
+def function_name(function: Callable[..., Any]) -> str:
+    """Name a function, or an object that is called as one, by module and qualified name."""
+    kind = function if hasattr(function, "__qualname__") else type(function)
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 @attrs.frozen
 class Converter:
     """A function from old object to new object, under the name that plans and lineage tell.
@@ -62,8 +68,7 @@ class Converter:
     @classmethod
     def of(cls, function: Callable[[Any], Any]) -> Converter:
         """Name a function by its module and qualified name."""
-        kind = function if hasattr(function, "__qualname__") else type(function)
-        return cls(f"{kind.__module__}.{kind.__qualname__}", function)
+        return cls(function_name(function), function)
 
 
 @attrs.frozen
@@ -222,6 +227,7 @@ class OperatorDescription:
         keeps: Other state in words, which is neither judged nor changed: "raw keyed state", "coordinator state".
         stored_id: What the savepoint knows it by, where it is to have another id from now on.
         is_reframed: Whether its keyed state lies in a native format, which a migration turns into the canonical one.
+        bound: Why its keys have to stay where they are, or "".
     """
 
     operator_id: str
@@ -235,6 +241,7 @@ class OperatorDescription:
     keeps: tuple[str, ...] = ()
     stored_id: str = ""
     is_reframed: bool = False
+    bound: str = ""
 
     @cached_property
     def is_flink_restorable(self) -> bool | None:

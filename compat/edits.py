@@ -12,6 +12,8 @@ import attrs
 from ..serializers.errors import DeclarationError, StateNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .description import JobDescription, OperatorDescription, StateDescription
 
 _NOTHING_WRITTEN = "Nothing was written."
@@ -56,10 +58,10 @@ class Edits:
         """
         operators = list(stored.operators)
         for name in self.drop:
-            index, state = _find(operators, name)
+            index, state = find_state(operators, name)
             operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
         for name, new_name in self.rename_states:
-            index, state = _find(operators, name)
+            index, state = find_state(operators, name)
             taken = [
                 other
                 for other in operators[index].states
@@ -110,7 +112,13 @@ def _find_operator(operators: list[OperatorDescription], name: str) -> int:
     raise StateNotFound(f"no operator has the uid or id {name!r}; there are: {titles}", written=_NOTHING_WRITTEN)
 
 
-def _find(operators: list[OperatorDescription], name: str) -> tuple[int, StateDescription]:
+def find_state(operators: Sequence[OperatorDescription], name: str) -> tuple[int, StateDescription]:
+    """Find a state by its name, or `UID/STATE`; gives it with the place of its operator.
+
+    Raises:
+        StateNotFound: There is no such state.
+        DeclarationError: There are several.
+    """
     found = [
         (index, state)
         for index, operator in enumerate(operators)

@@ -51,8 +51,9 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error),
         `old` and `new` (origins), `counts` (states by decision), and `operators`. Of each operator: `operator_id`,
         `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`, `flink_restorable` (`before` and
-        `after`: true, false, or null where it cannot be told), `unreadable`, `keeps`, `key` (null, or `decision`,
-        `verdict`, `old`, `new`, `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`,
+        `after`: true, false, or null where it cannot be told), `unreadable`, `keeps`, `max_parallelism` (null, or the
+        number of key groups from now on, where that is another), `key` (null, or `decision`, `verdict`, `old`, `new`,
+        `reader`, `converter`, `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`,
         `verdict`, `old` and `new` (types in words), `reader`, `converter` and `note` (null where there is none), and
         `findings`. Of each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`,
         `forbidden`.
@@ -79,6 +80,7 @@ def _operator_data(operator: OperatorReport) -> dict[str, Any]:
         "flink_restorable": {"before": operator.flink_restorable_before, "after": operator.flink_restorable_after},
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
+        "max_parallelism": operator.max_parallelism or None,
         "key": _role_data(operator.key) if operator.key else None,
         "states": [_state_data(state) for state in operator.states],
     }
@@ -90,6 +92,8 @@ def _role_data(role: RoleReport) -> dict[str, Any]:
         "verdict": role.result.verdict.label,
         "old": role.old,
         "new": role.new,
+        "reader": None if role.reader is None else str(role.reader.source),
+        "converter": role.converter or None,
         "findings": [finding_data(finding) for finding in role.result.findings],
     }
 
@@ -194,7 +198,8 @@ def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
             yield _Line(2, ((f"is it the stored operator {stored}? then: --rename-uid {pair}", "yellow"),))
         yield from _operator_notes(operator, report.target)
         if operator.key is not None:
-            yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict)
+            more = f"; converter: {operator.key.converter}" if operator.key.converter else ""
+            yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict, more)
             yield _Differences(4, operator.key.result.findings)
         for state in operator.states:
             yield from _state_blocks(state)
@@ -243,6 +248,9 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[_Line]
         yield _Line(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
     if operator.was is not None and operator.was.keeps:
         yield _Line(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
+    if operator.max_parallelism and operator.key is None:
+        number = f"max parallelism {operator.max_parallelism:,} from now on; it has no keyed state to be dealt out"
+        yield _Line(2, ((number, ""),))
     if (
         operator.status is Status.MATCHED
         and operator.flink_restorable_before

@@ -92,6 +92,10 @@ class Fields:
     def __contains__(self, name: str) -> bool:
         return name in self._facts
 
+    def names(self) -> tuple[str, ...]:
+        """Give the names of the fields that are left."""
+        return tuple(self._facts)
+
     def text(self, name: str, *, optional: bool = False) -> str:
         """Take a text; "" for null where it is optional."""
         value = self._take(name, str, "a text", optional=optional)

@@ -19,6 +19,7 @@ from .explain import finding_data, finding_line
 from .labels import Labels, label_after
 from .reference_time import checked_time, milliseconds, now, time_text
 from .report import Status
+from .roles import KEY
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import StateKind
     from .parts import Part
+    from .repartition import Merge
     from .report import CheckReport, OperatorReport, StateReport
 
 
@@ -43,12 +45,14 @@ class OperatorAction(enum.StrEnum):
 class StateAction(enum.StrEnum):
     """What happens to the entries of a state in an operator that is rewritten.
 
-    COPY: bytes and header as they are. RELABEL: bytes as they are, under a new snapshot or name. CONVERT: read,
-    converted, written anew. DROP: left out, because the caller says so.
+    COPY: bytes and header as they are. RELABEL: bytes as they are, under a new snapshot or name. REKEY: the value's
+    bytes as they are, under a key that is written anew. CONVERT: read, converted, written anew, the key too where all
+    keys are. DROP: left out, because the caller says so.
     """
 
     COPY = "copy"
     RELABEL = "relabel"
+    REKEY = "rekey"
     CONVERT = "convert"
     DROP = "drop"
 
@@ -175,6 +179,36 @@ class StatePlan:
 
 
 @attrs.frozen
+class Merging:
+    """What becomes of the values of two keys that become one.
+
+    Attributes:
+        merge: The function, with its name.
+        kind: Of the state.
+        serializer: Reads and writes what the state holds from now on: the value, the list or the map.
+    """
+
+    merge: Merge
+    kind: StateKind
+    serializer: TypeSerializer[Any]
+
+
+@attrs.frozen
+class Rekeying:
+    """How all keys of an operator are written anew (rule ROLE-4).
+
+    Attributes:
+        serializer: Of the keys from now on; the key group is the hash of what it reads.
+        key: How a key is rewritten; None: its bytes stay, and only its key group is another.
+        merges: By the stored name of a state.
+    """
+
+    serializer: TypeSerializer[Any]
+    key: Recoding | None = None
+    merges: tuple[tuple[str, Merging], ...] = ()
+
+
+@attrs.frozen
 class OperatorPlan:
     """What happens to one operator.
 
@@ -192,6 +226,8 @@ class OperatorPlan:
         is_rescaled: Whether that is another number than before, so that all its state is dealt out anew.
         compression: Whether its streams are compressed from now on.
         max_bad_values: How many values the run may put into quarantine; 0: the first one ends it (rule RUN-4).
+        rekeying: How its keys are written anew, with all its keyed state and timers; None: they stay.
+        max_parallelism: Number of its key groups from now on, where that is to be another; else 0.
     """
 
     operator_id: str
@@ -207,6 +243,8 @@ class OperatorPlan:
     is_rescaled: bool = False
     compression: Compression = Compression.KEEP
     max_bad_values: int = 0
+    rekeying: Rekeying | None = None
+    max_parallelism: int = 0
 
     @property
     def bad_values(self) -> BadValues:
@@ -222,7 +260,7 @@ class OperatorPlan:
     @property
     def rewrites_keyed(self) -> bool:
         """Whether the keyed streams change; else their bytes are copied."""
-        changes = self.relabels_key or self.is_reframed or self.is_reshaped
+        changes = self.relabels_key or self.is_reframed or self.is_reshaped or self.rekeying is not None
         return changes or any(_changes(state) for state in self.states if state.kind.is_keyed)
 
     @property
@@ -253,6 +291,7 @@ class MigrationPlan:
         target: Who is to restore the result.
         reference_time: The stamp of values whose state gets a time to live, and the moment by which others have expired
             (STATE-4, STATE-5); None where no state gains or loses one.
+        max_parallelism: Number of key groups from now on of operators without state; 0: as before.
     """
 
     source: str
@@ -260,11 +299,19 @@ class MigrationPlan:
     operators: tuple[OperatorPlan, ...]
     target: Target = Target.ANY
     reference_time: datetime | None = None
+    max_parallelism: int = 0
 
     @property
     def is_empty(self) -> bool:
-        """Whether all files are copied as they are."""
-        return all(operator.action is OperatorAction.COPY and not operator.new_id for operator in self.operators)
+        """Whether all files are copied as they are, and nothing is said of them that was not said before."""
+        changed = (operator.new_id or operator.max_parallelism for operator in self.operators)
+        copied = all(operator.action is OperatorAction.COPY for operator in self.operators)
+        return copied and not self.max_parallelism and not any(changed)
+
+    def max_parallelism_of(self, operator_id: str) -> int:
+        """Number of key groups of a stored operator from now on, where that is another; else 0."""
+        plan = self.operator(operator_id)
+        return self.max_parallelism if plan is None else plan.max_parallelism
 
     def operator(self, operator_id: str) -> OperatorPlan | None:
         """The plan of a stored operator."""
@@ -289,7 +336,8 @@ def plan(report: CheckReport, *, reference_time: datetime | None = None) -> Migr
     at = at or now() if any(_switches(state) for _, state in report.states()) else None
     stored = [operator for operator in report.operators if operator.status is not Status.NEW]
     operators = tuple(_operator(operator, at) for operator in stored)
-    return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at)
+    groups = report.repartition.for_all if report.repartition is not None else 0
+    return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at, groups)
 
 
 def _switches(report: StateReport) -> bool:
@@ -298,6 +346,9 @@ def _switches(report: StateReport) -> bool:
 
 def _operator(report: OperatorReport, at: datetime | None) -> OperatorPlan:
     states = tuple(_state(state, at) for state in report.states if state.was is not None)
+    rekeying = _rekeying(report) if report.is_rekeyed else None
+    if rekeying is not None:
+        states = tuple(map(_rekeyed, states))
     key, relabels_key = None, False
     if report.was is not None and report.was.key is not None:
         key = stored = report.was.key.snapshot
@@ -305,12 +356,43 @@ def _operator(report: OperatorReport, at: datetime | None) -> OperatorPlan:
             key = label_after(report.key.result, report.was.key, report.becomes.key)
             relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
     is_reframed = report.was is not None and report.was.is_reframed
-    changes = relabels_key or is_reframed or any(_changes(state) for state in states)
+    changes = relabels_key or is_reframed or rekeying is not None or any(_changes(state) for state in states)
     action = OperatorAction.REWRITE if changes else OperatorAction.COPY
     stored_id = report.was.stored_id if report.was is not None else ""
     new_id = report.operator_id if stored_id else ""
     identity, in_job = stored_id or report.operator_id, report.becomes is not None
-    return OperatorPlan(identity, report.uid, action, key, relabels_key, states, in_job, new_id, is_reframed)
+    return OperatorPlan(
+        identity, report.uid, action, key, relabels_key, states, in_job, new_id, is_reframed,
+        rekeying=rekeying, max_parallelism=report.max_parallelism,
+    )  # fmt: skip
+
+
+def _rekeying(report: OperatorReport) -> Rekeying:
+    """How the keys of an operator are written anew: with another type, or in other key groups only."""
+    role, was, becomes = report.key, report.was, report.becomes
+    assert role is not None and was is not None and becomes is not None  # noqa: S101, PT018 - it was judged
+    assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - the role was judged by them
+    merging = dict(report.merges)
+    merges = tuple(
+        (state.was.stored_name or state.name, Merging(merging[state.name], state.kind, state.serializer_after))
+        for state in report.states
+        if state.was is not None and state.name in merging and state.kind.is_keyed
+    )
+    if role.reader is None:
+        label = label_after(role.result, was.key, becomes.key)
+        return Rekeying(label.restore_serializer(), merges=merges)
+    serializer = becomes.key.new_side()
+    conversion = role.result.conversion
+    key = Recoding(
+        KEY, role.reader.reader, str(role.reader.source), conversion, serializer, converter=role.converter
+    )  # fmt: skip
+    return Rekeying(serializer, key, merges)
+
+
+def _rekeyed(state: StatePlan) -> StatePlan:
+    """Give the plan of a state whose values stay as bytes, and whose keys do not."""
+    stays = state.action in {StateAction.COPY, StateAction.RELABEL}
+    return attrs.evolve(state, action=StateAction.REKEY) if stays and state.kind.is_keyed else state
 
 
 def _changes(state: StatePlan) -> bool:
@@ -327,6 +409,8 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     if report.values is None or report.values.verdict < Verdict.REQUIRES_MIGRATION:
         action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
         return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
+    if not report.parts:  # timers: all of one is its address
+        return StatePlan(name, report.kind, StateAction.RELABEL, old, new, findings=findings, new_name=new_name)
     *user_key, value = report.parts
     recoding = _recoding(value, report.converter)
     loses_stamps = report.kind.is_keyed and value.had_stamps and not value.gets_stamps
@@ -403,10 +487,23 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
                 "parallelism": operator.parallelism or None,
                 "compression": str(operator.compression),
                 "bad_values": str(operator.bad_values),
+                "max_parallelism": operator.max_parallelism or None,
+                "rekeying": None if operator.rekeying is None else rekeying_data(operator.rekeying),
                 "states": [_state_data(state) for state in operator.states],
             }
             for operator in migration.operators
         ],
+    }
+
+
+def rekeying_data(rekeying: Rekeying) -> dict[str, Any]:
+    """Say how keys are written anew, as plain data."""
+    key = rekeying.key
+    return {
+        "key": rekeying.serializer.describe(),
+        "reader": None if key is None else key.source,
+        "converter": None if key is None else key.converter or None,
+        "merges": {state: merging.merge.name for state, merging in rekeying.merges},
     }
 
 

@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING
 
 from ..serializers.compatibility import Flag
 from ..serializers.wording import many
+from .description import StateKind
 from .plan import Compression, OperatorAction, StateAction
 from .reference_time import length_text, time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .plan import MigrationPlan, OperatorPlan, StatePlan
+    from .plan import MigrationPlan, OperatorPlan, Rekeying, StatePlan
 
 _MEANINGS = {
     StateAction.COPY: "copied as bytes",
     StateAction.RELABEL: "copied as bytes, under a new snapshot in the header",
+    StateAction.REKEY: "values copied as bytes, under new keys",
     StateAction.CONVERT: "read, converted and written anew",
     StateAction.DROP: "dropped",
 }
@@ -39,8 +41,10 @@ def _headline(migration: MigrationPlan) -> str:
     states = [state for operator in migration.operators for state in operator.states]
     converted = sum(state.action is StateAction.CONVERT for state in states)
     relabelled = sum(state.action is StateAction.RELABEL for state in states)
+    rekeyed = sum(state.action is StateAction.REKEY for state in states)
+    keyed_anew = f"{rekeyed:,} keyed anew, " if rekeyed else ""
     whole = many(len(states), "state")
-    return f"of {whole}, {converted:,} converted, {relabelled:,} relabelled, the rest copied as bytes"
+    return f"of {whole}, {converted:,} converted, {relabelled:,} relabelled, {keyed_anew}the rest copied as bytes"
 
 
 def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
@@ -48,13 +52,30 @@ def _operator_lines(operator: OperatorPlan) -> Iterator[str]:
     if operator.new_id:
         title = f"operator {operator.uid} ({operator.new_id}, was {operator.operator_id})"
     if operator.action is OperatorAction.COPY:
-        yield f"{title}: files copied as they are"
+        number = f", max parallelism {operator.max_parallelism:,} from now on" if operator.max_parallelism else ""
+        yield f"{title}: files copied as they are{number}"
         return
     yield ", ".join([f"{title}: rewritten", *_reshaping(operator)])
-    if operator.relabels_key and operator.key is not None:
+    if operator.rekeying is not None:
+        yield from _key_lines(operator, operator.rekeying)
+    elif operator.relabels_key and operator.key is not None:
         yield f"  key  {operator.key.describe()}: {_MEANINGS[StateAction.RELABEL]}"
     for state in operator.states:
         yield from _state_lines(state)
+
+
+def _key_lines(operator: OperatorPlan, rekeying: Rekeying) -> Iterator[str]:
+    groups = f", into {operator.max_parallelism:,} key groups" if operator.max_parallelism else ""
+    key = rekeying.key
+    if key is None:
+        yield f"  key  {rekeying.serializer.describe()}: every entry and timer is given its key group anew{groups}"
+    else:
+        converter = f"; converter: {key.converter}" if key.converter else ""
+        yield f"  key  {rekeying.serializer.describe()}: read, converted and written anew{groups}"
+        yield f"    $<key>  reader: {key.source}{converter}"
+        unmerged = "two keys that become one abort the run"
+        merged = ", ".join(f"{state} by {merging.merge.name}" for state, merging in rekeying.merges)
+        yield f"    $<key>  {f'two keys that become one are merged: {merged}' if merged else unmerged}"
 
 
 def _reshaping(operator: OperatorPlan) -> Iterator[str]:
@@ -74,7 +95,9 @@ def _state_lines(state: StatePlan) -> Iterator[str]:
     types = old if old == new else f"{old} -> {new}"
     named = f"; from now on {state.new_name}" if state.new_name else ""
     kind = f"{state.transform.old_kind} -> {state.kind}" if state.transform else str(state.kind)
-    yield f"  {state.name}  {kind}  {types}: {_MEANINGS[state.action]}{named}"
+    is_address = state.kind is StateKind.TIMERS and state.action is StateAction.REKEY
+    done = "written anew, with their keys" if is_address else _MEANINGS[state.action]
+    yield f"  {state.name}  {kind}  {types}: {done}{named}"
     if state.transform:
         yield f"    transform: {state.transform.name}"
     for piece in (state.user_key, state.value):

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..serializers.compatibility import CompatibilityResult, Finding
+    from ..serializers.serializer import TypeSerializer
     from .description import JobDescription, OperatorDescription, StateDescription, StateKind
+    from .old_reader import OldReader
     from .parts import Part
+    from .repartition import Merge, Repartition
     from .targets import Target
 
 _EXIT_START, _EXIT_REFUSE, _EXIT_MIGRATE = 0, 1, 4
@@ -63,12 +66,16 @@ class RoleReport:
         decision: What it means; `migrate` also where only the header has to be rewritten.
         old: The stored type.
         new: The new type.
+        reader: Who reads stored keys that are written anew; None where their bytes stay.
+        converter: Name of the operator's function that says what becomes of a key, or "".
     """
 
     result: CompatibilityResult[Any]
     decision: Decision
     old: str
     new: str
+    reader: OldReader | None = None
+    converter: str = ""
 
 
 @attrs.frozen
@@ -135,6 +142,15 @@ class StateReport:
         return given.name if given is not None and is_used else ""
 
     @property
+    def serializer_after(self) -> TypeSerializer[Any]:
+        """What reads and writes the values of a stored state after a migration; raises `OldReaderUnavailable`."""
+        assert self.was is not None  # noqa: S101 - a new state has no values
+        if self.becomes is None or self.values is None:
+            return self.was.value.new_side()
+        is_copy = self.values.is_compatible_after_reconfiguration()
+        return self.values.reconfigured_serializer if is_copy else self.becomes.value.new_side()
+
+    @property
     def converter(self) -> str:
         """Name of the converter that decides, or ""."""
         given = self.becomes.value.converter if self.becomes and not self.transform else None
@@ -160,6 +176,8 @@ class OperatorReport:
         flink_restorable_after: The same after the migration.
         was: The old side; None for a new operator.
         becomes: The new side; None for an orphaned one.
+        max_parallelism: Number of its key groups from now on, where that is to be another; else 0.
+        merges: What becomes of the values of two keys that become one, by state.
     """
 
     operator_id: str
@@ -172,6 +190,14 @@ class OperatorReport:
     flink_restorable_after: bool | None = None
     was: OperatorDescription | None = None
     becomes: OperatorDescription | None = None
+    max_parallelism: int = 0
+    merges: tuple[tuple[str, Merge], ...] = ()
+
+    @property
+    def is_rekeyed(self) -> bool:
+        """Whether all its keyed state and timers are written anew, under new keys or in other key groups (ROLE-4)."""
+        key = self.key
+        return key is not None and (key.result.is_migration_required() or bool(self.max_parallelism))
 
     @property
     def title(self) -> str:
@@ -182,7 +208,7 @@ class OperatorReport:
     def decision(self) -> Decision:
         """The worst of its key and its states."""
         key = [self.key.decision] if self.key else []
-        if self.was is not None and self.was.stored_id:
+        if self.max_parallelism or (self.was is not None and self.was.stored_id):
             key.append(Decision.MIGRATE)
         return worst_decision([*key, *(state.decision for state in self.states)])
 
@@ -197,6 +223,7 @@ class CheckReport:
         target: Who is to restore it.
         operators: All operators of both sides, by uid and id.
         policy: What was refused though the rules allow it.
+        repartition: What the caller said of keys that are written anew; None: none may be.
     """
 
     old: JobDescription
@@ -204,6 +231,7 @@ class CheckReport:
     target: Target
     operators: tuple[OperatorReport, ...]
     policy: Policy = ACCEPT_ALL
+    repartition: Repartition | None = None
 
     @property
     def decision(self) -> Decision:

@@ -1,4 +1,4 @@
-"""Keys and namespaces: what may never migrate, because it decides where an entry lies (rules 8.1 and 8.2)."""
+"""Keys and namespaces: what decides where an entry lies, and so never migrates in place (rules 8.1 and 8.2)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
+from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..serializers.serializer import REGISTER_CONVERTER
+from .old_reader import find_old_reader
 from .parts import ask
 from .report import RoleReport
 
@@ -22,27 +23,68 @@ _REASONS = {
 }
 _RULES = {KEY: "ROLE-2", NAMESPACE: "ROLE-5"}
 _FOR_VALUES_ONLY = ("migrate the state", REGISTER_CONVERTER)
-_WAYS_OUT = ("keep the old type", "give the operator a new uid, and fill its state anew")
+KEEP, NEW_UID = "keep the old type", "give the operator a new uid, and fill its state anew"
+REPARTITION = "key all state of the operator anew: stateshift migrate --repartition"
+CONVERT = "say what becomes of a key with a key_converter of the operator, and migrate with --repartition"
 
 
-def judge_role(old: SerializerDescription, new: SerializerDescription, role: str) -> RoleReport:
+def judge_role(
+    old: SerializerDescription, new: SerializerDescription, role: str, *, repartition: bool = False
+) -> RoleReport:
     """Judge a key or namespace: what the ordinary check would migrate is refused (ROLE-1, ROLE-2, ROLE-3, ROLE-5).
 
     Args:
         old: The stored side.
         new: The side that asks.
         role: `KEY` or `NAMESPACE`; the step that prefixes the findings' paths.
+        repartition: Whether keys may be written anew (ROLE-4).
+
+    Raises:
+        OldReaderUnavailable: Keys are to be written anew, and nothing reads the stored ones.
     """
     result: CompatibilityResult[Any] = CompatibilityResult.compatible()
     if not new.repeats(old):
         result = ask(new.new_side(), old.snapshot, "$" + role)
     words = old.describe(), new.describe()
-    strict = address_only(result, role, *words)
+    is_converted = new.converter is not None or result.is_migration_required()
+    if repartition and result.verdict >= Verdict.REQUIRES_MIGRATION and is_converted:
+        return _written_anew(result, old, new)
+    strict = address_only(result, role, *words, convertible=is_converted)
     return RoleReport(strict, strict.verdict.decision, *words)
 
 
+def _written_anew(
+    result: CompatibilityResult[Any], old: SerializerDescription, new: SerializerDescription
+) -> RoleReport:
+    """Accept a key that is converted, by a rule or by the operator's function (ROLE-4)."""
+    words = old.describe(), new.describe()
+    reader = find_old_reader(old.snapshot, stored=old.stored)
+    conversion, converter = result.conversion, ""
+    below = tuple(finding.below(KEY) for finding in result.findings)
+    if new.converter is not None:
+        conversion, converter = new.converter.function, new.converter.name
+        decides = (f"key_converter {converter} decides",)
+        below = tuple(
+            attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=decides) if finding.ways_out else finding
+            for finding in below
+        )
+    finding = Finding(
+        "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, *words,
+        "all state of the operator is keyed anew; two keys that become one abort the run, unless they are merged",
+        ("migrate the state with --repartition", KEEP), (Flag.COLLISION_CHECK,),
+    )  # fmt: skip
+    anew: CompatibilityResult[Any] = CompatibilityResult.requires_migration(finding, *below, conversion=conversion)
+    return RoleReport(anew, anew.verdict.decision, *words, reader, converter)
+
+
 def address_only(
-    result: CompatibilityResult[Any], role: str, old: str, new: str, *, step: str | None = None
+    result: CompatibilityResult[Any],
+    role: str,
+    old: str,
+    new: str,
+    *,
+    step: str | None = None,
+    convertible: bool = True,
 ) -> CompatibilityResult[Any]:
     """Put a result under the rules of a role: accepted where bytes stay, refused otherwise.
 
@@ -52,11 +94,13 @@ def address_only(
         old: The stored type in words.
         new: The new type in words.
         step: What prefixes the paths of the answer, where that is not the role.
+        convertible: Of a key: whether a rule or a function says what becomes of it.
     """
     findings = tuple(finding.below(role if step is None else step) for finding in result.findings)
     if result.verdict < Verdict.REQUIRES_MIGRATION:
         return attrs.evolve(result, findings=findings)
-    refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], _WAYS_OUT)
+    ways = (KEEP, *([REPARTITION if convertible else CONVERT] if role == KEY else []), NEW_UID)
+    refusal = Finding("$" + role, _RULES[role], Verdict.INCOMPATIBLE, old, new, _REASONS[role], ways)
     return CompatibilityResult.incompatible(refusal, *map(_without_rewriting, findings))
 
 

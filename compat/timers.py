@@ -6,24 +6,36 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import CompatibilityResult, Verdict
+from ..serializers.compatibility import CompatibilityResult, Finding, Verdict
 from ..serializers.errors import OldReaderUnavailable
 from ..serializers.timers import TimerSerializer, TimerSerializerSnapshot
 from .description import SerializerDescription
 from .parts import Judgement, ask
-from .roles import KEY, NAMESPACE, address_only
+from .roles import KEEP, KEY, NAMESPACE, address_only
 
 if TYPE_CHECKING:
     from .description import StateDescription
 
 
-def judge_timers(old: StateDescription, new: StateDescription) -> Judgement:
-    """Judge a queue of timers; what the ordinary check would migrate is refused."""
+def judge_timers(old: StateDescription, new: StateDescription, *, rekeyed: bool = False) -> Judgement:
+    """Judge a queue of timers; what the ordinary check would migrate is refused.
+
+    Args:
+        old: The stored queue.
+        new: The queue that takes it over.
+        rekeyed: Whether all keys of the operator are written anew (ROLE-4): then only the namespace is held to stay.
+    """
     if new.value.repeats(old.value):
         return Judgement(CompatibilityResult.compatible())
     result = ask(new.value.new_side(), old.value.snapshot, "$")
     changed = [child.step for child in result.children if child.result.verdict >= Verdict.REQUIRES_MIGRATION]
-    role = NAMESPACE if changed == [NAMESPACE] else KEY
+    if rekeyed and changed == [KEY]:
+        finding = Finding(
+            "$" + KEY, "ROLE-4", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
+            "the key of a timer is that of its operator, and is written anew with it", (KEEP,),
+        )  # fmt: skip
+        return Judgement(CompatibilityResult.requires_migration(finding))
+    role = NAMESPACE if NAMESPACE in changed and (rekeyed or changed == [NAMESPACE]) else KEY
     return Judgement(address_only(result, role, old.describe(), new.describe(), step=""))
 
 
@@ -43,7 +55,7 @@ def along_with_key(
     stored = old.value.snapshot
     if old.is_dropped or not isinstance(stored, TimerSerializerSnapshot):
         return None
-    if not result.is_compatible_after_reconfiguration():
+    if not result.is_compatible_after_reconfiguration() and not result.is_migration_required():
         return None
     try:
         namespace: Any = stored.nested[1].restore_serializer()

@@ -1,8 +1,9 @@
 """Migrate a savepoint: read each entry with the old serializer and write it with the new one, as a Spark job.
 
 Spark only schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
-no entry travels through the JVM. The driver publishes by writing `_metadata` last. A run that dies leaves the source
-untouched and no `_metadata` in the target; running again finishes it. Source: DESIGN, section 4; rules, section 11.
+no entry travels through the JVM, unless keys are written anew (`repartition`). The driver publishes by writing
+`_metadata` last. A run that dies leaves the source untouched and no `_metadata` in the target; running again finishes
+it. Source: DESIGN, section 4; rules, section 11.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..serializers.errors import StateShiftError, TargetExists
 from ..state.migration.estimate import estimate
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
+from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.savepoint.files import Folder
@@ -146,14 +148,19 @@ def _run(
     savepoint, folder = prepared.savepoint, journal.folder
     finished = journal.finished()
     _clear_attempts(folder, finished.values())
-    results = list(finished.values()) + carry_out(
-        [task for task in prepared.tasks if name_of(task) not in finished],
-        savepoint.folder,
-        journal,
-        session=session,
-        py_files=py_files,
-        progress=tell,
-    )
+    left = [task for task in prepared.tasks if name_of(task) not in finished]
+    keyed_anew = [task for task in left if isinstance(task, RekeyTask)]
+    others = [task for task in left if not isinstance(task, RekeyTask)]
+    results = list(finished.values())
+    py_files = tuple(py_files)
+    if others or not keyed_anew:
+        results += carry_out(others, savepoint.folder, journal, session=session, py_files=py_files, progress=tell)
+    if keyed_anew:
+        from .repartition import write_keys_anew
+
+        results += write_keys_anew(
+            keyed_anew, savepoint.folder, journal, session=session, py_files=py_files, progress=tell
+        )
     tell(Progress("publishing", 0, 1))
     _clear_attempts(folder, results)
     lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder)

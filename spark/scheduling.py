@@ -78,7 +78,7 @@ def carry_out(
         journal,
         registry.additions(),
         attempts_of(context),
-        context.accumulator([], _Failures()),  # type: ignore[arg-type]
+        context.accumulator([], Failures()),  # type: ignore[arg-type]
         values_are_redacted(),
     )
     with shipped(spark, work, py_files):
@@ -110,7 +110,7 @@ def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
     return bundles
 
 
-class _Failures:
+class Failures:
     """How Spark adds up the failures of tasks: it tells the driver of each as soon as its task has ended."""
 
     def zero(self, value: list[bytes]) -> list[bytes]:
@@ -155,30 +155,41 @@ class _Work:
             yield data
 
     def _answer(self, index: int) -> TaskResult | StateShiftError:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
         try:
             result = perform(self.tasks[index], self.source, self.journal.folder)
             self.journal.record(result)
             return result
-        except StateShiftError as error:
-            if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
-                raise
-            return error
-        except Exception as error:
-            trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-            if may_try_again and self.redacted:
-                # Spark logs what a task raises, with what is behind it.
-                raise MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}") from None
-            if may_try_again:
-                raise
-            return MigrationFailed(
-                f"a worker failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
-                operator=self.tasks[index].title,
-                advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
-            )
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told
+            return answer_of(error, self.tasks[index].title, self.attempts)
+
+
+def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
+    """Give the failure of a task as the driver is to tell it; raise it where another attempt may mend it.
+
+    Args:
+        error: What was raised.
+        title: What messages call the operator.
+        attempts: How often the master lets a task fail.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    may_try_again = context is not None and context.attemptNumber() + 1 < attempts
+    if isinstance(error, StateShiftError):
+        if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
+            raise error
+        return error
+    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    if may_try_again and values_are_redacted():
+        # Spark logs what a task raises, with what is behind it.
+        raise MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}") from None
+    if may_try_again:
+        raise error
+    return MigrationFailed(
+        f"a worker failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
+        operator=title,
+        advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
+    )
 
 
 def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Callable[[Progress], None]) -> list[bytes]:
@@ -211,17 +222,17 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
             raise
         if work.failures.value:
             stop_group(context, group, thread)
-            raise _failure(work.failures.value[0])
+            raise failure_of(work.failures.value[0])
         answer = outcome[0]
         if isinstance(answer, BaseException):
             stop_group(context, group, thread)
             raise_if_java_ended(context, answer, savepoint=work.source.place)
-            raise _engine_failure(answer, work, bundles) from answer
+            raise _enginefailure_of(answer, work, bundles) from answer
     tell(Progress("migrating", len(bundles), len(bundles)))
     return answer
 
 
-def _failure(data: bytes) -> StateShiftError:
+def failure_of(data: bytes) -> StateShiftError:
     """Give the error of a worker."""
     error: StateShiftError = pickle.loads(data)  # noqa: S301 - our own workers wrote it
     if MISSING_MODULE.search(error.what):
@@ -229,7 +240,7 @@ def _failure(data: bytes) -> StateShiftError:
     return error
 
 
-def _engine_failure(error: BaseException, work: _Work, bundles: list[list[int]]) -> BaseException:
+def _enginefailure_of(error: BaseException, work: _Work, bundles: list[list[int]]) -> BaseException:
     """Say why Spark gave up, and over what; interrupts stay what they are."""
     if not isinstance(error, Exception):
         return error

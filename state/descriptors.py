@@ -68,7 +68,8 @@ def _checked_transform(descriptor: Any, _: Any, transform: StateTransform | None
         )
 
 
-def _optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
+def optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
+    """Take a converter as it is, and name a function."""
     return function if function is None or isinstance(function, Converter) else Converter.of(function)
 
 
@@ -95,7 +96,7 @@ class StateDescriptor(ABC):
     kind: ClassVar[StateKind]
 
     name: str = attrs.field(validator=_checked_name)
-    converter: Converter | None = attrs.field(default=None, converter=_optional_converter, kw_only=True)
+    converter: Converter | None = attrs.field(default=None, converter=optional_converter, kw_only=True)
     fallback_deserializer: TypeDeserializer[Any] | None = attrs.field(default=None, kw_only=True)
     namespace: TypeSerializer[Any] = attrs.field(
         factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True

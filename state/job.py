@@ -10,11 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
+from ..compat.description import (
+    Converter,
+    JobDescription,
+    OperatorDescription,
+    SerializerDescription,
+    StateDescription,
+    StateKind,
+)
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
-from .descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor, refuse_duplicates
+from .descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    StateDescriptor,
+    optional_converter,
+    refuse_duplicates,
+)
 from .savepoint.metadata import operator_id_of_uid
 from .timers import TimerServiceDescriptor
 
@@ -71,6 +84,8 @@ class Operator:
         uid: As given in the job. One of uid and operator_id must be there.
         operator_id: 32 hexadecimal digits; only needed where the job gave no uid.
         key: Type hint or serializer of the key; None: the operator is not keyed.
+        key_converter: Says what a stored key becomes where its bytes are not valid as they are. Only a migration with
+            `--repartition` uses it, which writes all keyed state of the operator anew.
         states: Keyed states.
         list_states: Operator states whose elements are dealt out when the parallelism changes.
         union_list_states: Operator states whose elements go to every subtask.
@@ -82,6 +97,7 @@ class Operator:
     uid: str = attrs.field(default="", kw_only=False)
     operator_id: str = ""
     key: TypeSerializer[Any] | None = attrs.field(default=None, converter=attrs.converters.optional(serializer_for))
+    key_converter: Converter | None = attrs.field(default=None, converter=optional_converter)
     states: tuple[StateDescriptor, ...] = attrs.field(default=(), converter=_states)
     list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
     union_list_states: tuple[ListStateDescriptor, ...] = attrs.field(default=(), converter=_list_states)
@@ -102,6 +118,8 @@ class Operator:
                 f"the id {self.operator_id} does not belong to the uid {self.uid!r}", advice="give one"
             )
         self._refuse_strangers(where)
+        if self.key_converter is not None and self.key is None:
+            raise DeclarationError(f"{where} has a key_converter and no key type", advice="add key=…")
         if (self.states or self.timers) and self.key is None:
             what = "keyed states" if self.states else "timers"
             raise DeclarationError(f"{where} has {what} and no key type", advice="add key=…")
@@ -157,7 +175,7 @@ class Operator:
         states += [_element_state(state, StateKind.SPLIT_LIST) for state in self.list_states]
         states += [_element_state(state, StateKind.UNION_LIST) for state in self.union_list_states]
         states += [_broadcast_state(state) for state in self.broadcast_states]
-        key = None if self.key is None else SerializerDescription.of(self.key)
+        key = None if self.key is None else SerializerDescription.of(self.key, converter=self.key_converter)
         return OperatorDescription(self.id, self.uid, self.name, key, tuple(states))
 
 

@@ -16,6 +16,8 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
+from ..compat.key_hashes import is_stable
+from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..serializers.views import DataOutputView, split_surrogates
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from ..serializers.serializer import TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
-MAX_KEY_GROUPS = 1 << 15
 ONE_BYTE_KEY_GROUPS = 128
 _MASK = 0xFFFFFFFF
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
@@ -91,15 +92,7 @@ def check_parallelism(parallelism: int, max_parallelism: int) -> None:
 
 def has_stable_hash(serializer: TypeSerializer[Any]) -> bool:
     """Whether keys of this type have a Java hash that is the same everywhere, so that Flink finds what is written."""
-    return _stable(serializer.snapshot_configuration())
-
-
-def _stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    if not snapshot.is_flink:
-        return False
-    if snapshot.kind == "tuple":
-        return all(map(_stable, snapshot.children()))
-    return snapshot.describe() in _HASHES
+    return is_stable(serializer.snapshot_configuration())
 
 
 def java_hash(value: Any, serializer: TypeSerializer[Any]) -> int:
@@ -136,7 +129,7 @@ def _signed(code: int) -> int:
 
 
 def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any], int]:
-    if not _stable(snapshot):
+    if not is_stable(snapshot):
         raise DeclarationError(
             f"keys of type {snapshot.describe()} have no hash that is the same on every machine",
             advice="use a number, a string, a boolean or a tuple of these as the key",

@@ -158,7 +158,7 @@ class BlockRewriter:
         tally.entries += transcoded.new_entries
         self._put_aside(transcoded, tally)
         tally.elements_dropped += transcoded.dropped_elements
-        tally.keys_dropped = _add_keys(tally.keys_dropped, transcoded.dropped_keys)
+        tally.keys_dropped = add_keys(tally.keys_dropped, transcoded.dropped_keys)
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
         keys = [key for key, _ in block.items()]
         for key in keys:
@@ -171,8 +171,8 @@ class BlockRewriter:
                 )
         old_kind = self.plan.transform.old_kind if self.plan.transform is not None else self.plan.kind
         new_keys = [key for key, _ in result.items()]
-        tally.keys_read = _add_keys(tally.keys_read, self._counted(keys, old_kind))
-        tally.keys_written = _add_keys(tally.keys_written, self._counted(new_keys, self.plan.kind))
+        tally.keys_read = add_keys(tally.keys_read, self._counted(keys, old_kind))
+        tally.keys_written = add_keys(tally.keys_written, self._counted(new_keys, self.plan.kind))
         for key, value in islice(result.items(), 0 if self.proven else 1):
             with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
                 prove_readable(self.plan, value)
@@ -202,12 +202,12 @@ class BlockRewriter:
         """Write bad values into quarantine; their keys are counted as those of written entries are."""
         tally.quarantined += len(transcoded.quarantined)
         keys = (bad.key_bytes for bad in transcoded.quarantined)
-        tally.keys_quarantined = _add_keys(tally.keys_quarantined, keys)
+        tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
             self.quarantine.put(self.plan, transcoded.quarantined)
 
 
-def _add_keys(total: int, keys: Iterable[bytes]) -> int:
+def add_keys(total: int, keys: Iterable[bytes]) -> int:
     """Add keys to a checksum that does not depend on their order."""
     for key in keys:
         total = total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM

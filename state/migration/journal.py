@@ -162,6 +162,7 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
         ),
         counts=tuple(StateCount(**count) for count in facts["counts"]),
         quarantine=None if quarantine is None else _stored(quarantine),
+        sent=tuple(StateCount(**count) for count in facts["sent"]),
     )
 
 

@@ -10,9 +10,12 @@ from ...compat.edits import Edits
 from ...compat.plan import BadValues, Compression, MigrationPlan
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.targets import Target
+from ...serializers.errors import DeclarationError
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from ...compat.repartition import Repartition
 
 MAX_BAD_VALUES = 1000
 
@@ -31,6 +34,8 @@ class MigrationOptions:
         reference_time: With a time zone: the stamp of values whose state gets a time to live, and the moment by which
             values of a state that loses it have expired (STATE-4, STATE-5). None: when the run is planned, or was begun
             if it is resumed.
+        repartition: Allows keys to be written anew, with all state of their operators: with another type, or in another
+            number of key groups (rule ROLE-4).
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         trust: Qualified names of pickled classes whose values may be opened; see `Savepoint.describe`.
         policy: Flags that are an error; by default none.
@@ -44,6 +49,7 @@ class MigrationOptions:
     parallelism: int | None = None
     compression: Compression = Compression.KEEP
     reference_time: datetime | None = None
+    repartition: Repartition | None = None
     trust_stored_serializers: bool = False
     trust: tuple[str, ...] = ()
     policy: Policy = ACCEPT_ALL
@@ -54,11 +60,24 @@ class MigrationOptions:
     def changes_without_types(self) -> bool:
         """Whether something else than types is to change, so that no job is needed."""
         others = (self.parallelism, self.edits, self.restore_target.major)
-        return any(others) or self.compression is not Compression.KEEP
+        key_groups = self.repartition is not None and self.repartition.max_parallelism
+        return any(others) or bool(key_groups) or self.compression is not Compression.KEEP
 
     def with_bad_values(self, plan: MigrationPlan) -> MigrationPlan:
-        """Put into a plan what becomes of bad values."""
+        """Put into a plan what becomes of bad values.
+
+        Raises:
+            DeclarationError: They are to go to quarantine, and an operator is keyed anew.
+        """
         if self.bad_values is BadValues.ABORT:
             return plan
+        for operator in plan.operators:
+            if operator.rekeying is not None:
+                raise DeclarationError(
+                    "values that do not fit cannot go to quarantine where all keys are written anew",
+                    advice="convert the values first, and write the keys anew in a second migration",
+                    written="Nothing was written.",
+                    operator=operator.uid or operator.operator_id,
+                )
         operators = [attrs.evolve(operator, max_bad_values=self.max_bad_values) for operator in plan.operators]
         return attrs.evolve(plan, operators=tuple(operators))

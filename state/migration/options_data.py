@@ -13,8 +13,10 @@ from ...compat.edits import Edits, NewIdentity
 from ...compat.plan import BadValues, Compression
 from ...compat.policy import Policy
 from ...compat.reference_time import parse_time, time_text
+from ...compat.repartition import Merge, Repartition
 from ...compat.targets import Target
 from ...serializers.errors import CorruptFile, DeclarationError, StateShiftError
+from ..repartition import NotLoaded
 from ..savepoint.metadata import operator_id_of_uid
 from .options import MigrationOptions
 
@@ -52,6 +54,34 @@ def _pairs(facts: Fields, name: str) -> list[tuple[str, str]]:
     return [(old, new) for old, new in pairs]
 
 
+def _repartition_data(repartition: Repartition | None) -> dict[str, Any] | None:
+    if repartition is None:
+        return None
+    unnamed = next((merge.name for _, merge in repartition.merge if ":" not in merge.name), None)
+    if unnamed is not None:
+        raise DeclarationError(
+            f"the merge function {unnamed} cannot be written to a plan file: it has no place that can be loaded",
+            advice="name it as MODULE:FUNCTION",
+            written="Nothing was written.",
+        )
+    return {
+        "max_parallelism": {name or "*": number for name, number in repartition.max_parallelism},
+        "merge": {name: merge.name for name, merge in repartition.merge},
+    }
+
+
+def _repartition(facts: Fields, name: str) -> Repartition | None:
+    """Read it; functions that merge are named, and not loaded."""
+    given = facts.optional(name)
+    if given is None:
+        return None
+    numbers = {("" if uid == "*" else uid): number for uid, number in given.required("max_parallelism").rest().items()}
+    merges = given.required("merge")
+    named = {state: Merge(place, NotLoaded(place)) for state in merges.names() for place in [merges.text(state)]}
+    given.require_empty()
+    return Repartition(max_parallelism=numbers, merge=named)
+
+
 @attrs.frozen
 class _Form:
     """How an option is written down, and how it is read from the fields of the options."""
@@ -72,6 +102,7 @@ _FORMS: dict[str, _Form] = {
     "edits": _Form(_edits_data, _edits),
     "parallelism": _NUMBER,
     "compression": _Form(str, lambda facts, name: Compression(facts.text(name))),
+    "repartition": _Form(_repartition_data, _repartition),
     "reference_time": _Form(
         lambda time: time_text(time) if time is not None else None,
         lambda facts, name: parse_time(text) if (text := facts.text(name, optional=True)) else None,

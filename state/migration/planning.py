@@ -12,7 +12,7 @@ import attrs
 from ... import __version__
 from ...compat.explain import finding_data
 from ...compat.old_reader import ReaderSource
-from ...compat.plan import OperatorAction, StateAction, to_data
+from ...compat.plan import OperatorAction, StateAction, rekeying_data, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
 from ...compat.rollback import rollback_of
@@ -21,6 +21,7 @@ from ...compat.type_text import type_text
 from ...serializers.compatibility import Decision
 from ...serializers.errors import DeclarationError, PlanChanged
 from ..job import load_job
+from ..repartition import with_merges_loaded
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
 from .plan_file import NewTypes, PlanFile, StoredPlace
@@ -156,11 +157,13 @@ def prepare_as_planned(
     if expected is None:
         return prepare(savepoint, job, options, resumed=resumed)
     expected.require_same_source(savepoint.folder)
-    if options != MigrationOptions():
-        expected.require_same_options(options)
+    if options == MigrationOptions():
+        options = expected.options
+    expected.require_same_options(options)
+    options = attrs.evolve(options, repartition=with_merges_loaded(options.repartition))
     new = job if job is not None else new_side_of(expected.new_types)
-    prepared = prepare(savepoint, new, expected.options, resumed=resumed)
-    expected.require_same(plan_of(prepared, expected.options, expected.new_types))
+    prepared = prepare(savepoint, new, options, resumed=resumed)
+    expected.require_same(plan_of(prepared, options, expected.new_types))
     return prepared
 
 
@@ -243,7 +246,12 @@ def _operator_data(
     becomes = new_parallelism(stored.stored, plan) if is_rewritten and plan.rewrites_keyed else stored.parallelism
     key = None
     if plan.key is not None and stored.key is not None:
-        key = {"old": type_text(stored.key), "new": type_text(plan.key), "relabelled": plan.relabels_key}
+        key = {
+            "old": type_text(stored.key),
+            "new": type_text(plan.key),
+            "relabelled": plan.relabels_key,
+            "rekeying": None if plan.rekeying is None else rekeying_data(plan.rekeying),
+        }
     return {
         "operator_id": plan.operator_id,
         "uid": stored.uid or plan.uid,
@@ -252,6 +260,7 @@ def _operator_data(
         "action": str(plan.action),
         "in_job": plan.in_job,
         "parallelism": {"old": stored.parallelism, "new": plan.parallelism or becomes},
+        "max_parallelism": {"old": stored.max_parallelism, "new": plan.max_parallelism or stored.max_parallelism},
         "compression": str(plan.compression),
         "reframed": plan.is_reframed,
         "bad_values": str(plan.bad_values),

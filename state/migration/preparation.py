@@ -71,7 +71,7 @@ def prepare(
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
     old = options.edits.apply(stored)
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
-    report = check(old, new, target=options.restore_target, policy=options.policy)
+    report = check(old, new, target=options.restore_target, policy=options.policy, repartition=options.repartition)
     planned = options.with_bad_values(plan(report, reference_time=options.reference_time))
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
     prepared = Preparation(savepoint, planned, split(savepoint, planned))

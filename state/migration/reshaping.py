@@ -47,6 +47,9 @@ def reshape(
     """
     if parallelism is not None and parallelism < 1:
         raise DeclarationError(f"parallelism {parallelism} is not possible", advice="choose 1 or more")
+    for was in savepoint.metadata.operators:
+        with located(savepoint=savepoint.place, operator=str(was)):
+            _check_key_groups(was, plan.max_parallelism_of(was.operator_id.hex()), parallelism)
     stored = {operator.operator_id.hex(): operator for operator in savepoint.metadata.operators}
     operators = []
     for operator in plan.operators:
@@ -58,7 +61,9 @@ def reshape(
             if not unreadable and _is_compressed_otherwise(savepoint.folder, was, compression):
                 new = attrs.evolve(new, compression=compression, action=OperatorAction.REWRITE)
         operators.append(new)
-    return attrs.evolve(plan, operators=tuple(operators))
+    stateless = (was for identity, was in stored.items() if plan.operator(identity) is None)
+    is_needed = any(was.max_parallelism != plan.max_parallelism for was in stateless)
+    return attrs.evolve(plan, operators=tuple(operators), max_parallelism=plan.max_parallelism if is_needed else 0)
 
 
 def _managed(stored: OperatorState) -> Iterator[StreamHandle]:
@@ -67,12 +72,25 @@ def _managed(stored: OperatorState) -> Iterator[StreamHandle]:
         yield from (handle.stream for handle in (subtask.managed_keyed, subtask.managed_operator) if handle is not None)
 
 
-def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unreadable: str) -> OperatorPlan:
-    if parallelism > stored.max_parallelism:
+def _check_key_groups(stored: OperatorState, max_parallelism: int, parallelism: int | None) -> None:
+    """Refuse fewer key groups than an operator has subtasks."""
+    subtasks = parallelism if parallelism is not None and any(_managed(stored)) else stored.parallelism
+    if max_parallelism and subtasks > max_parallelism:
         raise DeclarationError(
-            f"parallelism {parallelism} is more than the operator's max parallelism: it has {stored.max_parallelism}"
+            f"max parallelism {max_parallelism} is less than the parallelism of the operator: it has {subtasks}"
+            " subtasks, and each needs a key group at least",
+            advice=f"choose {subtasks} or more, or fewer subtasks with --parallelism",
+            written=_UNCHANGED,
+        )
+
+
+def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unreadable: str) -> OperatorPlan:
+    key_groups = plan.max_parallelism or stored.max_parallelism
+    if parallelism > key_groups:
+        raise DeclarationError(
+            f"parallelism {parallelism} is more than the operator's max parallelism: it has {key_groups}"
             " key groups, and a subtask needs one at least",
-            advice=f"choose {stored.max_parallelism} or less",
+            advice=f"choose {key_groups} or less",
             written=_UNCHANGED,
         )
     if parallelism == stored.parallelism:

@@ -37,6 +37,7 @@ from ..savepoint.sink import StoredBytes, StreamSink
 from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine
+from .rekey_task import RekeyTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +134,7 @@ class CopyTask:
         return self.stream.size
 
 
-Task = KeyedTask | OperatorTask | CopyTask
+Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
 
 
 @attrs.frozen
@@ -146,6 +147,8 @@ class TaskResult:
         states: Of elements, for an operator stream.
         counts: Of each state (rule RUN-2).
         quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
+        sent: Where keys were written anew, of the first subtask: the counts of everything that was read for all of
+            them. What the subtasks have received must be that.
     """
 
     stored: StoredBytes
@@ -153,6 +156,7 @@ class TaskResult:
     states: tuple[OperatorStateOffsets, ...] = attrs.field(default=(), repr=False)
     counts: tuple[StateCount, ...] = ()
     quarantine: StoredBytes | None = None
+    sent: tuple[StateCount, ...] = ()
 
     @property
     def files(self) -> tuple[StoredBytes, ...]:
@@ -173,6 +177,10 @@ def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
         match task:
             case KeyedTask():
                 return _rewrite_keyed(task, source, target)
+            case RekeyTask():
+                from .rekeying import rekeyed_here
+
+                return rekeyed_here(task, source, target)
             case OperatorTask():
                 return _rewrite_operator(task, source, target)
             case CopyTask():
@@ -194,7 +202,7 @@ def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
 def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
-    header = _new_keyed_header(task.plan, headers)
+    header = new_keyed_header(task.plan, headers)
     tallies = {name: Tally() for name in stored_infos}
     with (
         StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
@@ -203,7 +211,9 @@ def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResul
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             with open_keyed(handle, source, task.max_parallelism) as reader:
-                for block in _rewritten(task, reader, header, tallies, quarantine):
+                for block in rewritten_blocks(
+                    task.plan, task.key_groups, task.max_parallelism, reader, header, tallies, quarantine
+                ):
                     writer.add(block)
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
@@ -213,7 +223,7 @@ def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResul
     return TaskResult(stored, offsets=offsets, counts=counts, quarantine=aside)
 
 
-def _new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:
+def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:
     """Put all states of the stored streams under one header, with the plan's snapshots."""
     infos: dict[str, StateMetaInfo] = {}
     for info in (info for header in headers for info in header.states):
@@ -256,22 +266,41 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
     return info.with_snapshots(**{role: snapshot for role, snapshot in labels.items() if snapshot is not None})
 
 
-def _rewritten(
-    task: KeyedTask, reader: KeyedReader, header: KeyedStreamHeader, tallies: dict[str, Tally], quarantine: Quarantine
+def new_state_id(plan: OperatorPlan, info: StateMetaInfo, header: KeyedStreamHeader) -> int | None:
+    """Give the place of a stored state in the new header; None where it is dropped."""
+    state = plan.state(info.name, keyed=True)
+    return None if _is_dropped(state) else header.state_id(new_name(info, state))
+
+
+def rewritten_blocks(
+    plan: OperatorPlan,
+    key_groups: range,
+    max_parallelism: int,
+    reader: KeyedReader,
+    header: KeyedStreamHeader,
+    tallies: dict[str, Tally],
+    quarantine: Quarantine | None = None,
 ) -> Iterator[Block]:
-    """Give the blocks of one stored stream under the ids of the new header; those of dropped states are counted."""
+    """Give the blocks of one stored stream under the ids of the new header, their values converted as planned.
+
+    Args:
+        plan: Of the operator.
+        key_groups: Which are read.
+        max_parallelism: Number of key groups of the stored operator.
+        reader: Of the stream.
+        header: The new one.
+        tallies: Counts by stored name, which go on; entries of dropped states are counted, and not given.
+        quarantine: Takes values that do not fit, where the plan allows any.
+    """
     infos = reader.header.states
-    plans = [task.plan.state(info.name, keyed=True) for info in infos]
-    new_ids = [
-        None if _is_dropped(state) else header.state_id(new_name(info, state))
-        for info, state in zip(infos, plans, strict=True)
-    ]
-    aside = quarantine if task.plan.max_bad_values else None
+    plans = [plan.state(info.name, keyed=True) for info in infos]
+    new_ids = [new_state_id(plan, info, header) for info in infos]
+    aside = quarantine if plan.max_bad_values else None
     rewriters = [
-        BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism, aside)
+        BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism, aside)
         for info, state in zip(infos, plans, strict=True)
     ]
-    for block in whole_runs(reader.blocks(task.key_groups), rewriters):
+    for block in whole_runs(reader.blocks(key_groups), rewriters):
         rewriter, tally = rewriters[block.state_id], tallies[infos[block.state_id].name]
         new_id = new_ids[block.state_id]
         if new_id is None:

@@ -26,7 +26,7 @@ from ..savepoint.handles import (
     OperatorStateHandle,
     RelativeFileHandle,
 )
-from ..savepoint.keyed_readers import open_keyed
+from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
 from ..savepoint.operator_stream import read_operator_stream_header
@@ -36,7 +36,18 @@ from ..savepoint.sources import open_stream
 from ..savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
-from .rewrite import CopyTask, KeyedTask, OperatorTask, Task, TaskResult, sample_elements, sample_keyed
+from .rekey_task import RekeyTask
+from .rekeying import rekey_sample, settled
+from .rewrite import (
+    CopyTask,
+    KeyedTask,
+    OperatorTask,
+    Task,
+    TaskResult,
+    new_keyed_header,
+    sample_elements,
+    sample_keyed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,6 +86,9 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
         handles = _keyed_handles(stored)
         _require_reachable(savepoint, stored, handles)
         count = new_parallelism(stored, rewrites)
+        if rewrites.rekeying is not None:
+            yield from _rekey_tasks(savepoint, stored, rewrites, handles, count)
+            handles = []
         for index in range(count):
             groups = key_group_range(index, count, stored.max_parallelism)
             overlapping = tuple(handle for handle in handles if _overlap(handle.key_groups, groups))
@@ -86,6 +100,19 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
         for part, stream in _copied_streams(subtask, rewrites):
             if not isinstance(stream, InlineHandle):
                 yield _copy_task(savepoint, stored, part, subtask.index, stream)
+
+
+def _rekey_tasks(
+    savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan, handles: list[KeyedHandle], count: int
+) -> Iterator[RekeyTask]:
+    """Give a task for each new subtask: which of them an entry goes to, its key alone tells."""
+    if not handles:
+        return
+    header = new_keyed_header(plan, [read_header(handle, savepoint.folder) for handle in handles])
+    groups = plan.max_parallelism or stored.max_parallelism
+    for index in range(count):
+        own = key_group_range(index, count, groups)
+        yield RekeyTask(plan, str(stored), index, count, own, groups, stored.max_parallelism, tuple(handles), header)
 
 
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
@@ -164,7 +191,7 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     if is_bound:
         return stored.parallelism
     size = sum(handle.stream.size for handle in _keyed_handles(stored))
-    return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), stored.max_parallelism)
+    return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), plan.max_parallelism or stored.max_parallelism)
 
 
 def publish_result(
@@ -187,7 +214,10 @@ def publish_result(
         MigrationFailed: A result is missing, or more values are in quarantine than may be.
     """
     by_name = {result.stored.name: result for result in results}
-    counts = add_counts([count for result in results for count in result.counts])
+    counts = settled(
+        add_counts([count for result in results for count in result.counts]),
+        add_counts([count for result in results for count in result.sent]),
+    )
     require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
     files: dict[str, FileDigest] = {}
     for file in (file for result in results for file in result.files):
@@ -199,10 +229,7 @@ def publish_result(
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
         raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
-    operators = tuple(
-        _new_operator(stored, plan.operator(stored.operator_id.hex()), tasks_by_name, by_name)
-        for stored in savepoint.metadata.operators
-    )
+    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name) for stored in savepoint.metadata.operators)
     kept = _kept_serializers(savepoint, plan)
     if kept:
         files[SERIALIZERS] = FileDigest.of(write_pickles(target, kept))
@@ -235,7 +262,8 @@ def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, by
     for operator in plan.operators if found else ():
         for state in operator.states:
             place = place_of(operator.operator_id, state.kind.room, state.name)
-            stays = state.action in {StateAction.COPY, StateAction.RELABEL} and state.old == state.new
+            is_kept = state.action in {StateAction.COPY, StateAction.RELABEL, StateAction.REKEY}
+            stays = is_kept and state.old == state.new
             if place in found and stays:
                 name = place_of(operator.new_id or operator.operator_id, state.kind.room, state.new_name or state.name)
                 kept[name] = found[place]
@@ -246,13 +274,15 @@ def name_of(task: Task) -> str:
     """Give the name of the stream that a task writes; no two tasks of a run have the same."""
     if isinstance(task, CopyTask):
         return task.name
-    return stream_name(task.plan.operator_id, "keyed" if isinstance(task, KeyedTask) else "operator", task.subtask)
+    part = "keyed" if isinstance(task, KeyedTask | RekeyTask) else "operator"
+    return stream_name(task.plan.operator_id, part, task.subtask)
 
 
 def _new_operator(
-    stored: OperatorState, plan: OperatorPlan | None, tasks: dict[str, Task], results: dict[str, TaskResult]
+    stored: OperatorState, migration: MigrationPlan, tasks: dict[str, Task], results: dict[str, TaskResult]
 ) -> OperatorState:
     operator_id = stored.operator_id.hex()
+    plan = migration.operator(operator_id)
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     keyed: dict[int, KeyedHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
@@ -263,7 +293,7 @@ def _new_operator(
         if isinstance(task, CopyTask) or task.plan.operator_id != operator_id:
             continue
         result = results[name]
-        if isinstance(task, KeyedTask):
+        if isinstance(task, KeyedTask | RekeyTask):
             parallelism = task.parallelism
             keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, _stream(result))
         else:
@@ -272,7 +302,8 @@ def _new_operator(
     for index, keyed_handle in keyed.items():
         subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=keyed_handle)
     left = tuple(subtask for index, subtask in subtasks.items() if index < parallelism)
-    new = attrs.evolve(stored, parallelism=parallelism, subtasks=left)
+    groups = migration.max_parallelism_of(operator_id) or stored.max_parallelism
+    new = attrs.evolve(stored, parallelism=parallelism, max_parallelism=groups, subtasks=left)
     if plan is None or not plan.new_id:
         return new
     return attrs.evolve(new, operator_id=bytes.fromhex(plan.new_id), uid=plan.uid)
@@ -322,6 +353,7 @@ def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
             dropped_elements=before.dropped_elements + count.dropped_elements,
             entries=None if count.entries is None else (before.entries or 0) + count.entries,
             keys=keys,
+            merged=before.merged + count.merged,
         )
     return tuple(sums[place] for place in sorted(sums, key=lambda p: (sums[p].operator, *p)))
 
@@ -339,21 +371,23 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
     for stored in savepoint.metadata.operators:
         operator = plan.operator(stored.operator_id.hex())
         for state in operator.states if operator is not None else ():
-            if operator is None or state.action is not StateAction.CONVERT:
+            if operator is None or state.action not in {StateAction.CONVERT, StateAction.REKEY}:
                 continue
             with located(savepoint=savepoint.place, operator=str(stored), state=state.name):
-                found = _try_one(savepoint, stored, state, quarantines=operator.max_bad_values > 0)
+                found = _try_one(savepoint, stored, operator, state)
             tried[operator.operator_id, state.name] = found
     return tried
 
 
-def _try_one(savepoint: Savepoint, stored: OperatorState, state: StatePlan, *, quarantines: bool) -> bool:
-    """Convert an entry of a state; False where there is none."""
+def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan, state: StatePlan) -> bool:
+    """Convert an entry of a state, and its key where keys are written anew; False where there is none."""
+    quarantines = operator.max_bad_values > 0
     if state.kind.is_keyed:
-        handles = _keyed_handles(stored)
-        return any(
-            sample_keyed(state, handle, stored.max_parallelism, savepoint.folder, quarantines=quarantines)
-            for handle in handles
-        )
+        handles, groups = _keyed_handles(stored), stored.max_parallelism
+        if operator.rekeying is not None:
+            found = any(rekey_sample(operator, state.name, handle, groups, savepoint.folder) for handle in handles)
+            if state.action is StateAction.REKEY:
+                return found
+        return any(sample_keyed(state, handle, groups, savepoint.folder, quarantines=quarantines) for handle in handles)
     lists = [subtask.managed_operator for subtask in stored.subtasks if subtask.managed_operator]
     return any(sample_elements(state, handle, savepoint.folder, quarantines=quarantines) for handle in lists)

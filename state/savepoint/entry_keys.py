@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SIGN = 1 << 63
+_TIME_BYTES = 8
 
 
 @attrs.frozen
@@ -92,6 +93,11 @@ class EntryKeyFormat:
         is_ambiguous = key.length < 0 and namespace.length < 0
         return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), is_ambiguous, has_user_key)
 
+    @property
+    def key_start(self) -> int:
+        """Where the key begins in the key of an entry."""
+        return self.prefix
+
     def split(self, data: bytes) -> EntryKey:
         """Take the key of an entry apart; `CorruptSavepoint` where it does not fit."""
         view = DataInputView(data)
@@ -141,11 +147,16 @@ class TimerKeyFormat:
         """Give the format for these serializers and that number of key groups."""
         return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace))
 
+    @property
+    def key_start(self) -> int:
+        """Where the key begins in a timer."""
+        return self.prefix + _TIME_BYTES
+
     def split(self, data: bytes) -> TimerKey:
         """Take a timer apart; `CorruptSavepoint` where it does not fit."""
         view = DataInputView(data)
         key_group = int.from_bytes(view.read_fully(self.prefix), "big")
-        timestamp = int.from_bytes(view.read_fully(8), "big") - _SIGN
+        timestamp = int.from_bytes(view.read_fully(_TIME_BYTES), "big") - _SIGN
         start = view.position
         self.key.skip(view)
         key, start = view.span(start), view.position
@@ -158,7 +169,7 @@ class TimerKeyFormat:
         """Put a timer together."""
         if not -_SIGN <= timer.timestamp_ms < _SIGN:
             raise ValueNotConvertible(f"{timer.timestamp_ms} does not fit the time of a timer (64 bits)")
-        time = (timer.timestamp_ms + _SIGN).to_bytes(8, "big")
+        time = (timer.timestamp_ms + _SIGN).to_bytes(_TIME_BYTES, "big")
         return _key_group(timer.key_group, self.prefix) + time + timer.key + timer.namespace
 
 

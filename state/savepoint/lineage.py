@@ -67,7 +67,7 @@ class StateCount:
         operator: Its uid, or "".
         state: Its name.
         kind: Its kind.
-        action: What the run did with it: copy, relabel, convert, or write for a new savepoint.
+        action: What the run did with it: copy, relabel, rekey, convert, or write for a new savepoint.
         read: Entries or elements read.
         written: Entries or elements written.
         dropped: Entries left out: by the plan, or because they had expired.
@@ -76,6 +76,7 @@ class StateCount:
         dropped_elements: Elements of list state left out because they had expired, those of lists that were left out
             whole among them. (Of map state each user key is an entry.)
         entries: How many entries there are, where keys were counted; else None.
+        merged: Entries that are in others now, since their keys have become one; `keys` counts each of them.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -90,6 +91,7 @@ class StateCount:
     quarantined: int = attrs.field(default=0, validator=_NUMBER)
     dropped_elements: int = attrs.field(default=0, validator=_NUMBER)
     entries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
+    merged: int = attrs.field(default=0, validator=_NUMBER)
 
 
 @attrs.frozen(kw_only=True)

@@ -209,6 +209,15 @@ class SavepointOperator:
         return self.is_native and not self.unreadable_keyed and not any(state.is_hidden for state in self.states)
 
     @property
+    def _bound(self) -> str:
+        """Why no key may get another place, or ""."""
+        if any(subtask.raw_keyed for subtask in self.stored.subtasks):
+            return "the operator has raw keyed state, which only its own code can take apart"
+        if any(subtask.finished for subtask in self.stored.subtasks):
+            return "some subtasks of the operator had come to their end, which holds for these alone"
+        return ""
+
+    @property
     def keeps(self) -> tuple[str, ...]:
         """State in words that is neither judged nor changed."""
         words = [
@@ -251,6 +260,7 @@ class SavepointOperator:
             unreadable=self.unreadable,
             keeps=self.keeps,
             is_reframed=self._is_reframed,
+            bound=self._bound,
         )
 
 

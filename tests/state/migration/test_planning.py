@@ -124,7 +124,7 @@ class TestContent:
         states = [state for one in plan.operators for state in one["states"]]
 
         assert sum(state["entries"] for state in states) == plan.summary["entries"]
-        assert {"copy": 6, "relabel": 0, "convert": 1, "drop": 0} == plan.summary["states"]
+        assert {"copy": 6, "relabel": 0, "rekey": 0, "convert": 1, "drop": 0} == plan.summary["states"]
 
     def test_what_was_not_counted_is_null(self, savepoint):
         plan = make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON, counted=False)

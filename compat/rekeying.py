@@ -1,0 +1,155 @@
+"""Keys that are written anew, in a check: whether they may be, and what that means for the states of the operator.
+
+All states of an operator share its key, so all of them get new places in one run. Source: rule ROLE-4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from ..serializers.errors import DeclarationError, OldReaderUnavailable
+from ..serializers.timers import TimerSerializerSnapshot
+from .description import StateKind
+from .key_hashes import is_stable
+from .labels import label_after
+from .report import RoleReport, Status, worst_decision
+from .roles import KEEP, KEY, NAMESPACE
+
+if TYPE_CHECKING:
+    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import JobDescription, OperatorDescription, StateDescription
+    from .repartition import Merge, Repartition
+    from .report import OperatorReport, StateReport
+    from .targets import Target
+
+_RULE = "ROLE-4"
+_NOTE = "keyed anew, with all state of its operator"
+_KEEP_GROUPS = "leave its max parallelism as it is"
+
+
+@attrs.frozen
+class KeysAnew:
+    """What the caller says of keys that are written anew, for each operator. Made with `of`."""
+
+    repartition: Repartition | None
+    _merges: dict[tuple[str, str], Merge]
+
+    @classmethod
+    def of(cls, repartition: Repartition | None, stored: JobDescription) -> KeysAnew:
+        """Take what the caller says; errors as `Repartition.require_known`."""
+        if repartition is None:
+            return cls(None, {})
+        repartition.require_known(stored)
+        return cls(repartition, repartition.merges(stored))
+
+    @property
+    def allowed(self) -> bool:
+        """Whether keys may be written anew."""
+        return self.repartition is not None
+
+    def groups(self, was: OperatorDescription) -> int:
+        """The number of key groups that an operator gets, where that is another; else 0."""
+        return 0 if self.repartition is None else self.repartition.key_groups(was)
+
+    def merges(self, was: OperatorDescription) -> tuple[tuple[str, Merge], ...]:
+        """What becomes of colliding keys, by state of an operator."""
+        return tuple((state, merge) for (owner, state), merge in self._merges.items() if owner == was.operator_id)
+
+    def require_kept(self, was: OperatorDescription) -> None:
+        """Refuse a number of key groups for an operator that is not in the job, and so kept as it is.
+
+        Raises:
+            DeclarationError: The caller names it.
+        """
+        if self.repartition is not None and self.repartition.names(was):
+            raise DeclarationError(
+                f"the operator {was.uid or was.operator_id!r} is not in the job, and so kept with its"
+                f" {was.max_parallelism} key groups",
+                advice="name operators of the job; or migrate without a job, which keeps all types",
+                written="Nothing was written.",
+            )
+
+    def unknown_key(self, was: OperatorDescription) -> RoleReport | None:
+        """Refuse other key groups for an operator whose keys cannot be told; None where nothing is wanted of it."""
+        if was.key is not None or not self.groups(was):
+            return None
+        why = was.unreadable or was.bound
+        if not why:
+            return None  # no keyed state: only the number is another
+        return _refused("(unreadable)" if was.unreadable else "", "", f"its keys have to stay: {why}", _KEEP_GROUPS)
+
+    def judge(
+        self, role: RoleReport, was: OperatorDescription, becomes: OperatorDescription, target: Target
+    ) -> RoleReport:
+        """Judge a key for which the check of its type is done: whether it can get a new place, where it has to.
+
+        Raises:
+            OldReaderUnavailable: Nothing reads the stored keys.
+        """
+        groups = self.groups(was)
+        assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - its type was judged
+        if role.result.is_incompatible() or not (groups or role.result.is_migration_required()):
+            return role
+        if why := was.bound or was.unreadable:
+            return _refused(role.old, role.new, f"its keys have to stay: {why}", KEEP, _KEEP_GROUPS)
+        was.key.snapshot.restore_serializer()  # tells where a stored key ends
+        label = label_after(role.result, was.key, becomes.key)
+        for_flink = target.is_flink or (was.is_flink_restorable and becomes.is_flink_restorable)
+        if for_flink and not is_stable(label):
+            reason = f"{label.describe()} has no hash that is the same in every JVM, so Flink would not find the keys"
+            return _refused(role.old, role.new, reason, "key by numbers, strings, booleans, or tuples of these")
+        if not groups:
+            return role
+        finding = Finding(
+            "$" + KEY, _RULE, Verdict.REQUIRES_MIGRATION, f"{was.max_parallelism:,} key groups", f"{groups:,}",
+            "every key gets its key group anew", ("migrate the state with --repartition", _KEEP_GROUPS),
+        )  # fmt: skip
+        result = attrs.evolve(role.result, findings=(finding, *role.result.findings))
+        return attrs.evolve(role, result=result, decision=Decision.MIGRATE)
+
+
+def _refused(old: str, new: str, reason: str, *ways_out: str) -> RoleReport:
+    finding = Finding("$" + KEY, _RULE, Verdict.INCOMPATIBLE, old, new, reason, ways_out)
+    return RoleReport(CompatibilityResult.incompatible(finding), Decision.REFUSE, old, new)
+
+
+def keyed_anew(report: OperatorReport) -> OperatorReport:
+    """Say of each keyed state that it gets new places; refuse those whose entries cannot be taken apart."""
+    return attrs.evolve(report, states=tuple(map(_keyed_anew, report.states)))
+
+
+def _keyed_anew(state: StateReport) -> StateReport:
+    was = state.was
+    if was is None or not was.kind.is_keyed or was.is_dropped or state.decision is Decision.REFUSE:
+        return state
+    unknown = _unknown_end(was)
+    if unknown is not None:
+        finding = Finding(
+            "$" + NAMESPACE, _RULE, Verdict.INCOMPATIBLE, was.describe(), state.new or was.describe(),
+            f"where the key of an entry ends cannot be told: {unknown}", (KEEP, "drop the state"),
+        )  # fmt: skip
+        result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+        return attrs.evolve(state, result=result, values=None, decision=Decision.REFUSE)
+    note = "; ".join(
+        filter(None, [state.note, _NOTE if state.status is Status.MATCHED else f"{_NOTE}; values as bytes"])
+    )
+    return attrs.evolve(state, decision=worst_decision([state.decision, Decision.MIGRATE]), note=note)
+
+
+def _unknown_end(state: StateDescription) -> str | None:
+    """Why the namespace, which follows the key of an entry, cannot be told from what comes after it; None: it can."""
+    try:
+        _namespace(state).restore_serializer()
+    except OldReaderUnavailable as error:
+        return error.what
+    return None
+
+
+def _namespace(state: StateDescription) -> TypeSerializerConfigSnapshot[Any]:
+    snapshot = state.value.snapshot
+    if state.kind is StateKind.TIMERS and isinstance(snapshot, TimerSerializerSnapshot):
+        return snapshot.key_and_namespace()[1]
+    return state.namespace.snapshot if state.namespace is not None else snapshot

@@ -1,0 +1,144 @@
+"""What a caller says of keys that are written anew: another number of key groups, and what becomes of colliding keys.
+
+Source: rule ROLE-4.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.errors import DeclarationError, StateNotFound
+from .description import StateKind, function_name
+from .edits import find_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .description import JobDescription, OperatorDescription
+
+MAX_KEY_GROUPS = 1 << 15
+_NOTHING_WRITTEN = "Nothing was written."
+
+
+@attrs.frozen
+class Merge:
+    """A function that makes one value of those of two keys that become one, under the name that plans and lineage tell.
+
+    It is called with the value of the key whose stored bytes come first, and then the other: two values, two lists of
+    list state, two values of one user key of map state; with ttl, without the stamps.
+    """
+
+    name: str
+    function: Callable[[Any, Any], Any] = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def of(cls, function: Callable[[Any, Any], Any] | Merge) -> Merge:
+        """Name a function by its module and qualified name."""
+        if isinstance(function, Merge):
+            return function
+        if not callable(function):
+            raise DeclarationError(
+                f"a merge is a function of two values, and got a {type(function).__name__}",
+                advice="pass f(first, second), as operator.add",
+                written=_NOTHING_WRITTEN,
+            )
+        return cls(function_name(function), function)
+
+
+def _numbers(given: int | Mapping[str, int] | None) -> tuple[tuple[str, int], ...]:
+    """Take one number for all operators as that of the operator ""."""
+    if given is None:
+        return ()
+    numbers = tuple(given.items()) if isinstance(given, Mapping) else (("", given),)
+    for _, number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= MAX_KEY_GROUPS:
+            raise DeclarationError(
+                f"max parallelism {number} is not possible",
+                advice=f"choose 1 to {MAX_KEY_GROUPS}",
+                written=_NOTHING_WRITTEN,
+            )
+    return numbers
+
+
+def _merges(given: Mapping[str, Callable[[Any, Any], Any] | Merge]) -> tuple[tuple[str, Merge], ...]:
+    return tuple((name, Merge.of(function)) for name, function in given.items())
+
+
+@attrs.frozen(kw_only=True)
+class Repartition:
+    """Allow keys to be written anew, with all state of their operators.
+
+    Attributes:
+        max_parallelism: Number of key groups from now on: one for every operator of the job, or numbers by uid or id.
+            None: as before.
+        merge: By state, or `UID/STATE` where several operators have one of that name: a function of two values, or a
+            `Merge`. It says what becomes of the values of two keys that become one; without it they abort the run.
+    """
+
+    max_parallelism: tuple[tuple[str, int], ...] = attrs.field(default=None, converter=_numbers)
+    merge: tuple[tuple[str, Merge], ...] = attrs.field(factory=dict, converter=_merges)
+
+    def require_known(self, stored: JobDescription) -> None:
+        """Refuse names that are not those of stored operators and keyed states.
+
+        Raises:
+            StateNotFound: There is no such operator or state.
+            DeclarationError: A state has no values that could be merged, or its name is not unique.
+        """
+        names = {name for operator in stored.operators for name in _names(operator)}
+        for name, _ in self.max_parallelism:
+            if name and name not in names:
+                titles = ", ".join(operator.uid or operator.operator_id for operator in stored.operators) or "none"
+                raise StateNotFound(
+                    f"no operator has the uid or id {name!r}; there are: {titles}", written=_NOTHING_WRITTEN
+                )
+        for name, _ in self.merge:
+            _, state = find_state(stored.operators, name)
+            if not state.kind.is_keyed or state.kind is StateKind.TIMERS:
+                why = "it has no key" if not state.kind.is_keyed else "equal timers become one by themselves"
+                raise DeclarationError(
+                    f"no values of {state.kind} state {state.name!r} can be merged: {why}",
+                    advice="name keyed states",
+                    written=_NOTHING_WRITTEN,
+                )
+
+    @property
+    def for_all(self) -> int:
+        """The number of key groups that is wanted for all operators of the job; 0: as before."""
+        return dict(self.max_parallelism).get("", 0)
+
+    def options(self) -> str:
+        """Give it as the options of the command line."""
+        words = ["--repartition"]
+        words += [
+            f"--max-parallelism {shlex.quote(f'{name}={number}') if name else number}"
+            for name, number in self.max_parallelism
+        ]
+        words += [f"--merge {shlex.quote(f'{name}={merge.name}')}" for name, merge in self.merge]
+        return " ".join(words)
+
+    def names(self, operator: OperatorDescription) -> bool:
+        """Whether a number of key groups is said for this operator by name."""
+        return any(name in _names(operator) for name, _ in self.max_parallelism)
+
+    def key_groups(self, operator: OperatorDescription) -> int:
+        """The number that an operator of the job gets where that is another; else 0."""
+        wanted = dict(self.max_parallelism)
+        number = next((wanted[name] for name in _names(operator) if name in wanted), self.for_all)
+        return 0 if number == operator.max_parallelism else number
+
+    def merges(self, stored: JobDescription) -> dict[tuple[str, str], Merge]:
+        """Give the functions by the operator's id and the state's name."""
+        found = {}
+        for name, merge in self.merge:
+            index, state = find_state(stored.operators, name)
+            found[stored.operators[index].operator_id, state.name] = merge
+        return found
+
+
+def _names(operator: OperatorDescription) -> tuple[str, ...]:
+    return tuple(filter(None, (operator.uid, operator.operator_id, operator.stored_id)))

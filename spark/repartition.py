@@ -1,0 +1,201 @@
+"""Keys of operators written anew on Spark: readings give parcels, one shuffle brings them to the new subtasks.
+
+    readings -> mapInArrow -> parcels -> repartitionById, sorted by key group and state -> mapInArrow -> streams
+
+A parcel holds many entries (up to 4 MiB); parcels are all that travels through the JVM, where Spark sorts them, on disk
+if need be. Source: rule ROLE-4.
+"""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import warnings
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from ..serializers.errors import redact_values, values_are_redacted
+from ..serializers.registry import registry
+from ..state.migration.parcels import Parcel
+from ..state.migration.rekey_task import READING_BYTES
+from ..state.migration.rekeying import read_parcels
+from ..state.migration.uniting import write_parcels
+from .scheduling import Failures, answer_of, failure_of
+from .shipping import shipped
+from .watching import Progress, attempts_of, run_watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from ..serializers.errors import StateShiftError
+    from ..state.migration.journal import Journal
+    from ..state.migration.rekey_task import RekeyTask
+    from ..state.migration.rewrite import TaskResult
+    from ..state.savepoint.files import Folder
+
+_PARCELS = "stream int, key_group int, state int, data binary"
+_SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
+_BATCH_BYTES = 4 << 20
+_TASKS_PER_CORE = 2
+
+
+def write_keys_anew(
+    tasks: Sequence[RekeyTask],
+    source: Folder,
+    journal: Journal,
+    *,
+    session: Callable[[], SparkSession],
+    py_files: Iterable[str | Path] = (),
+    progress: Callable[[Progress], None] | None = None,
+) -> list[TaskResult]:
+    """Write streams of operators whose keys are all written anew. Each is kept in the journal as soon as it is there.
+
+    Args:
+        tasks: Streams to be written, of one or more operators; those that are not among them exist already.
+        source: Where the stored streams are.
+        journal: Of the target.
+        session: Gives the Spark session.
+        py_files: Further files for the workers.
+        progress: Is called now and then with what is done.
+
+    Raises:
+        StateShiftError: What failed in a worker, with all its facts.
+        MigrationFailed: Spark gave up.
+    """
+    tell = progress or (lambda _: None)
+    tell(Progress("starting Spark", 0, 1))
+    spark = session()
+    context = spark.sparkContext
+    failures: Any = context.accumulator([], Failures())  # type: ignore[arg-type]
+    work = _Work(
+        tuple(tasks),
+        _readings(tasks),
+        source,
+        journal,
+        registry.additions(),
+        attempts_of(context),
+        failures,
+        values_are_redacted(),
+    )
+
+    def tell_unless_failed(step: Progress) -> None:
+        if failures.value:
+            raise failure_of(failures.value[0])
+        tell(step)
+
+    with shipped(spark, attrs.evolve(work, failures=None), py_files):
+        streams = _streams(spark, work, context.defaultParallelism * _TASKS_PER_CORE)
+        answers = run_watched(context, streams.collect, "migrating", tell_unless_failed)
+    if failures.value:
+        raise failure_of(failures.value[0])
+    return [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it
+
+
+def _readings(tasks: Sequence[RekeyTask]) -> tuple[tuple[int, int], ...]:
+    """Give each reading that the streams need: the first task of its operator, and its place in that."""
+    firsts: dict[str, int] = {}
+    for at, task in enumerate(tasks):
+        firsts.setdefault(task.plan.operator_id, at)
+    return tuple((at, reading) for at in firsts.values() for reading in range(len(tasks[at].readings)))
+
+
+def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
+    """Read, shuffle, write; a row for each stream."""
+    count = len(work.readings)
+    size = sum(task.size_bytes for task in work.tasks)
+    numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
+    with warnings.catch_warnings():
+        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        parcels = numbers.mapInArrow(work.read, _PARCELS)
+        together = parcels.repartitionById(len(work.tasks), parcels["stream"])
+        ordered = together.sortWithinPartitions("stream", "key_group", "state")
+        return ordered.mapInArrow(work.write, "result binary")
+
+
+@attrs.frozen
+class _Work:
+    """What every worker gets."""
+
+    tasks: tuple[RekeyTask, ...]
+    readings: tuple[tuple[int, int], ...]
+    source: Folder
+    journal: Journal
+    snapshots: dict[str, Any]
+    attempts: int
+    failures: Any
+    redacted: bool
+
+    def _begin(self) -> None:
+        registry.add(self.snapshots)
+        redact_values(self.redacted)
+        gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Give the parcels of readings, by their numbers."""
+        self._begin()
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            at, reading = self.readings[number]
+            operator_id = self.tasks[at].plan.operator_id
+            streams = {
+                task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
+            }
+            parcels = read_parcels(self.tasks[at], reading, self.source, streams.keys())
+            yield from self._guarded(_batched(parcels, streams), self.tasks[at].title)
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the streams whose parcels are given, and give the result of each."""
+        self._begin()
+        for stream, parcels in groupby(_unpacked(batches), key=lambda found: found[0]):
+            yield from self._guarded(self._written(stream, parcels), self.tasks[stream].title)
+
+    def _written(self, stream: int, parcels: Iterable[tuple[int, Parcel]]) -> Iterator[pa.RecordBatch]:
+        result = write_parcels(self.tasks[stream], (parcel for _, parcel in parcels), self.journal.folder)
+        self.journal.record(result)
+        yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
+
+    def _guarded(self, work: Iterator[pa.RecordBatch], title: str) -> Iterator[pa.RecordBatch]:
+        """Tell the driver of a failure that will repeat; one that another attempt may mend is raised for it."""
+        failure: StateShiftError | None = None
+        try:
+            yield from work
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told
+            failure = answer_of(error, title, self.attempts)
+        if failure is not None:
+            from pyspark import cloudpickle
+
+            # By cloudpickle: a class of the user's errors is not importable here.
+            self.failures.add([cloudpickle.dumps(failure)])  # type: ignore[no-untyped-call]
+
+
+def _batched(parcels: Iterable[Parcel], streams: dict[int, int]) -> Iterator[pa.RecordBatch]:
+    """Put parcels into Arrow batches of a handy size."""
+    held: list[Parcel] = []
+    size = 0
+    for parcel in parcels:
+        held.append(parcel)
+        size += len(parcel.data)
+        if size >= _BATCH_BYTES:
+            yield _batch(held, streams)
+            held, size = [], 0
+    if held:
+        yield _batch(held, streams)
+
+
+def _batch(parcels: list[Parcel], streams: dict[int, int]) -> pa.RecordBatch:
+    columns = zip(*((streams[p.subtask], p.key_group, p.state_id, p.data) for p in parcels), strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Parcel]]:
+    for batch in batches:
+        for at in range(batch.num_rows):
+            stream, key_group, state, data = (column[at].as_py() for column in batch.columns)
+            yield stream, Parcel(-1, key_group, state, data)

@@ -1,0 +1,160 @@
+"""Stored keys under their new bytes, and the keys of entries and timers put together with them.
+
+Source: rules ROLE-4, RUN-3 and RUN-7; format notes 5.3 to 5.5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.transcode.objects import converted, write
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
+from ...serializers.views import DataInputView, DataOutputView
+from ..key_groups import key_group, key_hasher
+from ..savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode
+from ..savepoint.meta_info import NAMESPACE_SERIALIZER
+from ..savepoint.state_kinds import info_snapshot, keyed_kind
+from .parcels import SentEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...compat.plan import Rekeying
+    from ...serializers.serializer import TypeDeserializer, TypeSerializer
+    from ..savepoint.meta_info import StateMetaInfo
+
+
+class KeyWriter:
+    """Gives stored keys their new bytes and their new key group; remembers those of the key group that is read."""
+
+    def __init__(self, rekeying: Rekeying, hasher: Callable[[Any], int], max_parallelism: int) -> None:
+        self._recoding, self.serializer = rekeying.key, rekeying.serializer
+        self._hasher, self.max_parallelism = hasher, max_parallelism
+        self._known: dict[bytes, tuple[bytes, int]] = {}
+        self._proven = False
+
+    @classmethod
+    def of(cls, rekeying: Rekeying, max_parallelism: int) -> KeyWriter:
+        """Make it for a number of key groups."""
+        return cls(rekeying, key_hasher(rekeying.serializer), max_parallelism)
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether only the key groups are others."""
+        return self._recoding is None
+
+    def forget(self) -> None:
+        """Forget the keys that were met: those of another key group are others."""
+        self._known.clear()
+
+    def written(self, old: bytes) -> tuple[bytes, int]:
+        """Give the new bytes of a stored key, and its key group."""
+        known = self._known.get(old)
+        if known is None:
+            try:
+                known = self._known[old] = self._write(old)
+            except StateShiftError as error:
+                add_step(error, "<key>")
+                error.where.setdefault("rule", "ROLE-4")
+                error.where.setdefault("key", self.shown_old(old))
+                raise
+        return known
+
+    def _write(self, old: bytes) -> tuple[bytes, int]:
+        new = old
+        if self._recoding is not None:
+            source, target = DataInputView(old), DataOutputView()
+            write(self._recoding, converted(self._recoding, source), target)
+            if source.remaining():
+                raise CorruptSavepoint(f"{source.remaining()} bytes follow a key")
+            new = target.getvalue()
+        key = decode(self.serializer, new)
+        if not self._proven:
+            self._prove(key, new)
+        return new, key_group(self._hasher(key), self.max_parallelism)
+
+    def _prove(self, key: Any, data: bytes) -> None:
+        again = encode(self.serializer, key)
+        if again != data:
+            raise MigrationFailed(
+                f"the serializer of the keys reads {shown(data.hex())} and writes {shown(again.hex())}",
+                rule="RUN-7",
+                advice="make the serializer deterministic; nothing is published",
+            )
+        self._proven = True
+
+    def shown_old(self, old: bytes) -> str:
+        """Show a stored key, as messages may show it."""
+        reader: Any = self.serializer if self._recoding is None else self._recoding.reader
+        return _shown(reader, old)
+
+    def shown_new(self, new: bytes) -> str:
+        """Show a new key."""
+        return _shown(self.serializer, new)
+
+
+def _shown(reader: TypeDeserializer[Any], key: bytes) -> str:
+    try:
+        return shown(reader.deserialize(DataInputView(key)))
+    except StateShiftError:
+        return shown(key.hex())
+
+
+@attrs.frozen
+class EntryKeys:
+    """Takes the keys of one state's entries apart, and puts them together with new keys. Made with `of`."""
+
+    old: EntryKeyFormat | TimerKeyFormat
+    new: EntryKeyFormat | TimerKeyFormat
+    keys: KeyWriter
+
+    @classmethod
+    def of(
+        cls,
+        was: StateMetaInfo,
+        becomes: StateMetaInfo,
+        old_key: TypeSerializer[Any],
+        keys: KeyWriter,
+        max_parallelism: int,
+    ) -> EntryKeys:
+        """Take the formats from what the stored and the new header say of a state."""
+        kind = keyed_kind(becomes)
+        old = _format(was, old_key, max_parallelism, kind)
+        return cls(old, _format(becomes, keys.serializer, keys.max_parallelism, kind), keys)
+
+    def moved(self, entry_key: bytes, key_group: int) -> tuple[int, SentEntry]:
+        """Give an entry's key its new place, and its new key group.
+
+        Raises:
+            CorruptSavepoint: It does not lie in the key group that it names.
+            ValueNotConvertible: The key does not fit its new type.
+        """
+        parts = self.old.split(entry_key)
+        if parts.key_group != key_group:
+            raise CorruptSavepoint(
+                f"an entry lies in key group {key_group} and says that it belongs to {parts.key_group}",
+                key=self.keys.shown_old(parts.key),
+                rule="RUN-3",
+            )
+        key, group = self.keys.written(parts.key)
+        new = self.new
+        if isinstance(parts, TimerKey):
+            assert isinstance(new, TimerKeyFormat)  # noqa: S101 - old and new are of one kind
+            joined = new.join(TimerKey(group, parts.timestamp_ms, key, parts.namespace))
+        else:
+            assert isinstance(new, EntryKeyFormat)  # noqa: S101 - old and new are of one kind
+            joined = new.join(EntryKey(group, key, parts.namespace, parts.user_key))
+        return group, SentEntry(joined, b"" if self.keys.keeps_bytes else parts.key, new.key_start, len(key))
+
+
+def _format(
+    info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int, kind: StateKind
+) -> EntryKeyFormat | TimerKeyFormat:
+    if kind is StateKind.TIMERS:
+        namespace = info.value.children()[1].restore_serializer()
+        return TimerKeyFormat.of(key, namespace, max_parallelism)
+    namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
+    return EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)

@@ -1,0 +1,101 @@
+"""What becomes of the values of keys that become one, by a function of the user.
+
+Source: rule ROLE-4.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.transcode.entry_values import entry_values, map_value
+from ...compat.transcode.framing import ValueFraming, value_framing
+from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.limits import require_room
+from ...serializers.ttl import TtlValue
+from ...serializers.views import DataInputView
+from ..savepoint.entries import read_separated
+from ..savepoint.entry_keys import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...compat.plan import Merging
+
+_WAY_OUT = "correct the merge function, or let the key_converter of the operator keep the keys apart"
+
+
+@attrs.frozen
+class Merger:
+    """Merges the values of entries, as bytes."""
+
+    merging: Merging
+
+    @classmethod
+    def of(cls, merging: Merging) -> Merger:
+        """Make it of what a plan says."""
+        return cls(merging)
+
+    def merged(self, values: Sequence[bytes]) -> bytes | None:
+        """Merge values in their order, the first two first; None where a list has become empty.
+
+        Raises:
+            ValueNotConvertible: The function failed, or gave what is no value of the state.
+        """
+        result = reduce(self._both, map(self._read, values))
+        try:
+            data = self._written(result)
+        except StateShiftError as error:
+            error.advice = error.advice or _WAY_OUT
+            raise
+        except Exception as error:
+            raise ValueNotConvertible(
+                f"{self._name} gave {shown(result)}, which cannot be written as"
+                f" {self.merging.serializer.describe()}: {cause_text(error)}",
+                advice=_WAY_OUT,
+            ) from error
+        if data is not None:
+            require_room(len(data))
+        return data
+
+    @property
+    def _name(self) -> str:
+        return f"the merge function {self.merging.merge.name}"
+
+    def _both(self, first: Any, second: Any) -> Any:
+        if isinstance(first, TtlValue) and isinstance(second, TtlValue):
+            value = self._called(first.value, second.value)
+            return TtlValue(max(first.last_access_ms, second.last_access_ms), value)
+        return self._called(first, second)
+
+    def _called(self, first: Any, second: Any) -> Any:
+        try:
+            return self.merging.merge.function(first, second)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            raise ValueNotConvertible(
+                f"{self._name} failed on {shown(first)} and {shown(second)}: {cause_text(error)}", advice=_WAY_OUT
+            ) from error
+
+    def _read(self, data: bytes) -> Any:
+        serializer: Any = self.merging.serializer
+        framing = value_framing(self.merging.kind)
+        if framing is ValueFraming.SEPARATED:
+            return list(read_separated(serializer.element, data))
+        if framing is ValueFraming.NULLABLE:
+            return None if DataInputView(data).read_boolean() else decode(serializer.value, data[1:])
+        return decode(serializer, data)
+
+    def _written(self, value: Any) -> bytes | None:
+        """Write what became of two values. Only a list may be none: a function that forgets to return gives None."""
+        kind, serializer = self.merging.kind, self.merging.serializer
+        if kind is StateKind.MAP:
+            return map_value(serializer, value)
+        if kind is not StateKind.LIST or value is None:
+            return encode(serializer, value)
+        entries = entry_values(kind, serializer, value)
+        return entries[0][1] if entries else None

@@ -1,0 +1,203 @@
+"""All keys of an operator written anew, but for the engine that brings entries from where they were to where they go.
+
+    read_parcels      a piece of the stored state -> parcels: entries of one state and one new key group
+    write_parcels     all parcels of a new subtask, sorted by key group and state -> its stream (`uniting`)
+    settled           what all readings sent = what all subtasks received
+
+A reading holds about `HELD_BYTES` of parcels, and the keys of one stored key group.
+Source: rules ROLE-4, RUN-2, RUN-3, RUN-5, RUN-7.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.plan import StateAction
+from ...serializers.errors import MigrationFailed, located
+from ..key_groups import subtask_of
+from ..savepoint.keyed_readers import open_keyed
+from .block_rewriter import Tally, add_keys
+from .key_writer import EntryKeys, KeyWriter
+from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
+from .rewrite import TaskResult, new_state_id, rewritten_blocks
+from .uniting import write_parcels
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ...compat.plan import OperatorPlan
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import KeyedHandle
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..savepoint.lineage import StateCount
+    from .rekey_task import RekeyTask
+
+HELD_BYTES = 32 << 20
+"""About how many bytes of parcels a reading holds before it sends them all on."""
+
+
+def rekeyed_here(task: RekeyTask, source: Folder, target: Folder) -> TaskResult:
+    """Write the stream of one subtask without an engine: all stored state of the operator is read for it alone."""
+    parcels = [parcel for at in range(len(task.readings)) for parcel in read_parcels(task, at, source, {task.subtask})]
+    parcels.sort(key=lambda parcel: (parcel.key_group, parcel.state_id))
+    return write_parcels(task, parcels, target)
+
+
+def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[int]) -> Iterator[Parcel]:
+    """Read a piece of the stored state, and give its entries under new keys.
+
+    Args:
+        task: Any of the operator.
+        at: Which of its readings.
+        source: Where the stored streams are.
+        wanted: Subtasks that are to be written; entries of others are read and counted, and not given.
+
+    Raises:
+        ValueNotConvertible: A key or a value does not fit its new type.
+        CorruptSavepoint: What was read is damaged, or entries lie in a wrong key group.
+    """
+    reading = task.readings[at]
+    if at == 0:
+        yield from (Parcel(subtask, BEGIN, BEGIN, b"") for subtask in sorted(wanted))
+    with (
+        located(savepoint=source.place, operator=task.title),
+        open_keyed(reading.handle, source, task.stored_max_parallelism) as reader,
+    ):
+        work = _Reading(task, reader, frozenset(wanted))
+        yield from work.parcels(reading.key_groups)
+        if 0 in wanted:
+            counts = [attrs.asdict(count) for count in work.counts()]
+            yield Parcel(0, BEGIN, BEGIN, json.dumps(counts).encode())
+
+
+def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
+    """Write the key of a state's first entry anew, and drop it; False where there is no entry (rule READ-5)."""
+    with open_keyed(handle, source, max_parallelism) as reader:
+        wanted = [at for at, info in enumerate(reader.header.states) if info.name == state]
+        assert plan.rekeying is not None  # noqa: S101 - only such operators are asked for
+        for block in reader.blocks(state_ids=wanted) if wanted else ():
+            info = reader.header.states[block.state_id]
+            keys = KeyWriter.of(plan.rekeying, plan.max_parallelism or max_parallelism)
+            old = reader.header.key_snapshot.restore_serializer()
+            entries = EntryKeys.of(info, info, old, keys, max_parallelism)
+            for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+                entries.moved(key, block.key_group)
+                return True
+    return False
+
+
+class _Reading:
+    """Reads a piece of stored state; counts what it reads and what it gives."""
+
+    def __init__(self, task: RekeyTask, reader: KeyedReader, wanted: frozenset[int]) -> None:
+        assert task.plan.rekeying is not None  # noqa: S101 - that is what the task is for
+        self._task, self._reader, self._wanted = task, reader, wanted
+        self._tallies = {info.name: Tally() for info in reader.header.states}
+        self._sent = [Tally() for _ in task.header.states]
+        self._held: dict[tuple[int, int], bytearray] = {}
+        self._keys = KeyWriter.of(task.plan.rekeying, task.max_parallelism)
+        old = reader.header.key_snapshot.restore_serializer()
+        self._entries = {
+            new_id: EntryKeys.of(info, task.header.states[new_id], old, self._keys, task.stored_max_parallelism)
+            for info in reader.header.states
+            if (new_id := new_state_id(task.plan, info, task.header)) is not None
+        }
+
+    def parcels(self, key_groups: range) -> Iterator[Parcel]:
+        """Give all entries of some stored key groups, in parcels."""
+        task, size, current = self._task, 0, -1
+        blocks = rewritten_blocks(
+            task.plan, key_groups, task.stored_max_parallelism, self._reader, task.header, self._tallies
+        )
+        for block in blocks:
+            if block.key_group != current:
+                self._keys.forget()
+                current = block.key_group
+            entries, tally = self._entries[block.state_id], self._sent[block.state_id]
+            with located(file=self._reader.name, state=task.header.states[block.state_id].name):
+                for key, value in block.items():
+                    group, entry = entries.moved(key, current)
+                    tally.written += 1
+                    tally.keys_written = add_keys(tally.keys_written, (entry.entry_key,))
+                    if subtask_of(group, task.parallelism, task.max_parallelism) not in self._wanted:
+                        continue
+                    parcel = self._held.setdefault((group, block.state_id), bytearray())
+                    before = len(parcel)
+                    parcel += framed(entry, value)
+                    size += len(parcel) - before
+                    if len(parcel) >= PARCEL_BYTES:
+                        size -= len(parcel)
+                        yield self._parcel((group, block.state_id))
+                    elif size >= HELD_BYTES:
+                        size = 0
+                        yield from self._all_parcels()
+        yield from self._all_parcels()
+
+    def _all_parcels(self) -> Iterator[Parcel]:
+        for place in sorted(self._held):
+            yield self._parcel(place)
+
+    def _parcel(self, place: tuple[int, int]) -> Parcel:
+        group, state_id = place
+        subtask = subtask_of(group, self._task.parallelism, self._task.max_parallelism)
+        return Parcel(subtask, group, state_id, bytes(self._held.pop(place)))
+
+    def counts(self) -> Iterator[StateCount]:
+        """Say what became of the entries of each stored state, after checking that none was lost here (RUN-2)."""
+        task = self._task
+        for info in self._reader.header.states:
+            count = self._tallies[info.name].result(task.plan, task.plan.state(info.name, keyed=True), info)
+            new_id = new_state_id(task.plan, info, task.header)
+            if new_id is None:
+                yield count
+                continue
+            sent = self._sent[new_id]
+            moved = count.written if count.entries is None else count.entries
+            if sent.written != moved:
+                raise _lost(info.name, f"{moved:,} entries were read and {sent.written:,} sent on")
+            yield attrs.evolve(count, keys=f"{sent.keys_written:016x}")
+
+
+def _lost(state: str, what: str) -> MigrationFailed:
+    return MigrationFailed(what, state=state, advice="this is a bug in stateshift; nothing is published")
+
+
+def settled(counts: tuple[StateCount, ...], sent: tuple[StateCount, ...]) -> tuple[StateCount, ...]:
+    """Hold what all subtasks received against what all readings sent, and give the counts of the whole (rule RUN-2).
+
+    Args:
+        counts: Of all states, added up over all streams.
+        sent: Of the states whose keys were written anew, added up over all readings.
+
+    Raises:
+        MigrationFailed: They differ.
+    """
+    by_place = {_place(count): count for count in counts}
+    for count in sent:
+        if count.action == StateAction.DROP:
+            by_place[_place(count)] = count
+            continue
+        there = by_place[_place(count)]
+        moved = count.written if count.entries is None else count.entries
+        if (there.read, there.keys) != (moved, count.keys):
+            what = f"{moved:,} entries were sent and {there.read:,} received"
+            raise _lost(count.state, f"{what}, and the checksums of their keys are {count.keys} and {there.keys}")
+        if there.read != there.written + there.merged:
+            raise _lost(count.state, f"{there.read:,} entries were received, and {there.written:,} written")
+        by_place[_place(count)] = _whole(count, there)
+    return tuple(by_place.values())
+
+
+def _whole(sent: StateCount, there: StateCount) -> StateCount:
+    """Give the counts of a state from end to end; where its kind has changed, keys are counted, as in other runs."""
+    whole = attrs.evolve(sent, merged=there.merged)
+    if sent.entries is None:
+        return attrs.evolve(whole, written=there.written)
+    return attrs.evolve(whole, entries=there.written)
+
+
+def _place(count: StateCount) -> tuple[str, str, str]:
+    return count.operator_id, count.kind, count.state

@@ -1,0 +1,185 @@
+"""All parcels of a new subtask -> its stream: entries in the order of their keys, and keys that have become one found.
+
+What is held: the entries of one state in one new key group, and the keys of that key group.
+Source: rules ROLE-4, RUN-2 and RUN-5.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ...compat.description import StateKind
+from ...compat.plan import StateAction
+from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
+from ...serializers.unpickling import trusting
+from ..savepoint.blocks import Block
+from ..savepoint.keyed_stream import KeyedStreamWriter
+from ..savepoint.lineage import StateCount
+from ..savepoint.publish import stream_name
+from ..savepoint.sink import StreamSink
+from ..savepoint.state_kinds import keyed_kind
+from .block_rewriter import Tally, add_keys
+from .key_writer import KeyWriter
+from .merging import Merger
+from .parcels import BEGIN, PARCEL_BYTES, entries_of
+from .rewrite import TaskResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...compat.plan import OperatorPlan, StatePlan
+    from ..savepoint.files import Folder
+    from .parcels import Parcel, SentEntry
+    from .rekey_task import RekeyTask
+
+
+def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) -> TaskResult:
+    """Write the stream of one new subtask.
+
+    Args:
+        task: Of the subtask.
+        parcels: All of it, sorted by key group and state.
+        target: Where the stream goes.
+
+    Raises:
+        ValuesCollide: Two stored keys become one, and nobody says what becomes of their values.
+        MigrationFailed: What one of the readings counted is not there.
+    """
+    told: list[list[StateCount]] = []
+    with (
+        located(operator=task.title),
+        StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
+    ):
+        writer = KeyedStreamWriter(task.header, task.key_groups, sink.write)
+        united = _United(task)
+        for (group, state_id), found in groupby(parcels, key=lambda parcel: (parcel.key_group, parcel.state_id)):
+            if group == BEGIN:
+                told += [[StateCount(**count) for count in json.loads(parcel.data)] for parcel in found if parcel.data]
+                continue
+            for block in united.blocks(group, state_id, found):
+                writer.add(block)
+        offsets = writer.finish()
+        stored = sink.finish()
+        if task.subtask == 0 and len(told) != len(task.readings):
+            raise MigrationFailed(f"of {len(task.readings)} readings {len(told)} were heard of")
+    sent = tuple(count for counts in told for count in counts)
+    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent)
+
+
+class _United:
+    """Puts the entries of a subtask in order, finds keys that have become one, and counts."""
+
+    def __init__(self, task: RekeyTask) -> None:
+        rekeying = task.plan.rekeying
+        assert rekeying is not None  # noqa: S101 - that is what the task is for
+        self._task = task
+        self._keys = KeyWriter.of(rekeying, task.max_parallelism)
+        self._received = [Tally() for _ in task.header.states]
+        self._written, self._merged = [0] * len(self._received), [0] * len(self._received)
+        merging = dict(rekeying.merges)
+        plans = [_plan_of(task.plan, info.name) for info in task.header.states]
+        self._mergers = [Merger.of(merging[plan.name]) if plan and plan.name in merging else None for plan in plans]
+        self._owners: dict[bytes, bytes] = {}
+        self._group = BEGIN
+
+    def blocks(self, group: int, state_id: int, parcels: Iterable[Parcel]) -> Iterator[Block]:
+        """Give the entries of one state in one key group, sorted by key, in pieces."""
+        if group != self._group:
+            self._owners.clear()
+            self._group = group
+        entries = sorted(entry for parcel in parcels for entry in entries_of(parcel))
+        tally = self._received[state_id]
+        tally.read += len(entries)
+        tally.keys_read = add_keys(tally.keys_read, (entry.entry_key for entry in entries))
+        with located(state=self._task.header.states[state_id].name):
+            pieces: list[tuple[bytes, bytes]] = []
+            size = 0
+            for key, same in groupby(entries, key=lambda entry: entry.entry_key):
+                value = self._one_value(state_id, list(same))
+                if value is None:
+                    continue
+                pieces.append((key, value))
+                size += len(key) + len(value)
+                if size >= PARCEL_BYTES:
+                    yield self._block(group, state_id, pieces)
+                    pieces, size = [], 0
+            if pieces:
+                yield self._block(group, state_id, pieces)
+
+    def _block(self, group: int, state_id: int, pieces: list[tuple[bytes, bytes]]) -> Block:
+        self._written[state_id] += len(pieces)
+        return Block.of(group, state_id, pieces)
+
+    def _one_value(self, state_id: int, same: list[SentEntry]) -> bytes | None:
+        """Give the value of a new key; None where a merge has left nothing of it."""
+        for entry in same:
+            self._claim(entry)
+        if len(same) == 1:
+            return same[0].value
+        first, second = same[:2]
+        if first.old_key == second.old_key:
+            raise CorruptSavepoint(
+                f"the key {self._keys.shown_new(first.key)} has two entries where it may have one", rule="ROLE-4"
+            )
+        self._merged[state_id] += len(same) - 1
+        if keyed_kind(self._task.header.states[state_id]) is StateKind.TIMERS:
+            return first.value
+        merger = self._mergers[state_id]
+        if merger is None:
+            raise self._collision(first.old_key, second)
+        plan = _plan_of(self._task.plan, self._task.header.states[state_id].name)
+        with located(key=self._keys.shown_new(first.key)), trusting(plan.trust if plan is not None else ()):
+            value = merger.merged([entry.value for entry in same])
+        self._merged[state_id] += value is None
+        return value
+
+    def _claim(self, entry: SentEntry) -> None:
+        """Refuse a key that has become another stored one already, also in another state, unless there are merges.
+
+        Where keys keep their bytes, none can become another.
+        """
+        if self._keys.keeps_bytes:
+            return
+        owner = self._owners.setdefault(entry.key, entry.old_key)
+        if owner != entry.old_key and not any(self._mergers):
+            raise self._collision(owner, entry)
+
+    def _collision(self, first: bytes, second: SentEntry) -> ValuesCollide:
+        keys = self._keys
+        both = " and ".join(keys.shown_old(old) for old in sorted((first, second.old_key)))
+        return ValuesCollide(
+            f"two keys become one: {both} both become {keys.shown_new(second.key)}",
+            advice="let the key_converter of the operator keep them apart, or say what becomes of their values:"
+            " --merge STATE=MODULE:FUNCTION",
+            key=keys.shown_new(second.key),
+            path="$<key>",
+            rule="ROLE-4",
+        )
+
+    def counts(self) -> tuple[StateCount, ...]:
+        """Give the counts of the subtask, by state."""
+        return tuple(self._count(state_id) for state_id in range(len(self._received)))
+
+    def _count(self, state_id: int) -> StateCount:
+        info, plan = self._task.header.states[state_id], self._task.plan
+        state, received = _plan_of(plan, info.name), self._received[state_id]
+        return StateCount(
+            plan.new_id or plan.operator_id,
+            plan.uid,
+            info.name,
+            str(keyed_kind(info)),
+            str(StateAction.REKEY if state is None else state.action),
+            received.read,
+            self._written[state_id],
+            keys=f"{received.keys_read:016x}",
+            merged=self._merged[state_id],
+        )
+
+
+def _plan_of(plan: OperatorPlan, new_name: str) -> StatePlan | None:
+    """Find the plan of a keyed state by the name that it has from now on."""
+    return next(
+        (state for state in plan.states if state.kind.is_keyed and new_name == (state.new_name or state.name)), None
+    )
