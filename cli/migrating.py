@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from ..compat.plan import MigrationPlan
     from ..state.migration.options import MigrationOptions
     from ..state.migration.report import MigrationReport
 
@@ -310,8 +311,13 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
         empty = ", ".join(state for state, found in tried if not found)
         if converted:
             yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
-        if empty and not any(operator.max_bad_values for operator in report.plan.operators):
-            yield f"not tried, since there is no entry: {empty}"
-        elif empty:
-            yield f"not tried, since there is no entry, or none that fits: {empty}"
+        if empty:
+            yield f"not tried, since there is no entry{_or_none(report.plan)}: {empty}"
     yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read"
+
+
+def _or_none(plan: MigrationPlan) -> str:
+    """What else than that there are no entries may be why none was tried."""
+    if any(operator.max_bad_values for operator in plan.operators):
+        return ", or none that fits"
+    return ", or what was looked at had expired" if plan.reference_time is not None else ""

@@ -402,9 +402,10 @@ def sample_keyed(
     """Convert the first entry of a state in a stream, and drop the result; False where there is no entry.
 
     A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`. Where bad values go to
-    quarantine, it is an entry that fits, from the first blocks that have one.
+    quarantine, or what has expired is dropped, it is an entry that is written, from the first blocks that have one.
     """
     tally = Tally()
+    looks_on = quarantines or (state.value is not None and state.value.expired_until_ms is not None)
     with open_keyed(handle, source, max_parallelism) as reader:
         wanted = [index for index, info in enumerate(reader.header.states) if info.name == state.name]
         for block in reader.blocks(state_ids=wanted) if wanted else ():
@@ -413,10 +414,10 @@ def sample_keyed(
             rewriter = BlockRewriter.of(info, state, key, max_parallelism, forgets=quarantines)
             if rewriter is None:
                 continue
-            rewriter.rewrite(block if quarantines else rewriter.first_of(block), block.state_id, tally)
-            if tally.written or not quarantines or tally.quarantined > _MOST_TRIES:
+            rewriter.rewrite(block if looks_on else rewriter.first_of(block), block.state_id, tally)
+            if tally.written or not looks_on or tally.quarantined + tally.dropped > _MOST_TRIES:
                 break
-    return tally.read > tally.quarantined
+    return tally.written > 0 if looks_on else tally.read > 0
 
 
 def sample_elements(

@@ -35,6 +35,7 @@ from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.run import try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import read_header
 from stateshift.state.savepoint.publish import prepare_target
@@ -90,7 +91,7 @@ def stamped(value, at):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_value_element_and_map_value_gets_the_reference_time_state_4(tmp_path, migrate, kind):
+def test_every_value_element_and_map_value_gets_the_reference_time_state_4_e18_g26(tmp_path, migrate, kind):
     state, values = KINDS[kind]
     old = written(tmp_path / "old", job_of(state()), values)
 
@@ -106,7 +107,7 @@ def streams(keyed_streams_of, folder):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_on_and_off_gives_the_same_bytes_state_4_and_5(tmp_path, migrate, keyed_streams_of, kind):
+def test_on_and_off_gives_the_same_bytes_state_4_and_5_e19(tmp_path, migrate, keyed_streams_of, kind):
     """Up to the last millisecond in which nothing has expired."""
     state, values = KINDS[kind]
     old = written(tmp_path / "old", job_of(state()), values)
@@ -119,7 +120,7 @@ def test_on_and_off_gives_the_same_bytes_state_4_and_5(tmp_path, migrate, keyed_
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nullable map"])
-def test_at_the_end_of_their_time_all_have_expired_state_5(tmp_path, migrate, kind):
+def test_at_the_end_of_their_time_all_have_expired_state_5_g25(tmp_path, migrate, kind):
     """Flink's own bound: a value has expired when its stamp and its time to live make the present."""
     state, values = KINDS[kind]
     old = written(tmp_path / "old", job_of(state(time_to_live=True)), {k: stamped(v, STALE) for k, v in values.items()})
@@ -191,7 +192,7 @@ def test_with_the_length_the_finding_says_what_goes_state_5(tmp_path):
     assert "what has expired, 90 days 12:00:00 after its last access, goes, and is counted" in finding.reason
 
 
-def test_a_new_type_comes_in_the_same_run_state_4_and_5(tmp_path, migrate):
+def test_a_new_type_comes_in_the_same_run_state_4_and_5_e20(tmp_path, migrate):
     plain, wide = (job_of(MapStateDescriptor("s", hint, hint)) for hint in (Int32, int))
     short, long = (job_of(MapStateDescriptor("s", hint, hint, time_to_live=True)) for hint in (Int32, int))
     written(tmp_path / "plain", plain, {1: {-5: 6, 7: 8}})
@@ -246,6 +247,29 @@ def test_windows_gain_and_lose_stamps_as_keys_do_state_4_and_5(tmp_path, migrate
     assert (TimeWindow(0, 10), TtlValue(NOW, 0)) == (entry.namespace, entry.value)
 
 
+def test_another_length_keeps_the_stamps_with_and_without_a_new_type_state_6_g24(tmp_path, migrate):
+    short, long = (job_of(ValueStateDescriptor("s", hint, time_to_live=True)) for hint in (Int32, int))
+    old = written(tmp_path / "old", short, {1: TtlValue(STALE, 5)})
+
+    assert "start" == check(Savepoint.open(old).describe(), short.describe()).decision
+    assert {1: TtlValue(STALE, 5)} == values_of(migrate(old, tmp_path / "new", long, reference_time=AT))
+
+
+def test_the_same_reference_time_gives_the_same_files_run_5(tmp_path, migrate):
+    old = written(tmp_path / "old", job_of(MapStateDescriptor("s", str, str)), {key: {"a": "b"} for key in range(50)})
+    on = job_of(MapStateDescriptor("s", str, str, time_to_live=True))
+    for name, at in (("1", AT), ("2", AT), ("later", AT + DAY)):
+        migrate(old, tmp_path / name, on, reference_time=at, reverse=name == "2", parallelism=3)
+
+    first, second, later = (
+        {file.name: file.read_bytes() for file in (tmp_path / name).iterdir() if file.name != "_stateshift.json"}
+        for name in ("1", "2", "later")
+    )
+    assert first == second
+    assert first.keys() == later.keys()
+    assert first != later
+
+
 @given(st.lists(st.tuples(st.booleans(), st.text(max_size=3)), min_size=1, max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_what_is_left_is_what_had_not_expired_state_5(migrate, tmp_path_factory, drawn):
@@ -259,6 +283,23 @@ def test_what_is_left_is_what_had_not_expired_state_5(migrate, tmp_path_factory,
     left = [text for fresh, text in drawn if fresh]
     assert ({1: left} if left else {}) == values_of(new)
     assert len(drawn) - len(left) == count_of(new).dropped_elements
+
+
+@pytest.mark.parametrize(("stamps", "tried"), [([STALE, FRESH], True), ([STALE, STALE], False)])
+def test_a_dry_run_tries_an_entry_that_has_not_expired_read_5(tmp_path, stamps, tried):
+    job = job_of(ValueStateDescriptor("s", int, time_to_live=True))
+    old = Savepoint.open(written(tmp_path / "old", job, {key: TtlValue(at, key) for key, at in enumerate(stamps)}))
+    new = job_of(ValueStateDescriptor("s", int, former_time_to_live=DAY))
+
+    assert [tried] == list(try_out(old, prepare(old, new, MigrationOptions(reference_time=AT)).plan).values())
+
+
+def test_what_has_expired_is_not_converted_and_so_neither_fails_nor_goes_to_quarantine_state_5(tmp_path, migrate):
+    old = job_of(ListStateDescriptor("s", bytes, time_to_live=True))
+    written(tmp_path / "old", old, {1: [TtlValue(STALE, b"\xff"), TtlValue(FRESH, b"fine")]})
+    new = job_of(ListStateDescriptor("s", str, former_time_to_live=DAY))
+
+    assert {1: ["fine"]} == values_of(migrate(tmp_path / "old", tmp_path / "new", new, reference_time=AT))
 
 
 def test_keys_that_are_neither_written_nor_dropped_stop_the_run_run_2(tmp_path):
