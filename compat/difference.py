@@ -13,6 +13,7 @@ import attrs
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import NothingInCommon
 from .check import check, paired
+from .declared_difference import compare_declared
 from .description import StateKind
 from .report import worst_decision
 from .type_difference import Change, Kind, compare_types
@@ -306,6 +307,10 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Compare two types; a class in code may know that a field which is gone and one that is new are the same."""
     changes = compare_types(a.snapshot, b.snapshot, path)
+    if a.serializer is not None and b.serializer is not None:
+        told = {change.path for change in changes if change.kind is Kind.OPTIONAL}
+        declared = compare_declared(a.serializer, b.serializer, path)
+        changes += tuple(one for one in declared if one.path not in told or not one.a.startswith("optional: "))
     for way, is_forwards in ((forwards, True), (backwards, False)):
         for finding in way.findings if way is not None else ():
             changes = _renamed(changes, finding, is_forwards=is_forwards)

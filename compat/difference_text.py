@@ -213,6 +213,9 @@ def _within(change: Change, forwards: Way | None) -> Iterator[Finding]:
 def _words(change: Change) -> str:
     if change.kind in {Kind.ADDED, Kind.REMOVED}:
         return change.a or change.b
+    if change.kind is Kind.DECLARED:
+        title, _, before = change.a.partition(": ")
+        return f"{title}  {before} -> {change.b.partition(': ')[2]}"
     word = "" if change.kind in {Kind.TYPE, Kind.OPTIONAL} else f"{change.kind}  "
     return f"{word}{change.a} -> {change.b}"
 

@@ -32,6 +32,7 @@ class Kind(enum.StrEnum):
 
     ADDED, REMOVED, RENAMED: a field. TYPE: one type became another. OPTIONAL: whether nulls may be stored. ORDER: of
     fields. CONSTANTS: of an enum. CLASS: the name of a record's or enum's class. TTL: whether values have a time stamp.
+    DECLARED: what code alone says, as defaults and aliases.
     """
 
     ADDED = "added"
@@ -43,6 +44,7 @@ class Kind(enum.StrEnum):
     CONSTANTS = "constants"
     CLASS = "class"
     TTL = "ttl"
+    DECLARED = "declared"
 
 
 @attrs.frozen

@@ -148,6 +148,48 @@ def test_an_alias_makes_one_change_of_a_field_gone_and_a_field_new():
     assert [("$.name", Kind.RENAMED, "title", "name")] == [(c.path, c.kind, c.a, c.b) for c in backwards]
 
 
+def account(**defaults):
+    """A class with two fields, of which the second has what is given."""
+
+    @attrs.frozen
+    class Account:
+        tags: list[str] = attrs.field(factory=list)
+        score: float = attrs.field(**defaults)
+
+    return record(java_class="acme.Account")(Account)
+
+
+def test_what_only_code_declares_is_compared_between_two_jobs():
+    one, other = (job_of(ListStateDescriptor("s", account(default=value))) for value in (0.0, 12.5))
+
+    (state,) = compare(one, other).operators[0].states
+
+    assert [("$[].score", Kind.DECLARED, "default: 0.0", "default: 12.5")] == [
+        (change.path, change.kind, change.a, change.b) for change in state.changes
+    ]
+    assert ("start", "start") == (state.forwards.decision, state.backwards.decision)
+
+
+def test_a_record_of_a_job_is_equal_to_the_job_with_its_defaults():
+    job = job_of(ValueStateDescriptor("s", account(default=0.5)))
+
+    assert compare(job, from_json(to_json(job))).is_equal
+    assert not compare(job_of(ValueStateDescriptor("s", account(default=0.75))), from_json(to_json(job))).is_equal
+
+
+def test_a_default_that_is_made_is_compared_by_what_is_made():
+    one, other = (job_of(ValueStateDescriptor("s", account(factory=lambda: 1.0))) for _ in range(2))
+
+    assert compare(one, other).is_equal
+
+
+def test_a_savepoint_declares_nothing_to_compare(savepoint_of):
+    savepoint = Savepoint.open(savepoint_of("hashmap-account-v1")).describe()
+    recorded = from_json(to_json(savepoint))
+
+    assert compare(savepoint, recorded).is_equal
+
+
 def test_states_and_operators_of_one_side_are_told():
     a = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)]), Operator("gone", list_states=[])])
     b = Job([Operator("op", key=int, states=[ValueStateDescriptor("t", int)])])

@@ -1,0 +1,77 @@
+"""What two types in code declare differently beyond their snapshots: defaults, aliases, retired names, nulls.
+
+Of a savepoint that is not known, so only two sides that are code, or records of code, are compared by it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.errors import shown
+from ..serializers.record_fields import Default, RecordField
+from ..serializers.serializer import DECLARED
+from .type_difference import Change, Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.serializer import TypeSerializer
+
+_STEPS = {"element": "[]", "key": "<key>", "value": "{}"}
+_DEEPEST = 60
+
+
+def compare_declared(a: TypeSerializer[Any], b: TypeSerializer[Any], path: str = "$") -> tuple[Change, ...]:
+    """Tell what two serializers of one shape declare differently; fields that only one has are no matter of this.
+
+    Args:
+        a: The one.
+        b: The other.
+        path: Where in the state's value they are.
+    """
+    return tuple(_changes(a, b, path, ()))
+
+
+def _changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], ...]) -> Iterator[Change]:
+    if a is b or (id(a), id(b)) in above or len(above) >= _DEEPEST:
+        return
+    if type(a) is not type(b) or not attrs.has(type(a)) or isinstance(a, type):
+        return
+    inner = (*above, (id(a), id(b)))
+    for field in attrs.fields(type(a)):
+        one, other = getattr(a, field.name), getattr(b, field.name)
+        if DECLARED.items() <= field.metadata.items():
+            words = _words(one), _words(other)
+            if one != other and words[0] != words[1]:
+                title = field.name.replace("_", " ")
+                yield Change(path, Kind.DECLARED, f"{title}: {words[0]}", f"{title}: {words[1]}")
+        elif isinstance(one, tuple) and isinstance(other, tuple):
+            for step, here, there in _paired(one, other):
+                yield from _changes(here, there, path + step, inner)
+        else:
+            yield from _changes(one, other, path + _STEPS.get(field.name, ""), inner)
+
+
+def _paired(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:
+    """Pair fields by name, and other parts by their places."""
+    fields = {field.name: field for field in theirs if isinstance(field, RecordField)}
+    for index, one in enumerate(ours):
+        if isinstance(one, RecordField):
+            if one.name in fields:
+                yield f".{one.name}", one, fields[one.name]
+        elif index < len(theirs):
+            yield f"({index})", one, theirs[index]
+
+
+def _words(value: Any) -> str:
+    """Put what is declared into words; of a factory what it makes."""
+    if isinstance(value, Default):
+        try:
+            return shown(value.make())
+        except Exception:  # noqa: BLE001 - a factory of the user's may fail in any way, and its name is told
+            return value.describe()
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "none"
+    return {None: "none", True: "yes", False: "no"}.get(value, str(value))
