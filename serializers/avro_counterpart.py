@@ -31,8 +31,10 @@ from .families import Counterpart
 from .maps import MapSerializer
 from .numeric import BooleanSerializer, DoubleSerializer, FloatSerializer, IntSerializer, LongSerializer
 from .optional import OptionalSerializer
+from .record_circles import Circles
 from .record_fields import Default, RecordField
 from .records import RecordSerializer
+from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer
 from .snapshot import TypeSerializerConfigSnapshot
 from .sql_temporal import DateSerializer
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 
     from .avro_schema import AvroField, Node
     from .compatibility import CompatibilityResult
+    from .record_circles import Others
+    from .records import DescribedRecordSerializer
     from .views import DataInputView, DataOutputView
 
 Limit = Callable[["Node", TypeSerializerConfigSnapshot[Any]], "Finding | None"]
@@ -116,6 +120,16 @@ def _short(name: str) -> str:
 @attrs.frozen
 class _RecordInAvro(RecordSerializer[Any]):
     """A record whose name counts without its namespace (AV-2)."""
+
+    advice: ClassVar[Advice] = _ADVICE
+
+    def is_named(self, stored_name: str) -> bool:
+        return _short(stored_name) == _short(self.name)
+
+
+@attrs.frozen
+class _RecursiveInAvro(RecursiveRecordSerializer[Any]):
+    """The same of a record that contains itself."""
 
     advice: ClassVar[Advice] = _ADVICE
 
@@ -247,22 +261,18 @@ def avro_counterpart(schema: str) -> Counterpart:
     return Counterpart(_Maker().own(parse(schema)), ToOwn(schema), FromOwn(schema))
 
 
-@attrs.define
 class _Maker:
-    """Makes the counterparts of a schema's nodes.
+    """Makes the counterparts of a schema's nodes."""
 
-    Attributes:
-        open: The records around, by identity.
-    """
-
-    open: list[int] = attrs.field(factory=list)
+    def __init__(self) -> None:
+        self._circles = Circles(self._record, _closed, lambda node: RecordReference(node.name))
 
     def own(self, node: Node) -> TypeSerializer[Any]:
         inner, optional = _without_null(node)
         if optional:
             return OptionalSerializer(self.own(inner))
         if node.type == "record":
-            return self.record(node)
+            return self._circles.serializer(node)
         if node.type == "enum":
             return _EnumInAvro(node.symbols, node.name, aliases=node.aliases, default=node.default)
         if node.type == "array":
@@ -272,12 +282,8 @@ class _Maker:
             return MapSerializer(StringSerializer(), self.own(value), nullable_values=nullable)
         return _single(node)
 
-    def record(self, node: Node) -> TypeSerializer[Any]:
-        if id(node) in self.open:
-            return _Asked(node)
-        self.open.append(id(node))
+    def _record(self, node: Node) -> RecordSerializer[Any]:
         fields = sorted(map(self.field, node.fields), key=lambda field: field.name)
-        self.open.pop()
         return _RecordInAvro(node.name, tuple(fields), aliases=node.aliases)
 
     def field(self, field: AvroField) -> RecordField:
@@ -286,6 +292,12 @@ class _Maker:
         if field.default is not NOTHING:
             default = Default(own_value(field.node, default_value(field)))
         return RecordField(field.name, self.own(node), optional=optional, aliases=field.aliases, default=default)
+
+
+def _closed(_: Node, record: DescribedRecordSerializer[Any], others: Others | None) -> TypeSerializer[Any]:
+    if others is None:
+        return record
+    return _RecursiveInAvro(record.name, record.fields, aliases=record.aliases, others=others)
 
 
 def _single(node: Node) -> TypeSerializer[Any]:

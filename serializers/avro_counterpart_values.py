@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -24,7 +25,7 @@ from .symbols import Symbol
 from .temporal_values import Instant, LocalDateTime, TemporalValue, civil_date
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .avro_schema import Node
 
@@ -39,7 +40,8 @@ class ToOwn:
     schema: str
 
     def __call__(self, value: Any) -> Any:
-        return own_value(parse(self.schema), value)
+        with _bounded():
+            return own_value(parse(self.schema), value)
 
 
 @attrs.frozen
@@ -49,7 +51,16 @@ class FromOwn:
     schema: str
 
     def __call__(self, value: Any) -> Any:
-        return avro_value(parse(self.schema), value)
+        with _bounded():
+            return avro_value(parse(self.schema), value)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    try:
+        yield
+    except RecursionError:
+        raise ValueNotConvertible("a value is nested too deeply") from None
 
 
 def own_value(node: Node, value: Any) -> Any:

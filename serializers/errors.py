@@ -53,6 +53,8 @@ def shown(value: object, limit: int = 80) -> str:
         text = repr(value)
     except ValueError:  # Python refuses to write integers of more than 4300 digits
         text = f"<{type(value).__name__} with an integer of thousands of digits>"
+    except RecursionError:
+        text = f"<{type(value).__name__} that is nested very deeply>"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

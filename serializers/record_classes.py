@@ -114,7 +114,7 @@ def class_fields(cls: type) -> list[ClassField]:
         DeclarationError: A field has no type, cannot be given to the constructor, or a hint cannot be resolved.
     """
     try:
-        hints = get_type_hints(cls, include_extras=True)
+        hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise DeclarationError(
             f"the type hints of {qualified_name(cls)} cannot be resolved: {error}",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from . import layout, record_rules
+from . import layout, record_rules, record_scopes
 from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
 from .record_fields import RecordField, StoredField
@@ -74,6 +74,11 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     allow_null: bool = attrs.field(default=False, eq=False)
 
     @property
+    def circle(self) -> Mapping[str, DescribedRecordSerializer[Any]]:
+        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        return {}
+
+    @property
     def layout(self) -> layout.Layout:
         return layout.Record(
             tuple(field.serializer.layout for field in self.fields),
@@ -82,9 +87,10 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         )
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-        if not isinstance(snapshot, RecordSnapshot):
-            return unrelated(self, snapshot)
-        return record_rules.resolve(self, snapshot)
+        with record_scopes.followed(snapshot) as stored:
+            if not isinstance(stored, RecordSnapshot):
+                return unrelated(self, snapshot)
+            return record_scopes.judged_once(self, stored, record_rules.resolve)
 
     def is_named(self, stored_name: str) -> bool:
         """Whether a stored record of that name is this one, without an alias."""
@@ -221,6 +227,11 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
     def record_name(self) -> str:
         """The identity of the record."""
 
+    @property
+    def circle(self) -> Mapping[str, RecordSnapshot]:
+        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        return {}
+
     @abstractmethod
     def stored_fields(self) -> tuple[StoredField, ...]:
         """The fields, in the order of the bytes."""
@@ -333,14 +344,15 @@ class RecordSerializerSnapshot(RecordSnapshot):
                 raise
         self.fields = tuple(fields)
         count = source.read_size("subclasses", least_bytes_each=8)
-        self.registered = tuple((source.read_utf(), _read_record_snapshot(source)) for _ in range(count))
+        self.registered = tuple((source.read_utf(), read_record_snapshot(source)) for _ in range(count))
 
 
-def _read_record_snapshot(source: DataInputView) -> RecordSnapshot:
+def read_record_snapshot(source: DataInputView) -> RecordSnapshot:
+    """Read SNAP of a record; raises `CorruptSavepoint` for any other."""
     start = source.position
     snapshot = read_versioned_snapshot(source)
     if not isinstance(snapshot, RecordSnapshot):
-        raise CorruptSavepoint(f"a subclass is described by a {type(snapshot).__name__}", offset=start)
+        raise CorruptSavepoint(f"a record is described by a {type(snapshot).__name__}", offset=start)
     return snapshot
 
 

@@ -89,7 +89,7 @@ class _Writer:
         job = Group("Job(", (Group("operators=[", tuple(variables)),))
         parts = [*self._types.blocks, *operators, statement(job, before="job = ")]
         body = "".join(_spaced(parts))
-        imports = "\n\n".join(_imports(body))
+        imports = "\n\n".join(_imports(body, self._types.quoted_names))
         place = plain(self._savepoint.place)
         notes = _NOTES.format(entries=LOOKED_AT) if "@record(java_class" in body else ""
         return _HEAD.format(place=place, notes=notes) + f"\n{imports}\n" + body
@@ -236,9 +236,10 @@ def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Ite
         yield from comment(f"- {', '.join(names)}: {reason}", hanging="  ")
 
 
-def _imports(body: str) -> Iterator[str]:
-    """Give the blocks of imports for the names that the body uses."""
+def _imports(body: str, quoted_names: set[str]) -> Iterator[str]:
+    """Give the blocks of imports for the names that the body uses, those in quoted hints too."""
     used = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"""[^\n]*"""|#[^\n]*|"(?:[^"\\]|\\.)*"|\'[^\']*\'', "", body)))
+    used |= quoted_names
     standard = ["import enum"] if "enum" in used else []
     standard += ["from decimal import Decimal"] if "Decimal" in used else []
     standard += ["from typing import Annotated"] if "Annotated" in used else []

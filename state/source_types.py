@@ -28,6 +28,7 @@ from ..serializers.numeric import (
 from ..serializers.object_arrays import GenericArraySerializerSnapshot, StringArraySerializerSnapshot
 from ..serializers.optional import NullableSerializerSnapshot
 from ..serializers.pojo import PojoSerializerSnapshot
+from ..serializers.record_scopes import RecordReferenceSnapshot
 from ..serializers.records import RecordSnapshot
 from ..serializers.rows import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
@@ -118,6 +119,7 @@ class TypeSource:
 
     Attributes:
         blocks: Definitions, each as lines, in an order in which they can stand.
+        quoted_names: Names in hints that stand in quotes, since they name a class further down.
     """
 
     def __init__(self, names: Names, snapshots: Iterable[Snapshot], nulls: StoredNulls) -> None:
@@ -128,6 +130,9 @@ class TypeSource:
         self._aliases: dict[str, str] = {}
         self._attributes: dict[str, dict[str, str]] = {}
         self._open: list[str] = []
+        self._reserved: dict[str, str] = {}
+        self._undefined: set[str] = set()
+        self.quoted_names: set[str] = set()
         self._bases: dict[bytes, RecordSnapshot] = {}
         for snapshot in snapshots:
             self._find_bases(snapshot)
@@ -151,7 +156,8 @@ class TypeSource:
         except NoSourceError:
             del self.blocks[kept[0] :]
             self._defined, self._aliases = kept[1:]
-            self._open.clear()
+            for pending in (self._open, self._reserved, self._undefined):
+                pending.clear()
             raise
 
     def hint(self, snapshot: Snapshot, *, hashable: bool = False) -> str:
@@ -162,7 +168,7 @@ class TypeSource:
             hashable: Whether values are keys or elements of sets.
         """
         written = self._hint(without_ttl_awareness(snapshot), hashable=hashable)
-        if len(written) <= _LONGEST_HINT:
+        if len(written) <= _LONGEST_HINT or self._is_ahead(written):
             return written
         if written not in self._aliases:
             name = self._names.take(f"Stored{snapshot.kind.capitalize()}")
@@ -177,6 +183,8 @@ class TypeSource:
             return _PLAIN[type(snapshot)]
         if isinstance(snapshot, RecordSnapshot):
             return self._record(snapshot)
+        if isinstance(snapshot, RecordReferenceSnapshot):
+            return self._referred(snapshot)
         if isinstance(snapshot, EnumSerializerSnapshot):
             return self._enum(snapshot)
         if isinstance(snapshot, _ARRAYS):
@@ -254,7 +262,9 @@ class TypeSource:
     def _record(self, snapshot: RecordSnapshot) -> str:
         place = snapshot_to_bytes(snapshot)
         if snapshot.record_name() in self._open:
-            raise NoSourceError(f"{snapshot.record_name()} contains itself, and such classes cannot be declared")
+            raise NoSourceError(f"{snapshot.record_name()} contains itself in another form")
+        if snapshot.circle and place not in self._defined:
+            return self._circle(snapshot)
         base = self._bases.get(place)
         if place not in self._defined and base is not None:
             self._record(base)
@@ -262,13 +272,35 @@ class TypeSource:
             self._define_record(snapshot, base="", inherited=())
         return self._defined[place]
 
+    def _circle(self, snapshot: RecordSnapshot) -> str:
+        """Define the classes of a circle; where they name one another, in quotes."""
+        outer = self._reserved, self._undefined
+        self._reserved = {name: self._names.class_name(name, fallback="Stored") for name in snapshot.circle}
+        self._undefined = set(self._reserved.values())
+        defined = self._reserved[snapshot.record_name()]
+        subclasses = {name for record in snapshot.circle.values() for name, _ in _subclasses(record)}
+        for name, record in snapshot.circle.items():
+            if name not in subclasses:  # those are defined with the class that they extend
+                self._define_record(record, base="", inherited=())
+        self._reserved, self._undefined = outer
+        return defined
+
+    def _referred(self, snapshot: RecordReferenceSnapshot) -> str:
+        if snapshot.name not in self._reserved:
+            raise NoSourceError(f"{snapshot.name} is not described here")
+        return self._reserved[snapshot.name]
+
+    def _is_ahead(self, hint: str) -> bool:
+        """Whether a hint names a class that is defined further down."""
+        return not self._undefined.isdisjoint(re.findall(r"\w+", hint))
+
     def _define_record(self, snapshot: RecordSnapshot, *, base: str, inherited: tuple[StoredField, ...]) -> None:
         """Define a class, after the classes of its fields and before its subclasses."""
         stored_name, fields = snapshot.record_name(), snapshot.stored_fields()
         known = {field.name: field for field in fields}
         if any(_same(field, known.get(field.name)) is False for field in inherited):
             raise NoSourceError(f"{stored_name} has other fields than the class that it extends")
-        name = self._names.class_name(stored_name, fallback="Stored")
+        name = self._reserved.get(stored_name) or self._names.class_name(stored_name, fallback="Stored")
         attributes = dict(self._attributes.get(base, {}))
         taken = self._names.copy()
         for attribute in attributes.values():
@@ -294,6 +326,7 @@ class TypeSource:
             *(line for lines in (*required, *optional) for line in lines),
         ])  # fmt: skip
         self._defined.setdefault(snapshot_to_bytes(snapshot), name)
+        self._undefined.discard(name)
         self._attributes[name] = attributes
         self._open.append(stored_name)
         for subclass in _nearest(subclasses):
@@ -317,6 +350,8 @@ class TypeSource:
             optional = field.optional is True or (is_pojo and may_be_null)
             if optional and is_pojo and isinstance(snapshot, _CONTAINERS):
                 given = hint
+        if given and self._is_ahead(given):
+            raise NoSourceError(f"the field {field.name!r} of {stored_class} has a null flag of its own")
         more: list[Expression] = [f"serializer_for({given})"] if given else []
         options = [f"name={quoted(field.name)}"] if attribute != field.name else []
         if field.declared_by not in {"", stored_class}:
@@ -324,6 +359,9 @@ class TypeSource:
         if options:
             more.append(Group("Field(", options))
         full = _or_none(hint) if optional else hint
+        if self._is_ahead(full):
+            self.quoted_names |= set(re.findall(r"\w+", full))
+            full = f'"{full}"'
         written: Expression = Group("Annotated[", (full, *more)) if more else full
         after = " = None" if optional else ""
         return statement(written, before=f"{attribute}: ", after=after, indent=4), optional

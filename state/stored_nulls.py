@@ -15,6 +15,7 @@ from ..serializers.containers import MapSerializerSnapshot, SetSerializerSnapsho
 from ..serializers.either import JavaEitherSerializerSnapshot, Right
 from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
 from ..serializers.optional import NullableSerializerSnapshot
+from ..serializers.record_scopes import followed, snapshots
 from ..serializers.records import RecordSnapshot
 from ..serializers.rows import RowSerializerSnapshot
 from ..serializers.sequences import SequenceSnapshot
@@ -75,8 +76,10 @@ class StoredNulls:
             return
         if isinstance(snapshot, MapSerializerSnapshot | SetSerializerSnapshot) and _has_null(value):
             self.containers.add(snapshot_to_bytes(snapshot))
-        if isinstance(snapshot, RecordSnapshot):
-            self._look_into_record(value, snapshot)
+        with followed(snapshot) as found:
+            if isinstance(found, RecordSnapshot):
+                with snapshots.entered(found.circle):
+                    self._look_into_record(value, found)
         for item, item_snapshot in _items(value, snapshot):
             self.look(item, item_snapshot)
 

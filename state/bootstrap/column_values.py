@@ -33,6 +33,7 @@ from ...serializers.object_arrays import GenericArraySerializer, StringArraySeri
 from ...serializers.optional import OptionalSerializer
 from ...serializers.record_values import Record
 from ...serializers.records import DescribedRecordSerializer
+from ...serializers.recursive_records import RecordReference
 from ...serializers.row_values import Row
 from ...serializers.rows import RowSerializer
 from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
@@ -58,6 +59,7 @@ _SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, G
 _FOR_FUNCTIONS: dict[type, str] = {
     TtlSerializer: "has no time of last access; a function can give TtlValue(last_access_ms, value)",
     EitherSerializer: "is of one type, and one of two is declared; a function can give Left(value) or Right(value)",
+    RecordReference: "is of a record within itself, which no column holds; a function can give the objects",
     SqlDateSerializer: "does not tell the time zone of a java.sql.Date; a function can give SqlDate(milliseconds)",
     SqlTimeSerializer: "does not tell the time zone of a java.sql.Time; a function can give SqlTime(milliseconds)",
 }

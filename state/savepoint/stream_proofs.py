@@ -1,6 +1,7 @@
 """What can be proven of the entries in one stream: that they lie where their keys hash to, and end where they should.
 
-Only keys become objects. Values are passed over by their layout, so no user code is needed. Source: rule RUN-3.
+Keys become objects. Values are passed over by their layout, so that no user code is needed, and read only where none
+else tells their end: Avro, records that contain themselves, serializers of the user's own. Source: rule RUN-3.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located, shown
+from ...compat.transcode.framing import ReadBy
+from ...serializers.errors import (
+    CorruptSavepoint,
+    OldReaderUnavailable,
+    StateShiftError,
+    ValueNotConvertible,
+    located,
+    shown,
+)
 from ...serializers.layout import Counted, Nullable, Separated, Sequence
 from ...serializers.views import DataInputView
 from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
@@ -74,12 +83,10 @@ def prove_elements(info: StateMetaInfo, parts: Iterable[bytes]) -> bool:
     """
     key = info.snapshot(KEY_SERIALIZER)
     try:
-        layout: Layout = info.value.restore_serializer().layout
+        layout = _end_of(info.value.restore_serializer())
         if key is not None:
-            layout = Counted(Sequence((key.restore_serializer().layout, layout)))
+            layout = Counted(Sequence((_end_of(key.restore_serializer()), layout)))
     except OldReaderUnavailable:
-        return False
-    if not layout.can_skip:
         return False
     with located(state=info.name):
         try:
@@ -138,12 +145,12 @@ class _StateProof:
         self.split = EntryKeyFormat.of(self.key, namespace, self.max_parallelism, has_user_key=has_user_key).split
         serializer: Any = info.value.restore_serializer()
         if kind is StateKind.LIST:
-            self.value = _skipper(Separated(serializer.element.layout))
+            self.value = _skipper(Separated(_end_of(serializer.element)))
         elif has_user_key:
-            self.value = _map_value_skipper(serializer.value.layout)
-            self.user_key = _skipper(serializer.key.layout)
+            self.value = _map_value_skipper(_end_of(serializer.value))
+            self.user_key = _skipper(_end_of(serializer.key))
         else:
-            self.value = _skipper(serializer.layout)
+            self.value = _skipper(_end_of(serializer))
 
     def look_at(self, block: Block) -> bool:
         """Look at the entries of a block; False where of a value only the framing can be told.
@@ -195,15 +202,34 @@ def _skip_nothing(data: bytes) -> None:
         raise CorruptSavepoint(f"a timer has a value of {len(data)} bytes")
 
 
-def _skipper(layout: Layout) -> Callable[[bytes], None] | None:
-    return (lambda data: _skip_whole(layout, data)) if layout.can_skip else None
+class _Reading(ReadBy):
+    """Passes over a value by reading it; one that is sound and beyond what Python holds proves nothing."""
+
+    def skip(self, source: DataInputView) -> None:
+        try:
+            super().skip(source)
+        except ValueNotConvertible as error:
+            raise OldReaderUnavailable(error.what) from error
+        except StateShiftError:
+            raise
+        except Exception as error:
+            raise OldReaderUnavailable(f"the reader of a type failed: {type(error).__name__}: {error}") from error
 
 
-def _map_value_skipper(layout: Layout) -> Callable[[bytes], None] | None:
+def _end_of(serializer: TypeSerializer[Any]) -> Layout:
+    """Give the layout of a type, or where only its reader finds the end of a value, the reader."""
+    return serializer.layout if serializer.layout.can_skip else _Reading(serializer)
+
+
+def _skipper(layout: Layout) -> Callable[[bytes], None]:
+    return lambda data: _skip_whole(layout, data)
+
+
+def _map_value_skipper(layout: Layout) -> Callable[[bytes], None]:
     flagged = Nullable(layout)
 
     def skip(data: bytes) -> None:
         if data[:1] != b"\x01":  # what follows a null flag of map state carries no meaning (format notes 5.3)
             _skip_whole(flagged, data)
 
-    return skip if layout.can_skip else None
+    return skip

@@ -31,6 +31,7 @@ from ...serializers.avro_json import to_json
 from ...serializers.avro_schema import parse
 from ...serializers.decimals import split_decimal
 from ...serializers.either import Left
+from ...serializers.record_scopes import RecordReferenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from ..timers import queue_parts
 
@@ -170,14 +171,14 @@ def _enum(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
     return lambda value: {"$enum": value.name}
 
 
-def _record(snapshot: RecordSnapshot) -> Tagger:
+_around: list[Tagger] = []
+"""Of the records within which a tagger is being made, the innermost last."""
+
+
+def _record(snapshot: RecordSnapshot | RecordReferenceSnapshot) -> Tagger:
+    if isinstance(snapshot, RecordReferenceSnapshot):
+        return _around[-1] if _around else _opaque(snapshot)
     taggers: dict[str, dict[str, Tagger]] = {}
-    pending = [snapshot]
-    while pending:  # a subclass may have some of its own; two of one name are told apart by no value
-        one = pending.pop(0)
-        forms = {field.name: tagger_of(field.snapshot) for field in one.stored_fields()}
-        taggers.setdefault(one.record_name(), forms)
-        pending += [subclass for _, subclass in (*one.registered_subclasses(), *one.unregistered_subclasses())]
 
     def convert(value: Record) -> Any:
         name, fields = value._type_name, value._asdict()  # noqa: SLF001 - its public way
@@ -185,6 +186,16 @@ def _record(snapshot: RecordSnapshot) -> Tagger:
         tagged = {field: forms.get(field, repr)(item) for field, item in fields.items()}
         return {"$pojo": {"class": name, "fields": dict(sorted(tagged.items()))}}
 
+    pending = [snapshot, *snapshot.circle.values()]
+    if snapshot.circle:
+        _around.append(convert)
+    while pending:  # a subclass may have some of its own; two of one name are told apart by no value
+        one = pending.pop(0)
+        forms = {field.name: tagger_of(field.snapshot) for field in one.stored_fields()}
+        taggers.setdefault(one.record_name(), forms)
+        pending += [subclass for _, subclass in (*one.registered_subclasses(), *one.unregistered_subclasses())]
+    if snapshot.circle:
+        _around.pop()
     return convert
 
 
