@@ -234,6 +234,11 @@ def _judged(
     return pair.result
 
 
+def _by_itself(record: Any) -> Any:
+    """Give a record without the others of its circle, which are compared on their own."""
+    return attrs.evolve(record, others=()) if record.circle else record
+
+
 def _with_copies(
     new: DescribedRecordSerializer[Any], result: CompatibilityResult[Any], pairs: Pairs
 ) -> CompatibilityResult[Any]:
@@ -241,13 +246,16 @@ def _with_copies(
     copies = {}
     for name, record in new.circle.items():
         found = [pair.result for pair in pairs.values() if pair.new is record and pair.result is not None]
-        reconfigured = [answer for answer in found if answer.is_compatible_after_reconfiguration()]
-        if reconfigured and len(found) > 1:
+        ways_to_read = [
+            answer.reconfigured_serializer if answer.is_compatible_after_reconfiguration() else record
+            for answer in found
+        ]  # fmt: skip
+        if any(_by_itself(one) != _by_itself(ways_to_read[0]) for one in ways_to_read):
             reason = f"{name} is stored in several ways, and a copy within itself reads one of them"
             ways = ("migrate the state: all of it is written in one way", KEEP_OLD_TYPE)
             finding = Finding("$", "COMP-4", Verdict.REQUIRES_MIGRATION, name, name, reason, ways)
             return CompatibilityResult.requires_migration(finding, *result.findings, conversion=result.conversion)
-        copies[name] = reconfigured[0].reconfigured_serializer if reconfigured else record
+        copies[name] = ways_to_read[0] if ways_to_read else record
     copy: Any = result.reconfigured_serializer
     _, *others = copies.values()
     return attrs.evolve(result, reconfigured=attrs.evolve(copy, others=tuple(others)))

@@ -35,6 +35,7 @@ from stateshift.serializers.pojo import PojoSerializer
 from stateshift.serializers.record_fields import RecordField
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.recursive_records import RecordReference, RecursiveRecordSerializer
 from stateshift.serializers.row_values import Row, RowKind
 from stateshift.serializers.rows import RowSerializer
 from stateshift.serializers.serializer import TypeSerializer
@@ -105,6 +106,22 @@ RECORDS = st.builds(
 RECORD_EDGES = (
     Record("fx.Account", {"name": None, "visits": 0}),
     Record("fx.Account", {"name": "é", "visits": -1}),
+)
+
+LINK_FIELDS = (
+    RecordField("back", RecordReference("fx.End"), optional=True),
+    RecordField("next", ListSerializer(RecordReference("fx.Link"))),
+)
+LINKS = st.recursive(
+    st.just(Record("fx.Link", {"back": None, "next": []})),
+    lambda inner: st.builds(
+        lambda back, after: Record(
+            "fx.Link", {"back": back and Record("fx.End", {"back": None, "next": [back]}), "next": after}
+        ),
+        st.none() | inner,
+        st.lists(inner, max_size=2),
+    ),
+    max_leaves=5,
 )
 
 PLAIN = [
@@ -233,6 +250,12 @@ COMPOSITES = [
     Case("ttl", TtlSerializer(STRING), st.builds(TtlValue, LONGS, st.text()), (TtlValue(0, ""), TtlValue(-1, "é"))),
     Case("ttl of fixed length", TtlSerializer(LONG), st.builds(TtlValue, LONGS, LONGS), (TtlValue(1, 2),)),
     Case("record", RecordSerializer("fx.Account", FIELDS), RECORDS, RECORD_EDGES),
+    Case(
+        "record that contains itself",
+        RecursiveRecordSerializer("fx.Link", LINK_FIELDS, others=(RecordSerializer("fx.End", LINK_FIELDS),)),
+        LINKS,
+        (Record("fx.Link", {"back": None, "next": []}),),
+    ),
     Case("pojo", PojoSerializer("fx.Account", FIELDS), RECORDS, RECORD_EDGES),
 ]
 

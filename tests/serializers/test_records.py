@@ -493,10 +493,6 @@ class TestSubclasses:
 
 
 class TestDeclarations:
-    def test_a_record_that_contains_itself_is_refused(self) -> None:
-        with pytest.raises(DeclarationError, match="contains itself"):
-            record_serializer(Node)
-
     def test_a_default_that_does_not_fit_is_refused(self) -> None:
         @attrs.frozen
         class Bad:
@@ -532,8 +528,3 @@ class TestDeclarations:
             snapshot.restore_serializer()
 
         assert "$.name" == caught.value.where["path"]
-
-
-@attrs.frozen
-class Node:
-    children: "list[Node]"
