@@ -1,4 +1,4 @@
-"""State of records that contain themselves (COMP-3), through whole savepoints: read, migrated, verified, declared anew."""
+"""State of records that contain themselves (COMP-3) in whole savepoints: read, migrated, verified, declared anew."""
 
 from __future__ import annotations
 
@@ -61,8 +61,9 @@ HOME = Place("home", 3, (Region("north", [Place("inn", 1)]), Region("south")), {
 
 
 def job(place):
-    states = [ValueStateDescriptor("at", place), ListStateDescriptor("all", place), MapStateDescriptor("by", str, place)]
-    return Job([Operator("map", key=str, states=states, list_states=[ListStateDescriptor("pending", place)])])
+    lists = [ListStateDescriptor(name, place) for name in ("all", "pending")]
+    states = [ValueStateDescriptor("at", place), lists[0], MapStateDescriptor("by", str, place)]
+    return Job([Operator("map", key=str, states=states, list_states=lists[1:])])
 
 
 def written(folder):
