@@ -59,13 +59,15 @@ def _options(plan: PlanFile) -> Iterator[str]:
         if value == defaults[name]:
             continue
         if isinstance(value, dict):
-            pairs = ((inner, fact) for inner, fact in value.items() if fact)
-            yield from (f"{inner.replace('_', ' ')} {_listed(fact)}" for inner, fact in pairs)
+            given = [f"{inner.replace('_', ' ')} {_listed(fact)}" for inner, fact in value.items() if fact]
+            yield from given if name == "edits" else [" ".join([name, *given])]
         else:
             yield name.replace("_", " ") + ("" if value is True else f" {_listed(value)}")
 
 
 def _listed(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(str(fact) if name == "*" else f"{name}={fact}" for name, fact in value.items())
     if not isinstance(value, list):
         return str(value)
     return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)

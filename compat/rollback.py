@@ -30,7 +30,7 @@ class Rollback:
 
     Attributes:
         decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
-        reasons: Why not at once; empty for `start`.
+        reasons: Why not at once, or what has to be looked at; empty where there is nothing.
     """
 
     decision: Decision
@@ -108,4 +108,7 @@ def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) ->
         drops = [flag.partition(":")[2] for one in findings for flag in one.flags if flag.startswith(f"{Flag.DROPS}:")]
         lost = f", which drops {', '.join(drops)}" if drops else ""
         return Rollback(answer.decision, (f"only after a migration back{lost}",))
+    if operator.max_parallelism and state.kind.is_keyed:
+        reason = f"unless it sets a max parallelism: that of the operator is {operator.max_parallelism} from now on"
+        return Rollback(answer.decision, (reason,))
     return Rollback(answer.decision)

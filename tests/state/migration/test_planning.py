@@ -32,6 +32,7 @@ from stateshift.cli.plan_lines import plan_lines
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression, to_data
 from stateshift.compat.policy import Policy
+from stateshift.compat.repartition import Repartition
 from stateshift.compat.rules import rule_book
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Flag
@@ -196,6 +197,27 @@ class TestRollback:
         plan = make_plan(savepoint, None, MigrationOptions(edits=parse_edits(**edits)), NewTypes(stay=True))
 
         assert {"decision": "refuse", "reasons": [reason]} == state(plan, "account")["old_job"]
+
+    def test_other_key_groups_bind_an_old_job_that_sets_their_number(self, savepoint):
+        """ROLE-4."""
+        options = MigrationOptions(repartition=Repartition(max_parallelism=1000))
+
+        plan = make_plan(savepoint, None, options, NewTypes(stay=True))
+
+        reason = "unless it sets a max parallelism: that of the operator is 1000 from now on"
+        assert {"decision": "start", "reasons": [reason]} == state(plan, "account")["old_job"]
+
+    def test_a_key_of_another_type_does_not_go_back(self, savepoint):
+        """ROLE-4."""
+        keyed = Operator(
+            "account-state", key=str, key_converter=str, states=[ValueStateDescriptor("version-free", int)]
+        )
+
+        plan = make_plan(savepoint, Job([keyed]), MigrationOptions(repartition=Repartition()), IN_PYTHON)
+
+        rollback = {"decision": "refuse", "reasons": ["not checked: the key of its operator is refused"]}
+        assert rollback == state(plan, "version-free")["old_job"]
+        assert "refuse" == plan.rollback["old_job_on_result"]
 
     def test_another_parallelism_does_not_keep_the_old_job_from_the_result(self, savepoint):
         plan = make_plan(savepoint, None, MigrationOptions(parallelism=4), NewTypes(stay=True))
