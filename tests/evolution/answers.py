@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from evolution.shapes import EitherOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf, contains
+from evolution.shapes import EitherOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf, contains
 from evolution.values import as_python_sees
 
 OK, COPY, MIGRATE, FALLBACK, REFUSE = range(5)
@@ -56,6 +56,8 @@ def fresh(shape):
     match shape:
         case Maybe(inner):
             return Maybe(fresh(inner))
+        case Stamped(inner):
+            return Stamped(fresh(inner))
         case ListOf(element):
             return ListOf(fresh(element))
         case SetOf(element):

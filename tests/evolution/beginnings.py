@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from evolution.runs import KEYED, KINDS
-from evolution.shapes import ListOf, MapOf, stripped
+from evolution.shapes import ListOf, MapOf, has_ttl, stripped, with_ttl
 from evolution.steps import hashed, shapes, steps
 from evolution.values import values_of
 from hypothesis import strategies as st
 
+lives = st.sampled_from([None, timedelta(seconds=15), timedelta(days=1)])
+"""For how long values lived, where that is told."""
+
 
 @st.composite
 def beginnings(draw):
-    """Draw what a first version of a job has: (kind of state, type, contents, whether it has TTL)."""
+    """Draw what a first version of a job has: (kind of state, type, contents)."""
     kind = draw(st.sampled_from(KINDS))
     shape = draw(shapes)
-    ttl = kind in KEYED and draw(st.integers(0, 3)) == 0
     if kind in {"value", "reducing"}:
         shape = stripped(shape)[0]
     elif kind in {"map", "broadcast"}:
         shape = MapOf(draw(hashed), shape)
     else:
         shape = ListOf(shape)
-    return kind, shape, draw(contents_of(kind, shape)), ttl
+    if kind in KEYED:
+        shape = with_ttl(kind, shape, has=draw(st.integers(0, 3)) == 0)
+    return kind, shape, draw(contents_of(kind, shape))
 
 
 @st.composite
 def contents_of(draw, kind, shape):
-    values = values_of(shape, least=int(kind not in {"value", "reducing"}))
+    """Draw values of a state by key or subtask; a state without a value has no entry, and no list or map is empty."""
+    values = values_of(shape, least=int(kind not in {"value", "reducing"})).filter(lambda value: value is not None)
     places = st.just([0]) if kind == "broadcast" else st.lists(st.integers(0, 2), min_size=1, max_size=3, unique=True)
-    return {place: draw(values) for place in draw(places)}  # a state without a value has no entry
+    return {place: draw(values) for place in draw(places)}
+
+
+@st.composite
+def changes(draw, kind, shape):
+    """Draw one change of a state, as (what it is called, its new type)."""
+    if kind in KEYED and draw(st.integers(0, 11)) == 11:
+        return "time to live", with_ttl(kind, shape, has=not has_ttl(kind, shape))
+    name, new = draw(steps(shape, keeps_root=kind not in {"value", "reducing"}))
+    return name, with_ttl(kind, new, has=has_ttl(kind, new)) if kind in KEYED else new
 
 
 @st.composite
@@ -36,6 +52,6 @@ def evolutions(draw, kind, shape, longest=2):
     """Draw a chain of changes: (their names, the type after all of them)."""
     names = []
     for _ in range(draw(st.integers(1, longest))):
-        name, shape = draw(steps(shape, keeps_root=kind not in {"value", "reducing"}))
+        name, shape = draw(changes(kind, shape))
         names.append(name)
     return names, shape

@@ -38,9 +38,11 @@ from evolution.shapes import (
     RecordOf,
     RowOf,
     SetOf,
+    Stamped,
     TupleOf,
     stripped,
 )
+from evolution.values import REFERENCE
 
 PRIMITIVES = {"number", "boolean", "char", "string", "bytes"}
 SEQUENCES = {"list", "set", "tuple"}
@@ -73,6 +75,8 @@ def kind_of(shape):
 
 def judge(old, new):
     """Say what the book says, of a stored type and a declared one."""
+    if isinstance(old, Stamped) or isinstance(new, Stamped):
+        return _stamped(old, new)
     if isinstance(new, Maybe):
         return _optional(old, new)
     was, becomes = kind_of(old), kind_of(new)
@@ -152,6 +156,25 @@ def _time(old, new):
     if units > new_units:
         return refused(old, new, "TIME-3")
     return Answer(MIGRATE, frozenset({("$", "TIME-2" if units < new_units else "FAM-4")}), same, new)
+
+
+def _stamped(old, new):
+    """STATE-4, STATE-5 and STATE-6: the path to a value is the same with a stamp before it."""
+    was, had = (old.inner, True) if isinstance(old, Stamped) else (old, False)
+    becomes, has = (new.inner, True) if isinstance(new, Stamped) else (new, False)
+    inner = judge(was, becomes)
+
+    def convert(value, as_read):
+        bare = value[2] if had else value
+        converted = None if bare is None else inner.convert(bare, as_read)
+        return ("stamped", value[1] if had else REFERENCE, converted) if has else converted
+
+    outer = {} if had == has else {("$", "STATE-4" if has else "STATE-5"): MIGRATE}
+
+    def label(parts):
+        return Stamped(*parts) if has else parts[0]
+
+    return compose(new, outer, [("", inner, becomes)], convert, label, old=old, loses=had and not has)
 
 
 def _optional(old, new):

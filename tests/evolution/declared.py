@@ -10,7 +10,20 @@ from typing import Annotated, NamedTuple, Optional
 
 import attrs
 from evolution.sealed import OpenedSerializer, SealedSerializer
-from evolution.shapes import NOTHING, EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf
+from evolution.shapes import (
+    NOTHING,
+    EitherOf,
+    EnumOf,
+    Leaf,
+    ListOf,
+    MapOf,
+    Maybe,
+    RecordOf,
+    RowOf,
+    SetOf,
+    Stamped,
+    TupleOf,
+)
 from evolution.values import typed
 
 from stateshift import (
@@ -87,6 +100,8 @@ def _hint(shape, classes):
     match shape:
         case Leaf(kind):
             return HINTS[kind]
+        case Stamped(inner):
+            return _hint(inner, classes)  # of which the state's descriptor tells
         case Maybe(inner):
             return Optional[_hint(inner, classes)]  # noqa: UP045 - of anything
         case ListOf(element):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, get_args
 
 import attrs
@@ -10,8 +11,8 @@ import evolution.fields_book  # noqa: F401 - for the families that it registers
 import pytest
 from evolution.answers import OK, REFUSE, Answer, apart, below, fresh, label_after
 from evolution.book import judge
-from evolution.shapes import ListOf, MapOf, stripped
-from evolution.values import plain
+from evolution.shapes import ListOf, MapOf, has_ttl, stripped
+from evolution.values import REFERENCE, plain
 
 from stateshift import (
     Job,
@@ -27,7 +28,7 @@ from stateshift import (
 from stateshift.compat.check import check
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.ttl import TtlSerializer
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rewrite import perform
@@ -46,7 +47,6 @@ KEYED = ("value", "reducing", "list", "map")
 KINDS = (*KEYED, "split", "union", "broadcast")
 ROOMS = {"split": "list_states", "union": "union_list_states", "broadcast": "broadcast_states"}
 SUBTASKS = 3
-STAMP = 1_700_000_000_000
 
 
 @attrs.frozen
@@ -58,14 +58,12 @@ class State:
         shape: Its type; of list state that of the list, of map state that of the map. As the savepoint's label has it.
         contents: Of each key (or subtask) its value, as plain data.
         folder: Of the savepoint.
-        ttl: Whether values have time stamps.
     """
 
     kind: str
     shape: object
     contents: dict
     folder: object
-    ttl: bool = False
 
     @property
     def savepoint(self):
@@ -75,30 +73,41 @@ class State:
         return next(state for state in self.savepoint.operators[0].states if state.name == name)
 
 
-def descriptor(kind, parts, *, ttl):
-    """Declare a state; `parts` are the hints or serializers of its key and value."""
-    more = {"time_to_live": ttl}
+def descriptor(kind, shape, parts, lived=None):
+    """Declare a state of a type; `parts` are the hints or serializers of its key and value.
+
+    `lived` is for how long values lived where the state had TTL and has none from now on.
+    """
+    more = {"time_to_live": has_ttl(kind, shape), "former_time_to_live": lived}
     if kind in {"map", "broadcast"}:
         return MapStateDescriptor(NAME, *parts, **more)
     made = {"value": ValueStateDescriptor, "reducing": ReducingStateDescriptor}.get(kind, ListStateDescriptor)
     return made(NAME, *parts, **more)
 
 
-def job_of(kind, parts, *, ttl, key=int):
-    """A job with the state, and the one beside it."""
-    state, beside = descriptor(kind, parts, ttl=ttl), ValueStateDescriptor(BESIDE, str)
+def job_of(kind, state, key=int):
+    """A job with a state, and the one beside it."""
+    beside = ValueStateDescriptor(BESIDE, str)
     if kind in KEYED:
         return Job([Operator(UID, key=key, states=[state, beside])])
     return Job([Operator(UID, key=key, states=[beside], **{ROOMS[kind]: [state]})])
+
+
+def program(kind, declared, lived=None, **more):
+    """The job of a program that has a type."""
+    return job_of(kind, descriptor(kind, declared.shape, hints_of(kind, declared), lived), **more)
 
 
 def hints_of(kind, declared):
     return [declared.hint] if kind in {"value", "reducing"} else get_args(declared.hint)
 
 
-def parts_of(kind, key, value, *, ttl):
-    """The serializers of a state's key and value, from those of the whole state."""
-    bare = (lambda one: one.value) if ttl else (lambda one: one)
+def parts_of(kind, key, value):
+    """The serializers of a state's key and value, without time stamps, from those of the whole state."""
+
+    def bare(serializer):
+        return serializer.value if isinstance(serializer, TtlSerializer) else serializer
+
     if kind == "broadcast":
         return [key, value]
     if kind == "map":
@@ -106,30 +115,41 @@ def parts_of(kind, key, value, *, ttl):
     return [bare(value.element if kind == "list" else value)]
 
 
-def write(folder, kind, declared, contents, parts=None, *, ttl=False, parallelism=SUBTASKS):
+def write(folder, kind, declared, contents, parts=None):
     """Write a savepoint of a program: with its own serializers, or with copies of them, `parts`."""
-    job = job_of(kind, parts or hints_of(kind, declared), ttl=ttl)
-    with SavepointWriter(folder, job, parallelism=parallelism) as writer:
+    state = descriptor(kind, declared.shape, parts or hints_of(kind, declared))
+    with SavepointWriter(folder, job_of(kind, state), parallelism=SUBTASKS) as writer:
         writer.put(UID, BESIDE, 1, "as it was")
         for place, value in contents.items():
             given = declared.value(value)
             if kind in KEYED:
-                writer.put(UID, NAME, place, _stamped(kind, given, place) if ttl else given)
+                writer.put(UID, NAME, place, given)
             elif kind == "broadcast":
                 for key, item in given.items():
                     writer.put_broadcast(UID, NAME, key, item)
             else:
                 for item in given:
                     writer.add(UID, NAME, item, subtask=place)
-    return State(kind, fresh(declared.shape), contents, folder, ttl)
+    return State(kind, fresh(declared.shape), contents, folder)
 
 
-def _stamped(kind, value, place):
-    if kind == "list":
-        return [TtlValue(STAMP + place, item) for item in value]
-    if kind == "map":  # in which a null goes by the flag of the entry
-        return {key: None if item is None else TtlValue(STAMP + place, item) for key, item in value.items()}
-    return TtlValue(STAMP + place, value)
+def unexpired(state, new, lived):
+    """What is left of the contents where a state loses its TTL, and the job tells for how long values lived."""
+    if lived is None or not has_ttl(state.kind, state.shape) or has_ttl(state.kind, new):
+        return state.contents
+    until = REFERENCE - lived // timedelta(milliseconds=1)
+
+    def lives(value):
+        return value is None or value[1] > until
+
+    if state.kind in {"value", "reducing"}:
+        return {place: value for place, value in state.contents.items() if lives(value)}
+    left = {}
+    for place, (tag, items) in state.contents.items():
+        kept = [item for item in items if lives(item[1] if tag == "map" else item)]
+        if kept:
+            left[place] = (tag, type(items)(kept))
+    return left
 
 
 def judge_state(kind, old, new):
@@ -183,7 +203,9 @@ def checked(state, job):
 
 def run(state, job, target, *, parallelism=None):
     """Migrate, as the command does, without an engine; say whether there was anything to do."""
-    ready, folder = prepare(state.savepoint, job, MigrationOptions(parallelism=parallelism)), Folder.at(target)
+    at = datetime.fromtimestamp(REFERENCE / 1000, UTC)
+    options = MigrationOptions(parallelism=parallelism, reference_time=at)
+    ready, folder = prepare(state.savepoint, job, options), Folder.at(target)
     prepare_target(folder)
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]
     publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder)
@@ -198,7 +220,7 @@ def read_by_label(state):
     """Read the state as anybody can, who has nothing but the savepoint."""
     found = state.stored()
     if state.kind in KEYED:
-        return {entry.key: _bare(plain(entry.value), entry.key) for entry in found.read_entries()}
+        return {entry.key: plain(entry.value) for entry in found.read_entries()}
     return _elements(state.kind, found.read_elements())
 
 
@@ -206,18 +228,6 @@ def _elements(kind, found):
     if kind == "broadcast":
         return {0: plain(found[0][0])} if found and found[0] else {}
     return {at: plain(elements) for at, elements in enumerate(found) if elements}
-
-
-def _bare(value, key):
-    """Take time stamps off, which no change of a type may touch."""
-    if not isinstance(value, tuple):
-        return value
-    if value[0] == "stamped":
-        assert STAMP + key == value[1]
-        return value[2]
-    if value[0] in {"list", "map"}:
-        return (value[0], type(value[1])(_bare(item, key) for item in value[1]))
-    return tuple(_bare(item, key) for item in value) if len(value) == 2 and not isinstance(value[0], str) else value
 
 
 def readers_of(report, job, kind):
@@ -254,7 +264,7 @@ def read_by(state, key, value):
             for entry in grouped(reader, {index: attrs.evolve(decoder, value=value)}):
                 for name in (name for name, item in entry.value.items() if item is None) if state.kind == "map" else ():
                     value._check_null(name)  # the entry's own flag, of which the decoder takes every one
-                entries[entry.key] = _bare(plain(entry.value), entry.key)
+                entries[entry.key] = plain(entry.value)
     return entries
 
 

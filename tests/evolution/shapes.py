@@ -35,6 +35,13 @@ class Maybe:
 
 
 @attrs.frozen
+class Stamped:
+    """What lies behind the time stamp of a state with TTL: the value, an element of a list, a value of a map."""
+
+    inner: Any
+
+
+@attrs.frozen
 class ListOf:
     element: Any
 
@@ -145,9 +152,37 @@ def stripped(shape):
     return (shape.inner, True) if isinstance(shape, Maybe) else (shape, False)
 
 
+def has_ttl(kind, root):
+    """Whether a state of a kind and type has TTL."""
+    match kind, root:
+        case "list", ListOf(element):
+            return isinstance(element, Stamped)
+        case "map", MapOf(_, value):
+            return isinstance(stripped(value)[0], Stamped)
+    return isinstance(root, Stamped)
+
+
+def with_ttl(kind, root, *, has):
+    """The type of a state that has TTL, or has none; the null flag of map state lies before the stamp."""
+
+    def switched(shape):
+        bare = shape.inner if isinstance(shape, Stamped) else shape
+        return Stamped(bare) if has else bare
+
+    if kind == "list":
+        return ListOf(switched(root.element))
+    if kind != "map":
+        return switched(root)
+    value, is_optional = stripped(root.value)
+    bare, is_too = stripped(switched(value).inner if has else switched(value))
+    new = Stamped(bare) if has else bare
+    return MapOf(root.key, Maybe(new) if is_optional or is_too else new)
+
+
 def spots(shape, put=lambda node: node, *, hashed=False):
     """Every type within a type: (node, what makes the whole anew with another one there, whether it must be hashed)."""
-    yield shape, put, hashed
+    if not isinstance(shape, Stamped):
+        yield shape, put, hashed
 
     def below(child, make, *, also_hashed=False):
         yield from spots(child, lambda node: put(make(node)), hashed=hashed or also_hashed)
@@ -155,6 +190,8 @@ def spots(shape, put=lambda node: node, *, hashed=False):
     match shape:
         case Maybe(inner):
             yield from below(inner, lambda node: node if isinstance(node, Maybe) else Maybe(node))
+        case Stamped(inner):
+            yield from below(inner, Stamped)
         case ListOf(element):
             yield from below(element, ListOf)
         case SetOf(element):

@@ -8,7 +8,7 @@ A change is a function of `draw` and the old type, whichever of the two it needs
 from __future__ import annotations
 
 import attrs
-from evolution.answers import REFUSE
+from evolution.answers import REFUSE, Misdeclared
 from evolution.book import judge
 from evolution.fields_book import pair
 from evolution.shapes import (
@@ -28,6 +28,7 @@ from evolution.shapes import (
     RecordOf,
     RowOf,
     SetOf,
+    Stamped,
     TupleOf,
     spots,
 )
@@ -100,19 +101,23 @@ def containers(inner):
     )
 
 
-_flat = weighted((16, leaves), (4, enums()), (1, st.just(Leaf("sealed"))))
+_flat = weighted((14, leaves), (4, enums()), (1, st.just(Leaf("sealed"))))
 _deep = weighted((2, _flat), (1, containers(_flat)))
-shapes = weighted((2, _flat), (4, containers(_flat)), (4, containers(_deep)), (1, containers(_flat).map(Maybe)))
+shapes = weighted(
+    (2, _flat),
+    (4, containers(_flat)),
+    (4, containers(_deep)),
+    (1, containers(_flat).map(Maybe)),
+    (1, st.builds(RecordOf, st.just("shop.Order"), fields_of(weighted((1, st.just(Leaf("sealed"))), (2, leaves))))),
+)
 """Types of up to three levels; records are the most frequent, as they are in jobs."""
 
 
 @st.composite
 def steps(draw, shape, *, keeps_root=False):
     """Draw one change of a type, as (what it is called, the new type); that of list and map state keeps its root."""
-    found = list(spots(shape))[keeps_root:]
-    node, put, is_hashed = draw(
-        st.sampled_from([one for one in found for _ in range(3 if type(one[0]) in _CHANGES else 1)])
-    )
+    found = [one for one in list(spots(shape))[keeps_root:] for _ in range(_likelihood(one[0]))]
+    node, put, is_hashed = draw(st.sampled_from(found))
     own = _CHANGES.get(type(node), ())
     others = [_other_hashed] if is_hashed else [_optional, _other, _other if isinstance(node, Maybe) else _wrapped]
     # What belongs to a type is likelier than what could befall any.
@@ -121,15 +126,20 @@ def steps(draw, shape, *, keeps_root=False):
     return change.__name__.strip("_"), put(changed if changed is not None else node)
 
 
+def _likelihood(node):
+    """How much likelier than others a part changes; what is sealed is rare, and only its change needs a fallback."""
+    if node == Leaf("sealed"):
+        return 12
+    return 3 if type(node) in _CHANGES else 1
+
+
 def aware(old, new):
     """Say in a new type how the columns of stored rows are called, wherever a row takes over from a row with names."""
+    if isinstance(new, Stamped | Maybe):
+        return type(new)(aware(old.inner if isinstance(old, type(new)) else old, new.inner))
+    if isinstance(old, Stamped | Maybe):
+        return aware(old.inner, new)
     match (old, new):
-        case (Maybe(was), Maybe(becomes)):
-            return Maybe(aware(was, becomes))
-        case (_, Maybe(becomes)):
-            return Maybe(aware(old, becomes))
-        case (Maybe(was), _):
-            return aware(was, new)
         case (ListOf(was), ListOf(becomes)):
             return ListOf(aware(was, becomes))
         case (MapOf(key, was), MapOf(new_key, becomes)):
@@ -153,7 +163,10 @@ def aware(old, new):
 
 
 def _aware_fields(stored, fields):
-    taken = {field.name: name for name, field in pair(stored, fields).items()}
+    try:
+        taken = {field.name: name for name, field in pair(stored, fields).items()}
+    except Misdeclared:
+        return fields
     was = {field.name: field.shape for field in stored}
     return tuple(
         attrs.evolve(field, shape=aware(was[taken[field.name]], field.shape)) if field.name in taken else field

@@ -9,6 +9,7 @@ import pytest
 from evolution import runs
 from evolution.answers import COPY, OK, REFUSE, Answer, Misdeclared, Unfit, fresh, is_sealed, label_after
 from evolution.declared import Declared
+from evolution.shapes import has_ttl
 from evolution.steps import aware
 from hypothesis import event, note
 
@@ -38,6 +39,7 @@ class Takeover:
         job: The new version.
         answer: What the model says; None where the declaration contradicts itself.
         becomes: What the contents become, as the new program reads them; None where one cannot be converted.
+        lived: For how long values lived, where the state had TTL and has none from now on.
     """
 
     state: runs.State
@@ -46,18 +48,21 @@ class Takeover:
     job: Job
     answer: Answer | None
     becomes: dict | None
+    lived: object = None
 
     @classmethod
-    def of(cls, state, code):
+    def of(cls, state, code, lived=None):
         """Ask the model about a version; columns of stored rows get the names that its program knows."""
+        new = aware(state.shape, code)
         try:
-            new = aware(state.shape, code)
             answer = runs.judge_state(state.kind, state.shape, new)
         except Misdeclared:
-            new, answer = code, None
+            answer = None
         declared = Declared.of(new)
-        job = runs.job_of(state.kind, runs.hints_of(state.kind, declared), ttl=state.ttl)
-        return cls(state, new, declared, job, answer, _converted(answer, state, as_read=True))
+        lived = None if has_ttl(state.kind, new) or state.kind not in runs.KEYED else lived
+        job = runs.program(state.kind, declared, lived)
+        becomes = _converted(answer, runs.unexpired(state, new, lived), as_read=True)
+        return cls(state, new, declared, job, answer, becomes, lived)
 
     @property
     def outcome(self):
@@ -71,7 +76,7 @@ class Takeover:
 
     def ask(self):
         """Ask for the verdict, and hold it and its findings against the model's; give the report on the state."""
-        note(f"{self.state.kind}{' with TTL' if self.state.ttl else ''}: {self.outcome.value}")
+        note(f"{self.state.kind}: {self.outcome.value}; values lived {self.lived}")
         note(f"  stored {self.state.shape}\n  new    {self.new}\n  holds  {self.state.contents}")
         event(self.outcome.value)
         if self.answer is None:
@@ -103,10 +108,9 @@ class Takeover:
     def start(self, target, more):
         """Take over without a migration: read everything, and write it with what is new by the serializers in use."""
         key, value = runs.readers_of(self.ask(), self.job, self.state.kind)
-        contents = {**self.becomes, **more}
-        parts = runs.parts_of(self.state.kind, key, value, ttl=self.state.ttl)
+        contents = {place: value for place, value in {**self.becomes, **more}.items() if value is not None}
         written = runs.write(
-            target, self.state.kind, self.declared, contents, parts, ttl=self.state.ttl, parallelism=runs.SUBTASKS
+            target, self.state.kind, self.declared, contents, runs.parts_of(self.state.kind, key, value)
         )
         return attrs.evolve(written, shape=self.answer.label if self.answer.verdict == COPY else fresh(self.new))
 
@@ -122,7 +126,7 @@ class Takeover:
 
     def _after(self, target):
         """What the model says of the savepoint after a migration."""
-        contents = self.becomes if self.answer.migrates else _converted(self.answer, self.state, as_read=False)
+        contents = self.becomes if self.answer.migrates else _converted(self.answer, self.state.contents, as_read=False)
         shape = label_after(self.state.shape, self.new, self.answer)
         return attrs.evolve(self.state, shape=shape, contents=contents, folder=target)
 
@@ -147,11 +151,11 @@ class Takeover:
         assert runs.plans_nothing(after, again.job)
 
 
-def _converted(answer, state, *, as_read):
+def _converted(answer, contents, *, as_read):
     """What the contents become; None where one of them cannot be converted."""
     if answer is None or answer.verdict == REFUSE:
         return None
     try:
-        return {place: answer.convert(value, as_read) for place, value in state.contents.items()}
+        return {place: answer.convert(value, as_read) for place, value in contents.items()}
     except Unfit:
         return None

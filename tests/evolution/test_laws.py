@@ -6,10 +6,9 @@ import tempfile
 from pathlib import Path
 
 from evolution import profiles, runs
-from evolution.beginnings import beginnings
+from evolution.beginnings import beginnings, changes
 from evolution.declared import Declared
 from evolution.shapes import EnumOf, RecordOf, RowOf, spots
-from evolution.steps import steps
 from evolution.takeover import Outcome, Takeover
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
@@ -41,14 +40,13 @@ def defaults_in(shape):
 @given(beginnings(), st.data())
 def test_over_a_version_between_arrives_what_arrives_past_it(beginning, data):
     """Wherever both ways are allowed and no data is lost; a name that was gone does not come back (REC-16)."""
-    kind, first, contents, ttl = beginning
-    keeps_root = kind not in {"value", "reducing"}
-    one, second = data.draw(steps(first, keeps_root=keeps_root))
-    two, last = data.draw(steps(second, keeps_root=keeps_root))
+    kind, first, contents = beginning
+    one, second = data.draw(changes(kind, first))
+    two, last = data.draw(changes(kind, second))
     note(f"{one} then {two}")
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        state = runs.write(folder / "v1", kind, Declared.of(first), contents, ttl=ttl)
+        state = runs.write(folder / "v1", kind, Declared.of(first), contents)
         past = Takeover.of(state, last)
         between = Takeover.of(state, second)
         assume(past.outcome in GOES_ON and between.outcome in GOES_ON)
@@ -70,15 +68,16 @@ def test_over_a_version_between_arrives_what_arrives_past_it(beginning, data):
 @settings(profiles.profile, max_examples=profiles.profile.max_examples // 8)
 @given(beginnings(), st.data())
 def test_a_changed_kind_or_key_is_refused_whatever_the_types_become_state_1_role_2(beginning, data):
-    kind, shape, contents, ttl = beginning
+    kind, shape, contents = beginning
     with tempfile.TemporaryDirectory() as place:
-        state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents, ttl=ttl)
+        state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents)
         before = runs.digest(state.folder)
-        hints = runs.hints_of(kind, Declared.of(shape))
+        declared = Declared.of(shape)
         other = data.draw(st.sampled_from([one for one in runs.KINDS if one != kind]))
-        given_hints = [str, *hints[-1:]] if other in {"map", "broadcast"} else hints[-1:]
-        changed = runs.job_of(other, given_hints, ttl=False)
-        rekeyed = runs.job_of(kind, hints, ttl=ttl, key=data.draw(st.sampled_from([str, Int32, tuple[int]])))
+        parts = [str, *runs.hints_of(kind, declared)][-2 if other in {"map", "broadcast"} else -1 :]
+        changed = runs.job_of(other, runs.descriptor(other, None, parts))
+        key = data.draw(st.sampled_from([str, Int32, tuple[int]]))
+        rekeyed = runs.program(kind, declared, key=key)
 
         # The state beside it is keyed, so that a changed key concerns an operator with list state, too.
         assert {"STATE-1"} == runs.refused_by(state, changed, Path(place) / "v2")

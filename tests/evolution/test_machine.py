@@ -11,9 +11,8 @@ import tempfile
 from pathlib import Path
 
 from evolution import profiles, runs
-from evolution.beginnings import beginnings, contents_of
+from evolution.beginnings import beginnings, changes, contents_of, lives
 from evolution.declared import Declared
-from evolution.steps import steps
 from evolution.takeover import Outcome, Takeover
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -38,18 +37,18 @@ class LongLivedJob(RuleBasedStateMachine):
         self.runs += 1
         return self.place / f"savepoint-{self.runs}"
 
-    def has(self, code):
-        self.code, self.takeover = code, Takeover.of(self.state, code)
+    def has(self, code, lived=None):
+        self.code, self.takeover = code, Takeover.of(self.state, code, lived)
 
     @initialize(beginning=beginnings())
     def first_savepoint(self, beginning):
-        kind, shape, contents, ttl = beginning
-        self.state = runs.write(self.place / "savepoint-0", kind, Declared.of(shape), contents, ttl=ttl)
+        kind, shape, contents = beginning
+        self.state = runs.write(self.place / "savepoint-0", kind, Declared.of(shape), contents)
         self.has(shape)
 
     def evolve(self, data):
-        _, code = data.draw(steps(self.code, keeps_root=self.state.kind not in {"value", "reducing"}))
-        self.has(code)
+        _, code = data.draw(changes(self.state.kind, self.code))
+        self.has(code, data.draw(lives))
 
     @rule(data=st.data())
     def change_the_code(self, data):

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from evolution import profiles, runs
-from evolution.beginnings import beginnings, evolutions
+from evolution.beginnings import beginnings, evolutions, lives
 from evolution.declared import Declared
 from evolution.runs import KEYED
 from evolution.takeover import Takeover
@@ -21,15 +21,13 @@ from hypothesis import strategies as st
 
 from stateshift import Verdict
 
-OFTEN = {"ENUM-2", "FAM-2", "MAP-3", "OPT-1", "OPT-2", "PRIM-2", "REC-2", "REC-3", "REC-4", "TUP-3"}
-"""Rules that even the few examples of `make test` come to."""
-
-RARELY = {
-    "ENUM-3", "ENUM-4", "ENUM-5", "ENUM-6", "ENUM-7", "ENUM-8", "FAM-4", "LIST-2", "LIST-3", "MAP-4", "OPT-3", "PRIM-3",
-    "PRIM-4", "READ-4", "REC-5", "REC-6", "REC-10", "REC-11", "ROW-2", "ROW-3", "ROW-4", "ROW-5", "TEXT-1", "TEXT-2",
-    "TIME-2", "TIME-3", "TIME-4", "TIME-5",
+RULES = {
+    "ENUM-2", "ENUM-3", "ENUM-4", "ENUM-5", "ENUM-6", "ENUM-7", "ENUM-8", "FAM-2", "FAM-4", "LIST-2", "LIST-3", "MAP-3",
+    "MAP-4", "OPT-1", "OPT-2", "OPT-3", "PRIM-2", "PRIM-3", "PRIM-4", "READ-4", "REC-2", "REC-3", "REC-4", "REC-5",
+    "REC-6", "REC-10", "REC-11", "ROW-2", "ROW-3", "ROW-4", "ROW-5", "STATE-4", "STATE-5", "TEXT-1", "TEXT-2", "TIME-2",
+    "TIME-3", "TIME-4", "TIME-5", "TUP-3",
 }  # fmt: skip
-"""Rules that take the thousands of examples of `make evolution`."""
+"""What thousands of examples come to; the few of `make test` come to half of it, and `test_each_rule` to all."""
 
 
 def test_the_verdict_predicts_the_run():
@@ -38,12 +36,12 @@ def test_the_verdict_predicts_the_run():
     @profiles.profile
     @given(beginnings(), st.data())
     def holds(beginning, data):
-        kind, shape, contents, ttl = beginning
+        kind, shape, contents = beginning
         with tempfile.TemporaryDirectory() as place:
-            state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents, ttl=ttl)
+            state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents)
             names, code = data.draw(evolutions(kind, shape))
             note(" then ".join(names))
-            takeover = Takeover.of(state, code)
+            takeover = Takeover.of(state, code, data.draw(lives))
             # Operator state would be dealt out to other subtasks, which is another test's matter.
             parallelism = data.draw(st.sampled_from([None, 1, 4])) if kind in KEYED else None
             takeover.run(Path(place) / "v2", parallelism=parallelism)
@@ -53,6 +51,6 @@ def test_the_verdict_predicts_the_run():
 
     holds()
 
-    assert set(Verdict) == verdicts
-    assert set() == OFTEN - rules
-    assert not profiles.is_nightly or set() == RARELY - rules
+    assert set(Verdict) - {Verdict.REQUIRES_MIGRATION_WITH_FALLBACK} <= verdicts
+    assert len(RULES & rules) > len(RULES) // 3
+    assert not profiles.is_nightly or (set(Verdict), set()) == (verdicts, RULES - rules)

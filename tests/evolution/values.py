@@ -11,13 +11,16 @@ import decimal
 import enum
 
 import attrs
-from evolution.shapes import EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf
+from evolution.shapes import EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf
 from hypothesis import strategies as st
 
 from stateshift import JavaDate, Left, Record, Right, Row, RowKind, SqlDate, SqlTime, SqlTimestamp
 from stateshift.serializers.symbols import Symbol
 from stateshift.serializers.temporal_values import LocalDate, LocalDateTime, LocalTime, Moment
 from stateshift.serializers.ttl import TtlValue
+
+LONG_AGO, LATELY, REFERENCE = 1_700_000_000_000, 1_700_000_010_000, 1_700_000_020_000
+"""Last accesses, and the reference time of all runs: milliseconds since 1970."""
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MICROSECOND = dt.timedelta(microseconds=1)
@@ -101,6 +104,8 @@ def typed(shape, value, classes):
     match shape:
         case Maybe(inner):
             return typed(inner, value, classes)
+        case Stamped(inner):
+            return TtlValue(value[1], typed(inner, value[2], classes))
         case Leaf(kind):
             return _leaf(kind, value)
         case EnumOf():
@@ -170,6 +175,8 @@ def values_of(shape, least=0):
     match shape:
         case Leaf(kind):
             return _LEAF_VALUES[kind]
+        case Stamped(inner):
+            return st.tuples(st.just("stamped"), st.sampled_from([LONG_AGO, LATELY]), values_of(inner))
         case Maybe(inner):
             return st.none() | values_of(inner)
         case EnumOf(symbols=symbols):
