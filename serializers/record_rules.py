@@ -75,7 +75,11 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
     pairing = pair_fields(new.fields, old.stored_fields())
     findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
     findings += _declaring_classes(new, old, pairing)
-    children = [_field_child(field, stored, new.advice) for field, stored in pairing.paired]
+    children = []
+    for field, stored in pairing.paired:
+        child, kept = _field_child(field, stored, new.advice)
+        children.append(child)
+        findings += kept
     subclasses = pair_subclasses(new, old)
     findings += subclasses.findings
     children += subclasses.children
@@ -213,18 +217,16 @@ def _declaring_classes(
         yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
 
 
-def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> Child:
-    serializer, kept = keep_null_flag(field.serializer, stored.snapshot, "", nullable=field.optional)
+def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tuple[Child, tuple[Finding, ...]]:
+    """Ask a field about the stored one; what is found about the null flag of a POJO's container is the record's own."""
+    step = f".{field.name}"
+    serializer, kept = keep_null_flag(field.serializer, stored.snapshot, step, nullable=field.optional)
     result = serializer.ensure_compatibility(stored.snapshot)
-    if kept:
-        result = attrs.evolve(
-            result, verdict=worst([result.verdict, *(f.verdict for f in kept)]), findings=(*kept, *result.findings)
-        )
     finding = _nullability(field, stored, advice)
     if finding is not None:
         verdict = max(result.verdict, finding.verdict)
         result = attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
-    return Child(f".{field.name}", serializer, result, stored.snapshot.restore_serializer)
+    return Child(step, serializer, result, stored.snapshot.restore_serializer), kept
 
 
 def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:

@@ -129,6 +129,20 @@ def test_time_to_live_goes_on_and_off_while_types_change(kind, rule):
     assert {rule, "PRIM-2"} <= verdict_and_rules(kind, old, new)
 
 
+@settings(deadline=None, max_examples=1, database=None)
+@given(st.just(("record", frozenset({("a", A_LONG), ("b", A_LONG)}))))
+def test_an_order_that_a_rename_left_in_the_bytes_is_kept_rec_5(item):
+    was, renamed = record(field("a"), field("b")), record(field("c", aliases=("a",)), field("b"))
+    with tempfile.TemporaryDirectory() as place:
+        state = runs.write(Path(place) / "v1", "value", Declared.of(was), {1: item})
+        state = Takeover.of(state, renamed).start(Path(place) / "v2", {})
+        takeover = Takeover.of(state, record(field("b"), field("c")))
+
+        takeover.run(Path(place) / "v3")
+
+    assert {("$", "REC-5")} == takeover.answer.findings
+
+
 def verdict_and_rules(kind, old, new):
     found = set()
 

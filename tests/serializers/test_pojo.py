@@ -181,3 +181,29 @@ class TestDamage:
 
         with pytest.raises(CorruptSavepoint, match="a subclass is described by a LongSerializerSnapshot"):
             again(snapshot)
+
+
+@record(java_class="fx.Basket")
+@attrs.frozen
+class JavaBasket:
+    items: list[int] | None = None
+
+
+@record(aliases=["fx.Basket"])
+@attrs.frozen
+class Basket:
+    items: list[int] | None = None
+
+
+def test_a_container_keeps_its_second_null_flag_where_a_record_loses_its_java_class_snap_7_opt_3(
+    ask, read, write, rules
+):
+    old = serializer_for(JavaBasket)
+
+    result = ask(serializer_for(Basket), old)
+
+    assert [("$", "REC-11"), ("$.items", "OPT-3")] == rules(result)
+    for items in ([1, 2], None):
+        stored = write(old, JavaBasket(items))
+        assert Basket(items) == read(result.reconfigured_serializer, stored)
+        assert stored == write(result.reconfigured_serializer, Basket(items))
