@@ -45,8 +45,9 @@ def _headline(plan: PlanFile) -> str:
     if plan.summary["decision"] == "start":
         return "nothing has to change; a migration copies every file as it is"
     changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "rekey", "relabel", "drop") if counts[name]]
-    rest = "the rest copied as bytes"
-    return f"of {many(sum(counts.values()), 'state')}, {', '.join([*changed, rest])}"
+    rest = ["the rest copied as bytes"] if counts["copy"] else []
+    whole = ", ".join([*changed, *rest]) or "none changed; other parts of the savepoint are"
+    return f"of {many(sum(counts.values()), 'state')}, {whole}"
 
 
 def _options(plan: PlanFile) -> Iterator[str]:

@@ -85,6 +85,15 @@ class TestPlan:
         assert "  with drop pending, parallelism 4, compression snappy" == lines[2]
         assert any("parallelism 2 -> 4; compressed with snappy; Flink restores it" in line for line in lines)
 
+    def test_keys_that_are_given_another_place_are_told(self, run, savepoint_of):
+        """ROLE-4."""
+        ran = run("plan", savepoint_of(SOURCE), "--repartition", "--max-parallelism", "1000")
+
+        lines = ran.stdout.splitlines()
+        assert "  with repartition max parallelism 1000" == lines[2]
+        assert any("rewritten; max parallelism 200 -> 1000; Flink restores it" in line for line in lines)
+        assert "  key  long: every entry and timer is given its place anew" in lines
+
     def test_a_probe_is_planned_with(self, run, savepoint_of):
         probe = savepoint_of("hashmap-account-v3")
 

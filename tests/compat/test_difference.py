@@ -148,6 +148,31 @@ def test_an_alias_makes_one_change_of_a_field_gone_and_a_field_new():
     assert [("$.name", Kind.RENAMED, "title", "name")] == [(c.path, c.kind, c.a, c.b) for c in backwards]
 
 
+@attrs.frozen
+class Tree:
+    name: str
+    children: list[Tree]
+
+
+@attrs.frozen
+class Bush:
+    name: str
+    children: list[Bush]
+    parent: Bush | None = None
+
+
+def test_records_that_contain_themselves_are_compared_once():
+    """COMP-3."""
+    a, b = (job_of(ValueStateDescriptor("s", one)) for one in (Tree, Bush))
+
+    (state,) = compare(a, b).operators[0].states
+
+    assert [("$", "class"), ("$.parent", "added"), ("$.children[]", "type")] == [
+        (change.path, change.kind) for change in state.changes
+    ]
+    assert compare(b, from_json(to_json(b))).is_equal
+
+
 def account(**defaults):
     """A class with two fields, of which the second has what is given."""
 
