@@ -1,10 +1,11 @@
 """How long `stateshift check` takes for a job with 500 states, start of Python and loading of the job included.
 
-    python benchmarks/check_states.py [--states 500] [--runs 9] [--json]
+    python benchmarks/check_states.py [--states 500] [--each 10] [--runs 9] [--json]
 
-The states lie in operators of ten: values, lists and maps of records with twenty fields, Avro records with twenty
-fields, and numbers. A hundred classes serve them, and every fifth of these has changed: a field was widened, another
-added. Medians of alternating runs, each in a process of its own, with the files in the page cache:
+The states lie in operators of ten, or of as many as `--each` says: values, lists and maps of records with twenty
+fields, Avro records with twenty fields, and numbers. A hundred classes serve them, and every fifth of these has
+changed: a field was widened, another added. Medians of alternating runs, each in a process of its own, with the files
+in the page cache:
 
     python -c pass        what no program can do without
     python -c import job  the user's own module, which takes its classes through attrs and fastavro
@@ -29,7 +30,6 @@ from pathlib import Path
 from typing import Any
 
 LIMIT_S = 1.0
-IN_OPERATOR = 10
 HEAVY = ("pyspark", "py4j", "numpy", "pandas", "pyarrow", "hypothesis", "rich")
 
 MODULE = '''
@@ -83,8 +83,8 @@ def state_of(number):
 CLASSES = [class_of(number) for number in range(100)]
 job = Job(
     [
-        Operator(f"operator-{first}", key=str, states=[state_of(n) for n in range(first, min(first + 10, STATES))])
-        for first in range(0, STATES, 10)
+        Operator(f"operator-{first}", key=str, states=[state_of(n) for n in range(first, min(first + EACH, STATES))])
+        for first in range(0, STATES, EACH)
     ]
 )
 '''
@@ -116,10 +116,12 @@ print(json.dumps([heavy, str(report.decision), len(lines),
 """
 
 
-def write_files(folder: Path, states: int) -> None:
+def write_files(folder: Path, states: int, each: int) -> None:
     """Write both versions of the job, and the savepoint that the first one left: an entry in each operator."""
     for name, is_new in (("job_old", False), ("job_new", True)):
-        (folder / f"{name}.py").write_text(f"NEW, STATES = {is_new}, {states}\n{MODULE}", encoding="utf-8")
+        (folder / f"{name}.py").write_text(
+            f"NEW, STATES, EACH = {is_new}, {states}, {each}\n{MODULE}", encoding="utf-8"
+        )
     write = (
         "from stateshift import SavepointWriter\n"
         "from job_old import job\n"
@@ -180,17 +182,19 @@ def main() -> int:
     """Print all times; give 1 where the check takes longer than a second, or loads what it does not need."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--states", type=int, default=500)
+    parser.add_argument("--each", type=int, default=10, help="states of one operator")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        write_files(Path(scratch), arguments.states)
+        write_files(Path(scratch), arguments.states, arguments.each)
         found = measure(Path(scratch), arguments.runs)
     machine = {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "states": arguments.states,
+        "each": arguments.each,
         "runs": arguments.runs,
         **{name: version(name) for name in ("stateshift", "attrs", "fastavro")},
     }
