@@ -95,12 +95,13 @@ class Finding:
         def moved(path: str) -> str:
             return "$" + step + path.removeprefix("$")
 
-        flags = tuple(
+        flags = self.flags and tuple(
             f"{Flag.DROPS}:{moved(flag.partition(':')[2])}" if flag.startswith(f"{Flag.DROPS}:") else flag
             for flag in self.flags
         )
         return Finding(
-            moved(self.path), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags
+            moved(self.path), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
+            self.forbidden,
         )  # fmt: skip
 
 

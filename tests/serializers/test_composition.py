@@ -355,3 +355,12 @@ def test_unrelated_kinds_are_refused_by_the_rule_of_their_families(stored):
 
     assert all(answer.is_incompatible() for answer, _ in answers)
     assert [rule for _, rule in answers] == [answer.findings[0].rule for answer, _ in answers]
+
+
+def test_a_finding_seen_from_a_parent_has_another_path_and_all_else_as_it_was():
+    flags = ("lossy", "drops:$.old", "possible_rename:old->new")
+    finding = Finding("$.a", "REC-4", Verdict.REQUIRES_MIGRATION, "int", "long", "why", ("way",), flags, ("lossy",))
+    moved = ("lossy", "drops:$[].old", "possible_rename:old->new")
+
+    assert attrs.evolve(finding, path="$[].a", flags=moved) == finding.below("[]")
+    assert all(getattr(finding, field.name) for field in attrs.fields(Finding))  # a new one belongs into this test
