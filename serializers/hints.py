@@ -61,6 +61,7 @@ from .registry import registry
 from .row_values import Row
 from .rows import RowSerializer
 from .serializer import TypeSerializer
+from .snapshot import type_digest
 from .sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
 from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from .temporal import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
@@ -334,8 +335,15 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
         python_name=qualified_name(cls),
         aliases=options.aliases,
         retired=options.retired,
+        retired_types=tuple((name, *retired_type(hint)) for name, hint in options.retired_types),
         registered=tuple((subclass.name, subclass) for subclass in subclasses),
     )
+
+
+def retired_type(hint: Any) -> tuple[str, str]:
+    """Give the type of a retired field in words, and the digest by which it is known again."""
+    snapshot = serializer_for(strip_none(hint)[0]).snapshot_configuration()
+    return snapshot.describe(), type_digest(snapshot)
 
 
 def _check_in_time(check: Callable[[], None]) -> None:

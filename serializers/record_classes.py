@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import attrs
@@ -36,6 +37,7 @@ class RecordOptions:
     java_class: str = ""
     aliases: tuple[str, ...] = ()
     retired: tuple[str, ...] = ()
+    retired_types: tuple[tuple[str, Any], ...] = ()
 
 
 @attrs.frozen
@@ -56,19 +58,23 @@ class Field:
     declared_by: str = ""
 
 
-def record(*, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] = ()) -> Callable[[C], C]:
+def record(
+    *, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] | Mapping[str, Any] = ()
+) -> Callable[[C], C]:
     """Say more about a class whose instances are state. Only needed where there is more to say.
 
     Args:
         java_class: The Java class of the same state in a Flink job; Flink then restores what is written.
         aliases: Former qualified names, Python's or Java's (rule REC-11).
-        retired: Names of former fields that must not come back with another meaning (rule REC-16).
+        retired: Names of former fields that must not come back with another meaning (rule REC-16); with their types,
+            `{"level": str}`, they may come back as they were.
 
     A subclass that is decorated is a registered subclass of its base: its values may stand where the base is declared.
     """
     if isinstance(aliases, str) or isinstance(retired, str):
         raise DeclarationError("aliases and retired are tuples of names, and one string was given")
-    options = RecordOptions(java_class, tuple(aliases), tuple(retired))
+    types = tuple(retired.items()) if isinstance(retired, Mapping) else ()
+    options = RecordOptions(java_class, tuple(aliases), tuple(retired), types)
 
     def decorate(cls: C) -> C:
         setattr(cls, _OPTIONS, options)

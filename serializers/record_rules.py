@@ -17,6 +17,8 @@ from .pieces import keep_null_flag
 from .record_classes import imported_subclass
 from .record_values import Record, field_of
 from .serializer import CONVERTER, KEEP_OLD_TYPE
+from .snapshot import type_digest
+from .wording import one
 
 if TYPE_CHECKING:
     from .advice import Advice
@@ -125,17 +127,30 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
     return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
 
 
+def _come_back(new: DescribedRecordSerializer[Any]) -> Iterator[Finding]:
+    """REC-16: a retired name may come back with the type that it is said to have had, and no other."""
+    types = {name: (words, digest) for name, words, digest in new.retired_types}
+    for field in new.fields:
+        if field.name not in new.retired:
+            continue
+        words, digest = types.get(field.name, ("", ""))
+        if digest and digest == type_digest(field.serializer.snapshot_configuration()):
+            continue
+        reason, ways = (
+            "the name is retired and must not come back",
+            ("take another name", "take it off the retired names"),
+        )
+        if words:
+            reason += f" as {one(field.serializer.describe())}: it was {one(words)}"
+        else:
+            ways = (*ways, f"if it is the former field again: @record(retired={{{field.name!r}: …}}), with its type")
+        yield Finding(f"$.{field.name}", "REC-16", Verdict.INCOMPATIBLE, words, field.describe(), reason, ways)
+
+
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
     """REC-2, 3, 4, 7 and 16."""
-    findings = [
-        Finding(
-            f"$.{field.name}", "REC-16", Verdict.INCOMPATIBLE, "", field.describe(),
-            "the name is retired and must not come back", ("take another name", "take it off the retired names"),
-        )
-        for field in new.fields
-        if field.name in new.retired
-    ]  # fmt: skip
-    retired = {field.name for field in new.fields} & set(new.retired)
+    findings = list(_come_back(new))
+    retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
         twin = next((field for field in pairing.added if field.serializer.describe() == stored.describe()), None)
         flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)

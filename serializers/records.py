@@ -55,6 +55,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         python_name: Qualified name of the Python class, "" without one.
         aliases: Former names of the record.
         retired: Field names that must not come back.
+        retired_types: As which they may: name, type in words, digest of the type's snapshot.
         registered: Subclasses by tag: (name, serializer).
         unregistered: Subclasses written with their class name.
         allow_null: Whether a whole record may be null (a restored serializer reads such).
@@ -69,6 +70,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     python_name: str = ""
     aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
     retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired_types: tuple[tuple[str, str, str], ...] = attrs.field(default=(), metadata=DECLARED)
     registered: tuple[Subclass, ...] = ()
     unregistered: tuple[Subclass, ...] = ()
     allow_null: bool = attrs.field(default=False, eq=False)

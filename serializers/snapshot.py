@@ -15,6 +15,7 @@ Flink's bodies have no length. Bodies of `stateshift/…` ids have one, and a ch
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -377,6 +378,11 @@ def snapshot_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any]) -> bytes:
     target = DataOutputView()
     write_versioned_snapshot(target, snapshot)
     return target.getvalue()
+
+
+def type_digest(snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
+    """Give the digest of a snapshot's bytes, by which the same type is known again."""
+    return hashlib.sha256(snapshot_to_bytes(snapshot)).hexdigest()
 
 
 def snapshot_from_bytes(data: bytes) -> TypeSerializerConfigSnapshot[Any]:

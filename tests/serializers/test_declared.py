@@ -20,7 +20,7 @@ class Line:
     note: str | None = None
 
 
-@record(aliases=["shop.OldOrder"], retired=["gone"])
+@record(aliases=["shop.OldOrder"], retired={"gone": str})
 @attrs.frozen
 class Order:
     lines: list[Line] = attrs.field(factory=list)

@@ -264,6 +264,23 @@ class TestChangedFields:
         assert ask(new, named(One)).is_incompatible()
         assert ask(named(One, retired=("name",)), named(One)).is_incompatible()
 
+    def test_rec_16_a_retired_name_may_come_back_with_the_type_that_it_had(self, ask, rules) -> None:
+        @record(retired={"tag": str, "rank": Int32, "gone": list[int]})
+        @attrs.frozen
+        class Back:
+            tag: str | None = None
+            rank: int = 0
+
+        @attrs.frozen
+        class Bare:
+            pass
+
+        result = ask(record_serializer(Back), attrs.evolve(record_serializer(Bare), name=record_serializer(Back).name))
+
+        assert [("$.rank", "REC-16"), ("$.tag", "REC-2")] == rules(result)
+        assert "the name is retired and must not come back as a long: it was an int" == result.findings[0].reason
+        assert ("int", "long") == (result.findings[0].old, result.findings[0].new)
+
 
 class TestNulls:
     @attrs.frozen
