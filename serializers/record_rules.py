@@ -136,10 +136,8 @@ def _come_back(new: DescribedRecordSerializer[Any]) -> Iterator[Finding]:
         words, digest = types.get(field.name, ("", ""))
         if digest and digest == type_digest(field.serializer.snapshot_configuration()):
             continue
-        reason, ways = (
-            "the name is retired and must not come back",
-            ("take another name", "take it off the retired names"),
-        )
+        reason = "the name is retired and must not come back"
+        ways: tuple[str, ...] = ("take another name", "take it off the retired names")
         if words:
             reason += f" as {one(field.serializer.describe())}: it was {one(words)}"
         else:
