@@ -8,6 +8,7 @@ unless the check has told it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -80,13 +81,14 @@ class FromPickle:
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, PickledValue):
-            value = value.open(self._known())
+            value = value.open(self._known)
             if _name_of(value) not in {self.found.name, *(was for was, _ in self.former)}:
                 raise CorruptSavepoint(
                     f"the state declares pickles of {self.found.name}, and one holds a {_name_of(value)}"
                 )
         return self._described(value, self.new)
 
+    @cached_property
     def _known(self) -> dict[str, Any]:
         """Classes that the new side knows, by the names of pickles: to be made, or stand-ins for what is plain."""
         known: dict[str, Any] = {}
@@ -241,14 +243,11 @@ def _classes_in(new: TypeSerializer[Any], found: dict[str, Any]) -> dict[str, An
 class FromPickledBytes:
     """Bytes that are a pickle, or a stored pickle -> what the described type writes. Made by `from_pickled`."""
 
-    python_class: type
+    class_name: str
+    convert: FromPickle
 
     def __call__(self, data: Any) -> Any:
-        new = serializer_for(self.python_class)
-        name, *others = (qualified_name(self.python_class), *pickle_names(new))
-        value = PickledValue(name, data) if isinstance(data, bytes) else data
-        former = tuple((other, name) for other in others if other != name)
-        return FromPickle(new, Fingerprint((Shape(name),)), former)(value)
+        return self.convert(PickledValue(self.class_name, data) if isinstance(data, bytes) else data)
 
 
 def from_pickled(python_class: type) -> FromPickledBytes:
@@ -258,6 +257,10 @@ def from_pickled(python_class: type) -> FromPickledBytes:
 
     Args:
         python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`.
+
+    Raises:
+        DeclarationError: The class does not describe itself.
     """
-    serializer_for(python_class)
-    return FromPickledBytes(python_class)
+    new, name = serializer_for(python_class), qualified_name(python_class)
+    former = tuple((other, name) for other in pickle_names(new) if other != name)
+    return FromPickledBytes(name, FromPickle(new, Fingerprint((Shape(name),)), former))

@@ -35,7 +35,10 @@ def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) ->
     has_hook = new.upgrade is not None or _has_hook(new)
     result = _Comparison(new.fingerprint, old, new.redirects, has_hook, is_record_class(new.python_class)).result()
     if result.is_migration_required():
-        return attrs.evolve(result, conversion=Repickle(new), obstacles=obstacles(old))
+        needs = obstacles(old)
+        if any(finding.rule == "PKL-6" for finding in result.findings):
+            needs += (Obstacle(f"the class {old.fingerprint.name} is none of the job's"),)
+        return attrs.evolve(result, conversion=Repickle(new), obstacles=needs)
     if result.is_compatible_after_reconfiguration():
         return CompatibilityResult.compatible_after_reconfiguration(attrs.evolve(new), *result.findings)
     return result
@@ -105,9 +108,11 @@ class _Comparison:
         return self.old.fingerprint
 
     def result(self) -> CompatibilityResult[Any]:
-        findings = [*self._identity(), *self._shapes(), *self._versions()]
-        found = tuple(findings)
-        return CompatibilityResult(worst([finding.verdict for finding in found]), found)
+        findings = [*self._identity(), *self._shapes(), *self._interpreter()]
+        verdict = worst([finding.verdict for finding in findings])
+        if verdict <= Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
+            findings.append(self._unverified())
+        return CompatibilityResult(verdict, tuple(findings))
 
     def _finding(self, rule: str, verdict: Verdict, reason: str, *ways: str, flags: tuple[str, ...] = ()) -> Finding:
         word = "cloudpickle" if self.new.by_value else "pickle"
@@ -160,19 +165,23 @@ class _Comparison:
         described = (f"store it as a record: {self.new.name} for the state's type",) if self.is_described else ()
         return [self._finding("PKL-4", Verdict.INCOMPATIBLE, reason, *described, *ways)]
 
-    def _versions(self) -> list[Finding]:
-        """PKL-1, PKL-2 and PKL-5: the interpreter reads what was written."""
+    def _interpreter(self) -> list[Finding]:
+        """PKL-2 and PKL-5: this Python reads what was written."""
         if self.was.by_value and self.was.python != self.new.python:
             reason = _other_byte_code(self.was)
             return [self._finding("PKL-5", Verdict.REQUIRES_MIGRATION, reason, _FALLBACK, "use the same Python")]
         if self.was.protocol > pickle.HIGHEST_PROTOCOL:
             reason = f"pickles of protocol {self.was.protocol}, and this Python reads {pickle.HIGHEST_PROTOCOL} at most"
             return [self._finding("PKL-2", Verdict.INCOMPATIBLE, reason, "use a newer Python")]
+        return []
+
+    def _unverified(self) -> Finding:
+        """PKL-1 and PKL-2: what is the same from outside may differ inside."""
         flags = (Flag.UNVERIFIED,)
         if (self.was.protocol, self.was.python) != (self.new.protocol, self.new.python):
             reason = "another pickle protocol or Python, which reads what was written"
-            return [self._finding("PKL-2", Verdict.COMPATIBLE, reason, flags=flags)]
-        return [self._finding("PKL-1", Verdict.COMPATIBLE, "the same from outside; not opened", flags=flags)]
+            return self._finding("PKL-2", Verdict.COMPATIBLE, reason, flags=flags)
+        return self._finding("PKL-1", Verdict.COMPATIBLE, "the same shape from outside; not opened", flags=flags)
 
 
 def _difference(was: Shape, becomes: Shape | None) -> str:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
-from types import BuiltinFunctionType, FunctionType
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
@@ -183,6 +185,7 @@ class PickleSerializer(TypeSerializer[T]):
     upgrade: Callable[[Any], T] | None = attrs.field(default=None, eq=False, kw_only=True)
     protocol: int = attrs.field(default=PROTOCOL, kw_only=True)
     _fingerprint: Fingerprint = attrs.field(init=False, eq=False, repr=False)
+    _known: dict[str, type] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.python_class, type):
@@ -191,12 +194,11 @@ class PickleSerializer(TypeSerializer[T]):
             raise DeclarationError(f"pickles of protocol {self.protocol} are not written", advice="choose 2 to 5")
         cls: Any = self.python_class
         classes = classes_within(cls, self.references)
-        by_value = self._is_by_value()
-        object.__setattr__(
-            self,
-            "_fingerprint",
-            Fingerprint(tuple(map(shape_of, classes)), self.protocol, by_value, running_python()),
-        )
+        shapes, by_value = tuple(map(shape_of, classes)), self._is_by_value()
+        known = {qualified_name(one): one for one in classes}
+        known |= {was: known[name] for was, name in self.redirects.items() if name in known}
+        object.__setattr__(self, "_fingerprint", Fingerprint(shapes, self.protocol, by_value, running_python()))
+        object.__setattr__(self, "_known", known)
 
     def _is_by_value(self) -> bool:
         name = qualified_name(self.python_class)
@@ -219,9 +221,7 @@ class PickleSerializer(TypeSerializer[T]):
     @property
     def known(self) -> dict[str, type]:
         """The classes by each name that a pickle may use for them."""
-        cls: Any = self.python_class
-        classes = {qualified_name(one): one for one in classes_within(cls, self.references)}
-        return classes | {was: classes[name] for was, name in self.redirects.items() if name in classes}
+        return self._known
 
     @property
     def redirects(self) -> dict[str, str]:
@@ -242,7 +242,8 @@ class PickleSerializer(TypeSerializer[T]):
     def _dump(self, value: T) -> bytes:
         buffer = io.BytesIO()
         try:
-            self._pickler(buffer, frozenset({*self.known, *LIBRARY})).dump(value)
+            with _findable(() if self.fingerprint.by_value else self.known.values()):
+                self._pickler(buffer, frozenset({*self.known, *LIBRARY})).dump(value)
         except StateShiftError:
             raise
         except Exception as error:
@@ -273,6 +274,25 @@ class PickleSerializer(TypeSerializer[T]):
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
         return pickle_rules.judge(self, snapshot)
+
+
+@contextmanager
+def _findable(classes: Iterable[type]) -> Iterator[None]:
+    """Let pickle find classes by their names, though they came to this process by value, as to a worker of Spark."""
+    stand_ins: dict[str, Any] = {}
+    for cls in classes:
+        if cls.__module__ not in sys.modules:
+            place: Any = stand_ins.setdefault(cls.__module__, ModuleType(cls.__module__))
+            *outer, name = cls.__qualname__.split(".")
+            for part in outer:
+                place = vars(place).setdefault(part, SimpleNamespace())
+            setattr(place, name, cls)
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
 
 
 def _found(cls: type) -> object:
