@@ -20,13 +20,15 @@ from .hints import serializer_for
 from .maps import MapSerializer
 from .object_arrays import GenericArraySerializer
 from .optional import OptionalSerializer
+from .pieces import unique
 from .pickle_shape import Fingerprint, Shape, is_plain, slots_of
 from .pickled_values import PickledValue
 from .record_classes import qualified_name
 from .record_values import Record
 from .records import DescribedRecordSerializer
+from .registry import registry
 from .tuples import TupleSerializer
-from .unpickling import Unmade, unmade
+from .unpickling import LIBRARY, Unmade, unmade
 
 if TYPE_CHECKING:
     from .record_fields import RecordField
@@ -73,11 +75,20 @@ class FromPickle:
         new: The described serializer.
         found: The fingerprint: it tells the names of fields that are stored by position.
         former: Former names of pickled classes, each with its later one.
+        classes: Those of the new side that are made, by each name that pickles may use; None for a record of which only
+            the fields are taken. They go along to the workers, where their modules need not be.
     """
 
     new: TypeSerializer[Any]
     found: Fingerprint
-    former: tuple[tuple[str, str], ...] = ()
+    former: tuple[tuple[str, str], ...]
+    classes: dict[str, type | None] = attrs.field(eq=False, repr=False)
+
+    @classmethod
+    def into(cls, new: TypeSerializer[Any], found: Fingerprint, former: tuple[tuple[str, str], ...] = ()) -> FromPickle:
+        """Make it for a described type."""
+        registered: dict[str, type | None] = {qualified_name(known): known for known in registry.python_types()}
+        return cls(new, found, former, registered | _classes_in(new, {}))
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, PickledValue):
@@ -90,10 +101,12 @@ class FromPickle:
 
     @cached_property
     def _known(self) -> dict[str, Any]:
-        """Classes that the new side knows, by the names of pickles: to be made, or stand-ins for what is plain."""
+        """What names in pickles mean: classes to be made, or stand-ins."""
         known: dict[str, Any] = {}
-        for name, cls in _classes_in(self.new, {}).items():
-            known[name] = unmade(name) if cls is None or is_plain(cls) else cls
+        for name, cls in self.classes.items():
+            if name in LIBRARY:
+                continue
+            known[name] = unmade(name) if cls is None else cls
         for was, becomes in self.former:
             if becomes in known:
                 cls = known[becomes]
@@ -115,11 +128,12 @@ class FromPickle:
             case ListSerializer() | GenericArraySerializer() if isinstance(value, list | tuple):
                 return [self._step("[]", item, new.element) for item in value]
             case SetSerializer() if isinstance(value, set | frozenset):
-                return frozenset(self._step("[]", item, new.element) for item in value)
+                items = [self._step("[]", item, new.element) for item in value]
+                return unique(items, "elements of a set become", "[]", "LIST-2")
             case MapSerializer() if isinstance(value, Mapping):
-                return {
-                    self._step("<key>", key, new.key): self._step("{}", item, new.value) for key, item in value.items()
-                }
+                keys = [self._step("<key>", key, new.key) for key in value]
+                unique(keys, "keys of a map become", "<key>", "MAP-3")
+                return {key: self._step("{}", item, new.value) for key, item in zip(keys, value.values(), strict=True)}
             case TupleSerializer() if isinstance(value, tuple) and len(value) == len(new.fields):
                 return tuple(
                     self._step(f"({index})", item, field)
@@ -225,13 +239,14 @@ def _with_subclasses(new: DescribedRecordSerializer[Any]) -> Iterator[DescribedR
         yield from _with_subclasses(subclass)
 
 
-def _classes_in(new: TypeSerializer[Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The classes of the new side by each name that pickles may use for them; None where only a record tells of it."""
+def _classes_in(new: TypeSerializer[Any], found: dict[str, type | None]) -> dict[str, type | None]:
+    """Find the classes of records and enums; None for those that keep plain fields."""
     names = pickle_names(new)
     if names and names[0] in found:
         return found
     if isinstance(new, DescribedRecordSerializer):
-        found |= dict.fromkeys(names, new.python_class)
+        made = new.python_class is not None and not is_plain(new.python_class)
+        found |= dict.fromkeys(names, new.python_class if made else None)
     elif isinstance(new, EnumSerializer) and new.enum_class is not None:
         found |= dict.fromkeys(names, new.enum_class)
     for _, part in parts_within(new):
@@ -263,4 +278,4 @@ def from_pickled(python_class: type) -> FromPickledBytes:
     """
     new, name = serializer_for(python_class), qualified_name(python_class)
     former = tuple((other, name) for other in pickle_names(new) if other != name)
-    return FromPickledBytes(name, FromPickle(new, Fingerprint((Shape(name),)), former))
+    return FromPickledBytes(name, FromPickle.into(new, Fingerprint((Shape(name),)), former))

@@ -68,7 +68,7 @@ def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> Compatibility
     shapes = {shape.name: shape for shape in found.classes}
     findings += _field_findings(new, shapes, "$", set())
     verdict = worst([finding.verdict for finding in findings])
-    conversion = None if verdict is Verdict.INCOMPATIBLE else FromPickle(new, found, old.former)
+    conversion = None if verdict is Verdict.INCOMPATIBLE else FromPickle.into(new, found, old.former)
     return CompatibilityResult(verdict, tuple(findings), conversion=conversion, obstacles=needs)
 
 

@@ -82,6 +82,10 @@ class Registry:
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
 
+    def python_types(self) -> tuple[type, ...]:
+        """Give the classes that hints may name for a serializer of the user's."""
+        return tuple(self._serializers)
+
     def serializer_for(self, python_type: object) -> TypeSerializer[Any] | None:
         """Give the serializer registered for a class."""
         return self._serializers.get(python_type) if isinstance(python_type, type) else None

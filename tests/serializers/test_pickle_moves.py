@@ -6,6 +6,7 @@ import pickle
 import sys
 
 import attrs
+import cloudpickle
 import pytest
 
 from stateshift import PickledValue, PickleSerializer, Record, ValueNotConvertible, from_pickled, serializer_for
@@ -14,6 +15,7 @@ from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UntrustedCode
 from stateshift.serializers.numeric import LongSerializer
 from stateshift.serializers.pickled import PickleSnapshot
+from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.unpickling import trusting
 from stateshift.serializers.views import DataOutputView
@@ -280,12 +282,79 @@ class TestOutOfPickle:
         with trusting(["shop.Account"]), pytest.raises(ValueNotConvertible):
             new.serialize(result.conversion(PickledValue("shop.Account", pickle.dumps(value))), DataOutputView())
 
+    def test_elements_and_keys_that_become_one_are_told(self, module, write):
+        source = """
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: int
+    y: int
+@attrs.frozen
+class Account:
+    points: set[Point]
+    by_point: dict[Point, int]
+"""
+        shop = module(HEAD + source)
+        two = shop.Point(1, 2), shop.Point(1, 3)
+        old = PickleSerializer(shop.Account)
+        data = [write(old, shop.Account(*value)) for value in ((set(two), {}), (set(), dict.fromkeys(two, 1)))]
+        snapshot = old.snapshot_configuration()
+        new = serializer_for(module(HEAD + source.replace("    y: int\n", "")).Account)
+        convert = new.ensure_compatibility(snapshot).conversion
+        with trusting(ALL):
+            for stored, rule in zip(data, ("LIST-2", "MAP-3"), strict=True):
+                with pytest.raises(ValueNotConvertible, match="the same") as raised:
+                    convert(PickledValue("shop.Account", stored[4:]))
+                assert rule == raised.value.where["rule"]
+
     def test_a_fallback_may_give_objects_or_records(self, module, write, read):
         shop = module(account("attrs", "owner: str"))
         new = serializer_for(shop.Account)
         result = new.ensure_compatibility(PickleSerializer(shop.Account).snapshot_configuration())
         for value in (shop.Account("ada"), Record("shop.Account", {"owner": "ada"})):
             assert shop.Account("ada") == read(new, write(new, result.conversion(value)))
+
+
+class TestOnWorkers:
+    def test_classes_go_along_though_their_module_does_not(self, module, write, read, monkeypatch):
+        shop = module(NESTED)
+        cloudpickle.register_pickle_by_value(shop)
+        value = shop.Account([shop.Line("pen", shop.Tier.GOLD)], {}, (1, shop.Line("ink")), set())
+        old, new = PickleSerializer(shop.Account), serializer_for(shop.Account)
+        data = write(old, value)
+        shipped = cloudpickle.dumps((new, new.ensure_compatibility(old.snapshot_configuration()).conversion))
+        cloudpickle.unregister_pickle_by_value(shop)
+        monkeypatch.delitem(sys.modules, "shop")
+        new, convert = cloudpickle.loads(shipped)
+        with trusting(ALL):
+            found = read(new, write(new, convert(PickledValue("shop.Account", data[4:]))))
+
+        assert "GOLD" == found.lines[0].tier.name
+        assert "shop" not in sys.modules
+
+    def test_classes_with_a_serializer_of_the_users_are_made(self, module, write, read, monkeypatch):
+        shop = module(
+            HEAD
+            + """
+from stateshift import TypeSerializer
+@attrs.frozen
+class Money:
+    cents: int
+class MoneySerializer(TypeSerializer):
+    def serialize(self, value, target): target.write_long(value.cents)
+    def deserialize(self, source): return Money(source.read_long())
+    def snapshot_configuration(self): return None
+@attrs.frozen
+class Account:
+    balance: Money
+"""
+        )
+        monkeypatch.setattr(registry, "_serializers", {shop.Money: shop.MoneySerializer()})
+        old, new = PickleSerializer(shop.Account), serializer_for(shop.Account)
+        data = write(old, shop.Account(shop.Money(7)))
+        convert = new.ensure_compatibility(old.snapshot_configuration()).conversion
+        monkeypatch.delitem(sys.modules, "shop")
+        with trusting(["shop.Account", "shop.Money"]):
+            assert 7 == read(new, write(new, convert(PickledValue("shop.Account", data[4:])))).balance.cents
 
 
 class TestBytesOfPyFlink:
