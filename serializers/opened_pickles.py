@@ -20,9 +20,9 @@ from .hints import serializer_for
 from .maps import MapSerializer
 from .object_arrays import GenericArraySerializer
 from .optional import OptionalSerializer
-from .pieces import unique
 from .pickle_shape import Fingerprint, Shape, is_plain, slots_of
 from .pickled_values import PickledValue
+from .pieces import unique
 from .record_classes import qualified_name
 from .record_values import Record
 from .records import DescribedRecordSerializer
