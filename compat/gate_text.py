@@ -80,8 +80,12 @@ def text_lines(report: GateReport) -> list[list[Span]]:
 def _headline(report: GateReport) -> list[Span]:
     failing = [state for state in report.states if not state.passes]
     if failing:
-        return [("refuse", "bold red"), (f": {len(failing):,} of {many(len(report.states), 'state')} and keys", "bold")]
+        return [("refuse", "bold red"), (f": {len(failing):,} of {_counted(len(report.states))}", "bold")]
     return [("accept", "green"), (": every state gets along with its history", "bold")]
+
+
+def _counted(number: int) -> str:
+    return many(number, "state or key", "states and keys")
 
 
 def _history(report: GateReport) -> str:
@@ -130,7 +134,7 @@ def _level_lines(report: GateReport) -> Iterator[list[Span]]:
         held[place] = held.get(place, 0) + 1
     for (level, set_for), count in sorted(held.items(), key=lambda item: (item[0][1] != "project", item[0])):
         where = "the project" if set_for == "project" else set_for
-        yield [(f"level {level}, set for {where}: {many(count, 'state')} and keys", "dim")]
+        yield [(f"level {level}, set for {where}: {_counted(count)}", "dim")]
 
 
 def annotation_lines(report: GateReport, file: str) -> Iterator[str]:
