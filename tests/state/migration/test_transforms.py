@@ -29,6 +29,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.labels import Labels
 from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation, plan
+from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.serializers.errors import ValuesCollide
 from stateshift.serializers.hints import serializer_for
@@ -329,26 +330,51 @@ class TestFailures:
             make_transcoder(state, framing).transcode(Block.of(0, 0, entries).data)
 
 
+def carried_out(source, target, job, options):
+    prepared, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
+    prepare_target(folder)
+    tasks = cloudpickle.loads(cloudpickle.dumps(prepared.tasks))
+    results = [perform(task, prepared.savepoint.folder, folder) for task in tasks]
+    publish_result(prepared.savepoint, prepared.plan, tasks, results, folder)
+    return Savepoint.open(target)
+
+
+@pytest.mark.parametrize("key_groups", [None, 1000])
+def test_keys_and_kinds_change_in_one_run_role_4(tmp_path, key_groups):
+    stored = {key: {"a": key, "b": 2 * key} for key in range(40)}
+    source = written(tmp_path / "old", job_of(mapped()), stored, parallelism=2)
+    transform = StateTransform.from_map(lambda pairs: [number for number in pairs.values() if number > 10])
+    job = Job([Operator("op", key=str, key_converter=str, states=[listed(transform=transform)])])
+    options = MigrationOptions(repartition=Repartition(max_parallelism=key_groups), parallelism=3)
+
+    found = carried_out(source, tmp_path / "new", job, options)
+
+    lists = {str(key): [n for n in pairs.values() if n > 10] for key, pairs in stored.items()}
+    assert {key: numbers for key, numbers in lists.items() if numbers} == values_of(found)
+    assert (40, 34, 6, 34) == counts_of(found)
+    assert verify(found).ok
+
+
+def test_lists_of_keys_that_become_one_are_merged_after_the_transform_role_4(tmp_path):
+    source = written(tmp_path / "old", job_of(value(), key=str), {"1": 10, "01": 20, "2": 30})
+    state = listed(transform=StateTransform.from_value(lambda number: [number]))
+    job = Job([Operator("op", key=int, key_converter=int, states=[state])])
+    options = MigrationOptions(repartition=Repartition(merge={"s": lambda one, other: sorted(one + other)}))
+
+    assert {1: [10, 20], 2: [30]} == values_of(carried_out(source, tmp_path / "new", job, options))
+
+
 class TestQuarantine:
     """RUN-4: with a transform, the key is what may be left out."""
-
-    @staticmethod
-    def run(source, target, job):
-        prepared = prepare(Savepoint.open(source), job, MigrationOptions(bad_values=BadValues.QUARANTINE))
-        folder = Folder.at(target)
-        prepare_target(folder)
-        tasks = cloudpickle.loads(cloudpickle.dumps(prepared.tasks))
-        results = [perform(task, prepared.savepoint.folder, folder) for task in tasks]
-        publish_result(prepared.savepoint, prepared.plan, tasks, results, folder)
-        new = Savepoint.open(target)
-        return new, list(read_quarantine(new.folder, new.lineage))
 
     def test_a_key_whose_transform_fails_lies_aside_with_all_its_entries(self, tmp_path):
         def turn(pairs):
             return [100 // number for number in pairs.values()]
 
         source = written(tmp_path / "old", job_of(mapped()), {1: {"a": 5}, 2: {"a": 0, "b": 4}, 3: {"c": 4}})
-        found, (bad,) = self.run(source, tmp_path / "new", job_of(listed(transform=StateTransform.from_map(turn))))
+        job = job_of(listed(transform=StateTransform.from_map(turn)))
+        found = carried_out(source, tmp_path / "new", job, MigrationOptions(bad_values=BadValues.QUARANTINE))
+        (bad,) = read_quarantine(found.folder, found.lineage)
         view = DataInputView(bad.value_bytes)
         parts = [view.read_fully(view.read_int()) for _ in range(4)]
 
