@@ -17,7 +17,7 @@ from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
 from .explain import finding_data, finding_line
 from .labels import Labels, label_after
-from .reference_time import checked_time, milliseconds, now, time_text
+from .reference_time import checked_time, length_ms, milliseconds, now, time_text
 from .report import Status
 from .roles import KEY
 from .targets import Target
@@ -428,7 +428,7 @@ def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None, *, stamp
     """Let stamps that a conversion gives be the reference time, and find what had expired by then."""
     convert = recoding.conversion
     conversion = None if convert is None else AtTime(milliseconds(at), convert)
-    expired = milliseconds(at - lived) if lived is not None else None
+    expired = milliseconds(at) - length_ms(lived) if lived is not None else None
     null_stamp = milliseconds(at) if stamps_nulls else None
     return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired, null_stamp_ms=null_stamp)
 

@@ -23,13 +23,20 @@ def checked_time(time: datetime) -> datetime:
     """Give a time in UTC, cut to milliseconds.
 
     Raises:
-        DeclarationError: It has no time zone.
+        DeclarationError: It has no time zone, or lies in UTC outside of the years 1 to 9999.
     """
     if time.utcoffset() is None:
         raise DeclarationError(
             f"the reference time {time.isoformat()} has no time zone", advice=_WAY, written="Nothing was written."
         )
-    time = time.astimezone(UTC)
+    try:
+        time = time.astimezone(UTC)
+    except OverflowError as error:
+        raise DeclarationError(
+            f"the reference time {time.isoformat()} is none in UTC: {error}",
+            advice=_WAY,
+            written="Nothing was written.",
+        ) from error
     return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
@@ -54,6 +61,11 @@ def time_text(time: datetime) -> str:
 def length_text(length: timedelta) -> str:
     """Give a length of time in words: `1 day`, `90 days 12:00:00`."""
     return str(length).removesuffix(", 0:00:00").replace(",", "")
+
+
+def length_ms(length: timedelta) -> int:
+    """Give a length of time in whole milliseconds, as Flink has it."""
+    return length // _MILLISECOND
 
 
 def milliseconds(time: datetime) -> int:

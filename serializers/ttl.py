@@ -117,7 +117,9 @@ def taking_null(serializer: TypeSerializer[Any]) -> TypeSerializer[Any] | None:
     """
     if isinstance(serializer, OptionalSerializer):
         return serializer
-    return attrs.evolve(cast("Any", serializer), allow_null=True) if hasattr(serializer, "allow_null") else None
+    given: Any = serializer
+    takes_it = attrs.has(type(given)) and hasattr(given, "allow_null")
+    return cast("TypeSerializer[Any]", attrs.evolve(given, allow_null=True)) if takes_it else None
 
 
 @attrs.frozen

@@ -40,10 +40,10 @@ def _checked_type(_: Any, __: Any, hint: Any) -> None:
 def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
     if lived is None:
         return
-    if not isinstance(lived, timedelta) or lived <= timedelta(0):
+    if not isinstance(lived, timedelta) or lived < timedelta(milliseconds=1):
         raise DeclarationError(
             f"the former time to live of state {descriptor.name!r} is {shown(lived)}",
-            advice="give a timedelta above zero, as in former_time_to_live=timedelta(days=7)",
+            advice="give a timedelta of a millisecond or more, as in former_time_to_live=timedelta(days=7)",
         )
     if descriptor.time_to_live:
         raise DeclarationError(

@@ -76,11 +76,11 @@ def test_a_stamp_is_not_put_on_twice():
         ValueStateDescriptor("a", TtlSerializer(serializer_for(int)), time_to_live=True).state_serializer()
 
 
-@pytest.mark.parametrize("lived", [timedelta(0), timedelta(days=-1), 86_400, "1 day"])
-def test_a_former_length_is_a_time_above_zero(lived):
+@pytest.mark.parametrize("lived", [timedelta(0), timedelta(days=-1), timedelta(microseconds=999), 86_400, "1 day"])
+def test_a_former_length_is_a_millisecond_or_more(lived):
     with pytest.raises(DeclarationError, match="the former time to live of state 'a' is") as caught:
         ValueStateDescriptor("a", int, former_time_to_live=lived)
-    assert "give a timedelta above zero" in caught.value.advice
+    assert "give a timedelta of a millisecond or more" in caught.value.advice
 
 
 def test_a_state_with_ttl_has_no_former_length():

@@ -29,7 +29,9 @@ from stateshift.compat.plan import plan, to_data
 from stateshift.compat.plan_text import text_lines
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.errors import DeclarationError, MigrationFailed
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions
@@ -215,6 +217,33 @@ def test_two_user_keys_that_would_become_one_do_not_where_one_of_them_has_expire
     assert {1: {2.0**53: 6}} == values_of(migrate(tmp_path / "old", tmp_path / "new", new, reference_time=AT))
 
 
+class Noted(LongSerializer):
+    """As Flink 2 may write it: the snapshot notes that the state has no TTL."""
+
+    def snapshot_configuration(self):
+        return TtlAwareSerializerSnapshot(has_ttl=False, inner=super().snapshot_configuration())
+
+
+class NotedTtl(TtlSerializer):
+    """The same of a state that has TTL."""
+
+    def snapshot_configuration(self):
+        return TtlAwareSerializerSnapshot(has_ttl=True, inner=super().snapshot_configuration())
+
+
+@pytest.mark.parametrize("state", [ValueStateDescriptor, ListStateDescriptor])
+def test_flinks_note_whether_there_is_ttl_changes_nothing_state_4_and_5(tmp_path, migrate, state):
+    number, stamp = (5, TtlValue(3, 5)) if state is ValueStateDescriptor else ([5], [TtlValue(3, 5)])
+    written(tmp_path / "plain", job_of(state("s", Noted())), {1: number})
+    written(tmp_path / "stamped", job_of(state("s", NotedTtl(LongSerializer()))), {1: stamp})
+
+    on = migrate(tmp_path / "plain", tmp_path / "on", job_of(state("s", int, time_to_live=True)), reference_time=AT)
+    off = migrate(tmp_path / "stamped", tmp_path / "off", job_of(state("s", int)), reference_time=AT)
+
+    assert {1: stamped(number, NOW)} == values_of(on)
+    assert {1: number} == values_of(off)
+
+
 def half(number):
     return number / 2
 
@@ -336,6 +365,20 @@ class TestReferenceTime:
         assert "2026-01-31T12:00:00.123Z" == to_data(planned)["reference_time"]
         assert "  at the reference time 2026-01-31T12:00:00.123Z" in text_lines(planned)
         assert "    time to live on: each value is stamped with the reference time" in text_lines(planned)
+
+    @pytest.mark.parametrize("lived", [timedelta(milliseconds=1), timedelta.max])
+    def test_any_length_can_be_subtracted_from_it(self, tmp_path, lived):
+        stamped = written(
+            tmp_path / "stamped", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(0, 5)}
+        )
+        off = job_of(ValueStateDescriptor("s", int, former_time_to_live=lived))
+        (state,) = prepare(Savepoint.open(stamped), off, MigrationOptions(reference_time=AT)).plan.operators[0].states
+
+        assert NOW - lived // timedelta(milliseconds=1) == state.value.expired_until_ms
+
+    def test_it_lies_within_the_years_of_utc(self):
+        with pytest.raises(DeclarationError, match="is none in UTC"):
+            parse_time("0001-01-01T00:00:00+14:00")
 
     def test_where_no_state_gains_or_loses_ttl_there_is_none(self, old):
         wider = job_of(ValueStateDescriptor("s", float))
