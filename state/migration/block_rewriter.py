@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ...compat.plan import Recoding
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from .quarantine import Quarantine
+    from .quarantine import TakesBadValues
 
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF
 
@@ -107,7 +107,7 @@ class BlockRewriter:
     plan: StatePlan
     framing: EntryFraming
     transcoder: Transcoder
-    quarantine: Quarantine | None = None
+    quarantine: TakesBadValues | None = None
     proven: bool = False
 
     @classmethod
@@ -117,7 +117,7 @@ class BlockRewriter:
         plan: StatePlan | None,
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
-        quarantine: Quarantine | None = None,
+        quarantine: TakesBadValues | None = None,
         *,
         forgets: bool = False,
     ) -> BlockRewriter | None:

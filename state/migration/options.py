@@ -10,7 +10,6 @@ from ...compat.edits import Edits
 from ...compat.plan import BadValues, Compression, MigrationPlan
 from ...compat.policy import ACCEPT_ALL, Policy
 from ...compat.targets import Target
-from ...serializers.errors import DeclarationError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,20 +63,8 @@ class MigrationOptions:
         return any(others) or bool(key_groups) or self.compression is not Compression.KEEP
 
     def with_bad_values(self, plan: MigrationPlan) -> MigrationPlan:
-        """Put into a plan what becomes of bad values.
-
-        Raises:
-            DeclarationError: They are to go to quarantine, and an operator is keyed anew.
-        """
+        """Put into a plan what becomes of bad values."""
         if self.bad_values is BadValues.ABORT:
             return plan
-        for operator in plan.operators:
-            if operator.rekeying is not None:
-                raise DeclarationError(
-                    "values that do not fit cannot go to quarantine where all keys are written anew",
-                    advice="convert the values first, and write the keys anew in a second migration",
-                    written="Nothing was written.",
-                    operator=operator.uid or operator.operator_id,
-                )
         operators = [attrs.evolve(operator, max_bad_values=self.max_bad_values) for operator in plan.operators]
         return attrs.evolve(plan, operators=tuple(operators))

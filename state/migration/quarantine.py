@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, Self
+
+import attrs
 
 from ...serializers.errors import MigrationFailed
 from ..savepoint.publish import stream_name
@@ -18,6 +21,14 @@ if TYPE_CHECKING:
     from ..savepoint.files import Folder
     from ..savepoint.lineage import StateCount
     from ..savepoint.sink import StoredBytes
+
+
+class TakesBadValues(Protocol):
+    """Where bad values go."""
+
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
+        """Take values of one state."""
+        ...
 
 
 class Quarantine:
@@ -45,27 +56,14 @@ class Quarantine:
         Raises:
             MigrationFailed: They are more than the run may have in all.
         """
-        plan = self._plan
-        for bad in bad_values:
+        self.keep(map(partial(_line, self._plan, state), bad_values))
+
+    def keep(self, lines: Iterable[bytes]) -> None:
+        """Write lines, as `Gathered` has them."""
+        for line in lines:
             self._count += 1
-            if self._count > plan.max_bad_values:
-                raise too_many(self._count, plan.max_bad_values, bad.reason, state.name)
-            value = QuarantinedValue(
-                operator_id=plan.new_id or plan.operator_id,
-                operator=plan.uid,
-                state=state.new_name or state.name,
-                kind=str(state.kind),
-                key_group=bad.key_group,
-                key=bad.key or None,
-                user_key=bad.user_key or None,
-                path=bad.path,
-                rule=bad.rule or None,
-                reason=bad.reason,
-                cause=bad.cause,
-                key_bytes=bad.key_bytes,
-                value_bytes=bad.value_bytes,
-            )
-            self._sink.write(value.to_line())
+            _require_place(self._count, self._plan, line)
+            self._sink.write(line)
 
     def finish(self) -> StoredBytes | None:
         """Close the file; None where there was no bad value."""
@@ -80,6 +78,49 @@ class Quarantine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._sink.__exit__(kind, error, trace)
+
+
+@attrs.define
+class Gathered:
+    """Takes the bad values of a reading, which writes no file of its own: they go with what it counts (ROLE-4).
+
+    Attributes:
+        plan: As of `Quarantine`.
+        lines: What was taken, as lines of a file.
+    """
+
+    plan: OperatorPlan
+    lines: list[bytes] = attrs.field(factory=list)
+
+    def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
+        """Take values of one state; raises as `Quarantine.put`."""
+        for bad in bad_values:
+            self.lines.append(_line(self.plan, state, bad))
+            _require_place(len(self.lines), self.plan, self.lines[-1])
+
+
+def _line(plan: OperatorPlan, state: StatePlan, bad: BadValue) -> bytes:
+    return QuarantinedValue(
+        operator_id=plan.new_id or plan.operator_id,
+        operator=plan.uid,
+        state=state.new_name or state.name,
+        kind=str(state.kind),
+        key_group=bad.key_group,
+        key=bad.key or None,
+        user_key=bad.user_key or None,
+        path=bad.path,
+        rule=bad.rule or None,
+        reason=bad.reason,
+        cause=bad.cause,
+        key_bytes=bad.key_bytes,
+        value_bytes=bad.value_bytes,
+    ).to_line()
+
+
+def _require_place(count: int, plan: OperatorPlan, line: bytes) -> None:
+    if count > plan.max_bad_values:
+        last = QuarantinedValue.from_line(line)
+        raise too_many(count, plan.max_bad_values, last.reason, last.state)
 
 
 def too_many(count: int, limit: int, reason: str = "", state: str | None = None) -> MigrationFailed:

@@ -22,6 +22,7 @@ from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import Tally, add_keys
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
+from .quarantine import Gathered
 from .rewrite import TaskResult, new_state_id, rewritten_blocks
 from .uniting import write_parcels
 
@@ -69,8 +70,11 @@ def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[in
         work = _Reading(task, reader, frozenset(wanted))
         yield from work.parcels(reading.key_groups)
         if 0 in wanted:
-            counts = [attrs.asdict(count) for count in work.counts()]
-            yield Parcel(0, BEGIN, BEGIN, json.dumps(counts).encode())
+            told = {
+                "counts": [attrs.asdict(count) for count in work.counts()],
+                "quarantine": [line.decode() for line in work.aside.lines],
+            }
+            yield Parcel(0, BEGIN, BEGIN, json.dumps(told).encode())
 
 
 def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
@@ -98,6 +102,7 @@ class _Reading:
         self._tallies = {info.name: Tally() for info in reader.header.states}
         self._sent = [Tally() for _ in task.header.states]
         self._held: dict[tuple[int, int], bytearray] = {}
+        self.aside = Gathered(task.plan)
         self._keys = KeyWriter.of(task.plan.rekeying, task.max_parallelism)
         old = reader.header.key_snapshot.restore_serializer()
         self._entries = {
@@ -110,7 +115,7 @@ class _Reading:
         """Give all entries of some stored key groups, in parcels."""
         task, size, current = self._task, 0, -1
         blocks = rewritten_blocks(
-            task.plan, key_groups, task.stored_max_parallelism, self._reader, task.header, self._tallies
+            task.plan, key_groups, task.stored_max_parallelism, self._reader, task.header, self._tallies, self.aside
         )
         for block in blocks:
             if block.key_group != current:

@@ -36,7 +36,7 @@ from ..savepoint.publish import stream_name
 from ..savepoint.sink import StoredBytes, StreamSink
 from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
-from .quarantine import Quarantine
+from .quarantine import Quarantine, TakesBadValues
 from .rekey_task import RekeyTask
 
 if TYPE_CHECKING:
@@ -279,7 +279,7 @@ def rewritten_blocks(
     reader: KeyedReader,
     header: KeyedStreamHeader,
     tallies: dict[str, Tally],
-    quarantine: Quarantine | None = None,
+    quarantine: TakesBadValues,
 ) -> Iterator[Block]:
     """Give the blocks of one stored stream under the ids of the new header, their values converted as planned.
 

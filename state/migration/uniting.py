@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
@@ -24,6 +24,7 @@ from .block_rewriter import Tally, add_keys
 from .key_writer import KeyWriter
 from .merging import Merger
 from .parcels import BEGIN, PARCEL_BYTES, entries_of
+from .quarantine import Quarantine
 from .rewrite import TaskResult
 
 if TYPE_CHECKING:
@@ -47,25 +48,27 @@ def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) ->
         ValuesCollide: Two stored keys become one, and nobody says what becomes of their values.
         MigrationFailed: What one of the readings counted is not there.
     """
-    told: list[list[StateCount]] = []
+    told: list[dict[str, Any]] = []
     with (
         located(operator=task.title),
         StreamSink(target, stream_name(task.plan.operator_id, "keyed", task.subtask)) as sink,
+        Quarantine(target, task.plan, "keyed", task.subtask) as quarantine,
     ):
         writer = KeyedStreamWriter(task.header, task.key_groups, sink.write)
         united = _United(task)
         for (group, state_id), found in groupby(parcels, key=lambda parcel: (parcel.key_group, parcel.state_id)):
             if group == BEGIN:
-                told += [[StateCount(**count) for count in json.loads(parcel.data)] for parcel in found if parcel.data]
+                told += [json.loads(parcel.data) for parcel in found if parcel.data]
                 continue
             for block in united.blocks(group, state_id, found):
                 writer.add(block)
         offsets = writer.finish()
-        stored = sink.finish()
+        quarantine.keep(sorted(line.encode() for reading in told for line in reading["quarantine"]))
+        stored, aside = sink.finish(), quarantine.finish()
         if task.subtask == 0 and len(told) != len(task.readings):
             raise MigrationFailed(f"of {len(task.readings)} readings {len(told)} were heard of")
-    sent = tuple(count for counts in told for count in counts)
-    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent)
+    sent = tuple(StateCount(**count) for reading in told for count in reading["counts"])
+    return TaskResult(stored, offsets=offsets, counts=united.counts(), sent=sent, quarantine=aside)
 
 
 class _United:

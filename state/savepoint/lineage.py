@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LINEAGE = "_stateshift.json"
 FORMAT = 1
-_LATER_COUNTS = frozenset({"dropped_elements", "entries", "quarantined"})
+_LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
 _READ_BYTES = 4 << 20
 
 # What is read is checked by type: anybody may have edited the file.

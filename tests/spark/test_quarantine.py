@@ -165,7 +165,6 @@ def test_neither_spark_nor_its_workers_tell_what_is_redacted(tmp_path, load):
 
     assert (6, 6, 0) == (told.returncode, redacted.returncode, aside.returncode)
     assert "plantedvalue0815" in told.stderr
-    print(redacted.stderr)
     assert "RuntimeError" in redacted.stderr
     for ran in (redacted, aside):
         assert "planted" not in (ran.stdout + ran.stderr).replace("planted_words", "")

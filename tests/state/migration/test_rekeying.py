@@ -382,12 +382,45 @@ def test_one_operator_by_name_gets_other_key_groups_and_the_others_keep_theirs(t
     assert {"a": 1000, "b": 128} == {operator.uid: operator.max_parallelism for operator in new.operators}
 
 
-def test_quarantine_is_refused_where_keys_are_written_anew(tmp_path):
-    source = write_orders(tmp_path / "source", int, range(9))
-    options = MigrationOptions(repartition=Repartition(max_parallelism=64), bad_values=BadValues.QUARANTINE)
+def words(hint):
+    return Job([Operator("words", key=int, states=[ValueStateDescriptor("word", hint)])])
 
-    with pytest.raises(DeclarationError, match="cannot go to quarantine where all keys are written anew"):
-        prepare(Savepoint.open(source), None, options)
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_values_that_do_not_fit_lie_aside_where_keys_are_written_anew_run_4(tmp_path, parallelism):
+    with SavepointWriter(tmp_path / "old", words(bytes), parallelism=2) as writer:
+        for key in range(20):
+            writer.put("words", "word", key, b"\xff" if key % 4 else b"fine")
+    options = MigrationOptions(
+        repartition=Repartition(max_parallelism=64), parallelism=parallelism, bad_values=BadValues.QUARANTINE
+    )
+
+    ready = prepare(Savepoint.open(tmp_path / "old"), words(str), options)
+    lineage = publish_result(
+        ready.savepoint, ready.plan, ready.tasks, carried_out(ready, tmp_path / "new"), Folder.at(tmp_path / "new")
+    )
+
+    found = Savepoint.open(tmp_path / "new")
+    (count,) = lineage.states
+    assert (20, 5, 15) == (count.read, count.written, count.quarantined)
+    assert {str(key) for key in range(20) if key % 4} == {bad.key for bad in found.quarantine()}
+    assert 15 == len(list(found.quarantine()))
+    assert dict.fromkeys(range(0, 20, 4), "fine") == {
+        entry.key: entry.value for entry in found.operator("words").state("word").read_entries()
+    }
+    assert verify(found).ok
+
+
+def test_more_bad_values_than_allowed_end_a_run_that_writes_keys_anew(tmp_path):
+    with SavepointWriter(tmp_path / "old", words(bytes)) as writer:
+        for key in range(9):
+            writer.put("words", "word", key, b"\xff")
+    options = MigrationOptions(
+        repartition=Repartition(max_parallelism=64), bad_values=BadValues.QUARANTINE, max_bad_values=8
+    )
+
+    with pytest.raises(MigrationFailed, match="9 values do not fit"):
+        carried_out(prepare(Savepoint.open(tmp_path / "old"), words(str), options), tmp_path / "new")
 
 
 def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_path):
