@@ -31,9 +31,10 @@ from stateshift.compat.labels import Labels
 from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation, plan
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
-from stateshift.serializers.errors import ValuesCollide
+from stateshift.serializers.errors import UntrustedCode, ValuesCollide
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.pickled import PickleSerializer
 from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.views import DataInputView
 from stateshift.serializers.windows import VoidNamespaceSerializer
@@ -402,6 +403,35 @@ class TestTimeToLive:
 
         assert ("STATE-2", "incompatible") == (finding.rule, finding.verdict.label)
         assert "ttl" in finding.ways_out[0]
+
+
+class TestPickles:
+    """A transform gets pickles as they are stored, unopened, and opens what the migration trusts by name."""
+
+    @pytest.fixture
+    def source(self, tmp_path):
+        return written(tmp_path / "old", job_of(ValueStateDescriptor("s", PickleSerializer(Order))), {1: Order(7, 1.5)})
+
+    def opened(self):
+        return job_of(listed(transform=StateTransform.from_value(lambda pickled: [pickled.load().id])))
+
+    def test_one_that_is_trusted_is_opened(self, tmp_path, source):
+        trust = frozenset({f"{__name__}.Order"})
+
+        assert {1: [7]} == values_of(
+            carried_out(source, tmp_path / "new", self.opened(), MigrationOptions(trust=trust))
+        )
+
+    def test_one_that_is_not_trusted_stays_closed(self, tmp_path, source):
+        with pytest.raises(UntrustedCode) as caught:
+            carried_out(source, tmp_path / "new", self.opened(), MigrationOptions())
+        assert ("s", "1") == (caught.value.where["state"], caught.value.where["key"])
+
+    def test_what_is_not_opened_need_not_be_trusted(self, tmp_path, source):
+        job = job_of(listed(transform=StateTransform.from_value(lambda pickled: [len(pickled.data)])))
+
+        ((size,),) = values_of(carried_out(source, tmp_path / "new", job, MigrationOptions())).values()
+        assert size > 0
 
 
 def test_a_dry_run_transforms_all_entries_of_the_first_key_read_5(tmp_path):
