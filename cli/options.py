@@ -108,7 +108,7 @@ def _import(_: click.Context, __: click.Parameter, modules: tuple[str, ...]) -> 
     from ..state.job import import_user_module
 
     if modules:
-        _search_here()
+        search_here()
     for name in modules:
         import_user_module(name)
 
@@ -180,7 +180,7 @@ def repartition_options(function: F) -> F:
             option = "--max-parallelism" if max_parallelism else "--merge"
             raise click.UsageError(f"{option} goes with --repartition, which writes keys anew")
         if merge:
-            _search_here()
+            search_here()
         wanted = parse_repartition(max_parallelism=max_parallelism, merge=merge) if is_allowed else None
         return function(*args, repartition=wanted, **rest)
 
@@ -272,11 +272,12 @@ def load_job_here(place: str) -> Job:
     """Load a job as `python -m` would find it: the current folder comes first."""
     from ..state.job import load_job
 
-    _search_here()
+    search_here()
     return load_job(place)
 
 
-def _search_here() -> None:
+def search_here() -> None:
+    """Let modules of the current folder be found, and before those of any other."""
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

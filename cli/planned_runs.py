@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from ..serializers.errors import located
-from .options import load_job_here
+from .options import load_job_here, search_here
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     _refuse_other_options(plan.options, options)
     from ..state.migration.planning import new_side_of
 
+    if plan.options.repartition is not None:
+        search_here()  # functions that merge are loaded as the job is
     trusted = ", ".join(_trusted(plan.options))
     more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
     print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
@@ -56,11 +58,13 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
 
 
 def _trusted(options: MigrationOptions) -> Iterator[str]:
-    """Tell what a plan allows to be unpickled."""
+    """Tell what a plan allows to be unpickled or imported."""
     if options.trust_stored_serializers:
         yield "to unpickle the serializers stored beside the savepoint"
     if options.trust:
         yield f"to unpickle objects of {', '.join(options.trust)}"
+    for _, merge in options.repartition.merge if options.repartition is not None else ():
+        yield f"to import {merge.name}"
 
 
 def read_plan(file: str) -> PlanFile:

@@ -279,6 +279,18 @@ class TestMigrateByPlan:
         assert "converter: bomb.explode in the plan, nothing here" in ran.stderr
         assert "bomb" not in sys.modules
 
+    def test_functions_that_merge_are_found_and_named(self, run, savepoint_of, planned, dry, example_jobs):
+        (example_jobs / "merging.py").write_text("def add(one, other):\n    return one + other\n", encoding="utf-8")
+        merge = ["--repartition", "--max-parallelism", "1000", "--merge", "version-free=merging:add"]
+        run("plan", savepoint_of(SOURCE), *merge, "-o", planned)
+        del sys.modules["merging"]
+        sys.path.remove(str(example_jobs))
+
+        ran = dry()
+
+        assert 0 == ran.status
+        assert "; it allows what is not allowed by default: to import merging:add\n" in ran.stderr
+
     def test_where_the_types_stay_no_job_is_loaded(self, run, savepoint_of, planned, dry):
         run("plan", savepoint_of(SOURCE), "--parallelism", "4", "-o", planned)
 
