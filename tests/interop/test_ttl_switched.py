@@ -142,3 +142,13 @@ def test_what_had_expired_does_not_come_back_when_ttl_goes(flink_restore, spark,
     without = flink_restore(tmp_path / "new", scenario="all-long", backend=backend, ttl=[])
     assert {"count": {1: 10}, "events": {1: ["new"]}} == keyed(without)
     assert keyed(with_ttl) == keyed(without)
+
+
+def test_a_savepoint_of_flink_1_20_goes_back_to_it_with_ttl_switched(
+    flink_restore, same_contents, expected_of, savepoint_of, spark, tmp_path
+):
+    name = "hashmap-long-p1-m128"
+    migrate(savepoint_of(name, version="1.20"), tmp_path / "new", everything(on=True), session=spark)
+
+    restored = flink_restore(tmp_path / "new", scenario="all-long", release="1.20", ttl=SWITCHED, ttl_ms=HOUR_MS)
+    assert same_contents(expected_of(name, version="1.20"), restored) == []
