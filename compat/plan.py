@@ -474,6 +474,7 @@ def to_data(migration: MigrationPlan) -> dict[str, Any]:
         "source": migration.source,
         "job": migration.job,
         "target": str(migration.target),
+        "max_parallelism": migration.max_parallelism or None,
         "reference_time": time_text(migration.reference_time) if migration.reference_time else None,
         "empty": migration.is_empty,
         "operators": [

@@ -17,6 +17,7 @@ from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
+from .rekey_task import RekeyTask
 from .rewrite import CopyTask, KeyedTask
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 SAMPLE_ENTRIES = 500
 _COPY_BYTES_PER_S = 100 << 20
 _START_S = 8.0
+_REKEYED_ENTRY_S = 15e-6
 _MARGIN = 1.1
 
 
@@ -84,9 +86,9 @@ def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int, 
     written = seconds = 0.0
     for task in tasks:
         sample = _PLAIN
-        if isinstance(task, KeyedTask):
+        if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
-            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sampled(task, source))
+            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sample_of(task, source))
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
     starts = 0.0 if all(isinstance(task, CopyTask) for task in tasks) else _START_S
@@ -105,6 +107,20 @@ class _Sample:
 
 
 _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
+
+
+def _sample_of(task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
+    return _sampled(task, source) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+
+
+def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
+    """Tell from the size of the first entries how long it takes to write the keys of a stream anew."""
+    entries = size = 0
+    with suppress(StateShiftError), open_keyed(task.handles[0], source, task.stored_max_parallelism) as reader:
+        for block in islice(reader.blocks(), 4 * len(reader.header.states)):
+            entries += block.entries
+            size += block.size_bytes
+    return _Sample(1.0, max(_REKEYED_ENTRY_S * entries / size, _PLAIN.seconds_per_byte)) if size else _PLAIN
 
 
 def _sampled(task: KeyedTask, source: Folder) -> _Sample:

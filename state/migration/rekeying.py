@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 HELD_BYTES = 32 << 20
 """About how many bytes of parcels a reading holds before it sends them all on."""
+_PARCEL_OVERHEAD = 200
 
 
 def rekeyed_here(task: RekeyTask, source: Folder, target: Folder) -> TaskResult:
@@ -130,11 +131,11 @@ class _Reading:
                     if subtask_of(group, task.parallelism, task.max_parallelism) not in self._wanted:
                         continue
                     parcel = self._held.setdefault((group, block.state_id), bytearray())
-                    before = len(parcel)
+                    before = len(parcel) or -_PARCEL_OVERHEAD
                     parcel += framed(entry, value)
                     size += len(parcel) - before
                     if len(parcel) >= PARCEL_BYTES:
-                        size -= len(parcel)
+                        size -= len(parcel) + _PARCEL_OVERHEAD
                         yield self._parcel((group, block.state_id))
                     elif size >= HELD_BYTES:
                         size = 0

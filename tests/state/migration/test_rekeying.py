@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stateshift import StateTransform
 from stateshift.compat.plan import BadValues
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
+    IncompatibleState,
     MigrationFailed,
     PlanChanged,
     ValueNotConvertible,
@@ -24,6 +26,7 @@ from stateshift.serializers.hints import Int32
 from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.windows import TimeWindow
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration import rekey_task, rekeying
 from stateshift.state.migration.options import MigrationOptions
@@ -33,6 +36,7 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.metadata import write_metadata
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
@@ -451,3 +455,79 @@ def test_a_merge_without_a_place_cannot_be_written_to_a_plan_file(tmp_path):
 
     with pytest.raises(DeclarationError, match="cannot be written to a plan file"):
         make_plan(source, None, options, NewTypes(stay=True)).to_json()
+
+
+@pytest.mark.parametrize("wanted", [{"max_parallelism": 2}, {"max_parallelism": 8, "parallelism": 9}])
+def test_fewer_key_groups_than_subtasks_are_refused_with_both_numbers(tmp_path, wanted):
+    source = write_orders(tmp_path / "source", int, range(9), parallelism=3)
+
+    with pytest.raises(DeclarationError, match=r"max parallelism \d is less than the parallelism .* (3|9) subtasks"):
+        prepared(source, **wanted)
+    assert prepared(source, max_parallelism=2, parallelism=2).tasks
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda subtask: attrs.evolve(subtask, raw_keyed=subtask.managed_keyed), "raw keyed state"),
+        (lambda subtask: attrs.evolve(subtask, finished=True, managed_keyed=None), "had come to their end"),
+    ],
+)
+def test_raw_keyed_state_and_finished_subtasks_keep_their_keys(tmp_path, change, why):
+    source = Savepoint.open(write_orders(tmp_path / "source", int, range(9), parallelism=2))
+    (operator,) = source.metadata.operators
+    first, *others = operator.subtasks
+    changed = attrs.evolve(operator, subtasks=(change(first), *others))
+    source.folder.write("_metadata", write_metadata(attrs.evolve(source.metadata, operators=(changed,))))
+
+    with pytest.raises(IncompatibleState, match=f"its keys have to stay: .*{why}"):
+        prepared(source.place, max_parallelism=64)
+
+
+def test_keys_of_a_type_of_our_own_are_hashed_by_our_own_rule(tmp_path):
+    """DESIGN, section 3: Flink is not going to restore the operator, which has other types of our own too."""
+
+    @attrs.frozen
+    class Place:
+        town: str
+
+    states = [ValueStateDescriptor("total", int)]
+    with SavepointWriter(tmp_path / "source", job_of(str, states, ())) as writer:
+        for at in range(50):
+            writer.put("orders", "total", f"town {at}", at)
+
+    new = migrated(tmp_path / "source", tmp_path / "new", job_of(Place, states, (), key_converter=Place))
+
+    expected = {f"town {at}": at for at in range(50)}
+    assert expected == {entry.key.town: entry.value for entry in new.operator("orders").state("total").read_entries()}
+    again = migrated(new.place, tmp_path / "again", max_parallelism=1000)
+    assert expected == {e.key.town: e.value for e in again.operator("orders").state("total").read_entries()}
+
+
+def test_state_of_another_kind_moves_under_its_new_keys_state_2(tmp_path):
+    """Its keys are counted, as in any migration that changes the kind, and entries where they are sent."""
+    source = write_orders(tmp_path / "source", int, range(9))
+    stock = ListStateDescriptor("stock", int, transform=StateTransform.from_map(lambda stock: sorted(stock.values())))
+
+    new = migrated(source, tmp_path / "new", job_of(str, [stock], (), key_converter=str))
+
+    found = {entry.key: entry.value for entry in new.operator("orders").state("stock").read_entries()}
+    assert {str(at): sorted([7, at]) for at in range(9)} == found
+    (count,) = (count for count in new.lineage.states if count.state == "stock")
+    assert (9, 9, 9) == (count.read, count.written, count.entries)
+
+
+def test_dropped_states_and_another_uid_go_with_new_keys(tmp_path):
+    source = write_orders(tmp_path / "source", int, range(9))
+    edits = parse_edits(drop=["lines"], rename_states=["total=sum"], rename_uids=["orders=sales"])
+    options = MigrationOptions(repartition=Repartition(max_parallelism=64), edits=edits)
+    ready = prepare(Savepoint.open(source), None, options)
+    results = carried_out(ready, tmp_path / "new")
+    lineage = publish_result(ready.savepoint, ready.plan, ready.tasks, results, Folder.at(tmp_path / "new"))
+
+    found = Savepoint.open(tmp_path / "new").operator("sales")
+
+    assert ({"stock", "sum"}, set()) == ({s.name for s in found.states} & {"stock", "sum"},
+                                         {s.name for s in found.states} & {"lines", "total"})  # fmt: skip
+    assert verify(Savepoint.open(tmp_path / "new")).ok
+    assert {("lines", 9, 0, 9), ("sum", 9, 9, 0)} < {(c.state, c.read, c.written, c.dropped) for c in lineage.states}
