@@ -219,9 +219,7 @@ def migration_options(function: F) -> F:
         "--max-bad-values",
         type=click.IntRange(1),
         metavar="N",
-        default=1000,
-        show_default=True,
-        help="With --bad-values quarantine: with more of them in all, the run fails.",
+        help="With --bad-values quarantine: with more of them in all, the run fails. [default: 1000]",
     )
     @click.option(
         "--reference-time",
@@ -242,14 +240,16 @@ def migration_options(function: F) -> F:
         trust: tuple[str, ...],
         policy: Policy,
         bad_values: str,
-        max_bad_values: int,
+        max_bad_values: int | None,
         reference_time: datetime | None,
         **rest: Any,
     ) -> Any:
         from ..compat.plan import BadValues, Compression
         from ..compat.targets import Target
-        from ..state.migration.options import MigrationOptions
+        from ..state.migration.options import MAX_BAD_VALUES, MigrationOptions
 
+        if max_bad_values is not None and bad_values == "abort" and not rest.get("plan_file"):
+            raise click.UsageError("--max-bad-values says how many may go aside with --bad-values quarantine")
         options = MigrationOptions(
             restore_target=Target(target),
             edits=edits,
@@ -260,7 +260,7 @@ def migration_options(function: F) -> F:
             trust=trust,
             policy=policy,
             bad_values=BadValues(bad_values),
-            max_bad_values=max_bad_values,
+            max_bad_values=max_bad_values or MAX_BAD_VALUES,
             reference_time=reference_time,
         )
         return function(*args, options=options, **rest)

@@ -50,7 +50,7 @@ from ..state.savepoint.new_streams import check_job
 from ..state.savepoint.publish import check_target, clear_target, prepare_target
 from .session import own_session
 from .shipping import shipped
-from .watching import Progress, attempts_of, run_watched
+from .watching import Progress, attempts_of, run_watched, without_values
 
 if TYPE_CHECKING:
     import os
@@ -360,7 +360,12 @@ class _Worker:
             registry.add(self.snapshots)
             redact_values(self.redacted)
             gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
-            return work(batches)
+            try:
+                yield from work(batches)
+            except Exception as error:
+                if self.redacted:
+                    raise without_values(error) from None
+                raise
 
         return run
 

@@ -16,7 +16,6 @@ from ..serializers.errors import (
     NoSpaceLeft,
     StateShiftError,
     StorageFailed,
-    cause_text,
     redact_values,
     shown,
     values_are_redacted,
@@ -34,6 +33,7 @@ from .watching import (
     raise_if_java_ended,
     stop_group,
     tasks_of,
+    without_values,
 )
 
 if TYPE_CHECKING:
@@ -179,12 +179,11 @@ def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
         if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
             raise error
         return error
-    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
     if may_try_again and values_are_redacted():
-        # Spark logs what a task raises, with what is behind it.
-        raise MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}") from None
+        raise without_values(error) from None
     if may_try_again:
         raise error
+    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
     return MigrationFailed(
         f"a worker failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
         operator=title,

@@ -8,13 +8,14 @@ import signal
 import subprocess
 import threading
 import time
+import traceback
 import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, shown, values_are_redacted
+from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -209,6 +210,14 @@ def gave_up(error: Exception, advice: str, **where: Any) -> StateShiftError:
         "run it again: what is left behind is cleared first",
         **where,
     )
+
+
+def without_values(error: Exception) -> StateShiftError:
+    """Give an error as a task raises it where values are redacted, `from None`: Spark logs what is behind it, too."""
+    if isinstance(error, StateShiftError):
+        return error
+    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    return MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}")
 
 
 def cause_of(error: Exception) -> str:

@@ -269,3 +269,9 @@ def test_redaction_reaches_the_workers(job_folder, root, savepoint_of, tmp_path)
     assert (told.returncode, redacted.returncode) == (6, 6)
     assert re.search(r"key -?\d+, path \$.obsolete", told.stderr)
     assert ", key <redacted>, path $.obsolete" in redacted.stderr
+
+
+def test_a_limit_without_a_quarantine_is_a_mistake(run, savepoint_of, tmp_path):
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--max-bad-values", "5", "--dry-run")
+
+    assert (ran.status, "--bad-values quarantine" in ran.stderr) == (2, True)

@@ -215,6 +215,14 @@ def test_a_defect_has_its_traceback_and_no_text_of_an_exception(run, planted):
     ]
 
 
+def test_a_plan_that_fails_on_its_sample_tells_neither(run, planted):
+    told, redacted = (run("plan", planted, "--job", "jobs:value_error", *more) for more in ([], ["--redact"]))
+
+    assert (6, 6) == (told.status, redacted.status)
+    assert {KEY, VALUE} == shows(told)
+    assert set() == shows(redacted)
+
+
 @pytest.fixture
 def quarantined(planted, tmp_path):
     """The same, migrated: its value is no text, and lies in quarantine."""
