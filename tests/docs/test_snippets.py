@@ -54,7 +54,7 @@ NOT_RUN = {
 }
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
-MAY_REFUSE = re.compile(r"stateshift (check|diff|verify)\b")
+MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
 FENCE = re.compile(r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
