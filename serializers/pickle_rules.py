@@ -52,6 +52,8 @@ def judge_stored(
 
     if not isinstance(old, PickledSnapshot):
         return unrelated(new, old)
+    if old == new.stored:
+        return CompatibilityResult.compatible()
     result = _Comparison(new.fingerprint, old, dict(new.stored.former), has_hook=False).result()
     if result.is_compatible_after_reconfiguration():
         return CompatibilityResult.compatible_after_reconfiguration(new, *result.findings)

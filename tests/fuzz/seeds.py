@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import datetime as dt
+import decimal
 import enum
 import itertools
+import pickle
 import random
+import uuid
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -273,6 +278,17 @@ def conversions() -> list[bytes]:
     same = [old + old + rng.choice(some) for old, some in real]
     made = [one + rng.choice(snapshots()) + bytes(20) for one in snapshots()]
     return list(dict.fromkeys([*pairs, *same, *made]))
+
+
+def pickles() -> list[bytes]:
+    """Values of the library's types, in all protocols, and a call of a function."""
+    values = [
+        {"a": [1, 2.5, None, "é", b"x"], (1, 2): {3}},
+        collections.OrderedDict(a=collections.deque([1], 3)),
+        [decimal.Decimal("1.5"), dt.datetime(2024, 2, 29, tzinfo=dt.UTC), uuid.UUID(int=7), bytearray(b"x"), 1j],
+        print,
+    ]
+    return [pickle.dumps(value, protocol) for value in values for protocol in range(2, 6)]
 
 
 def words() -> list[bytes]:

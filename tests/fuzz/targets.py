@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -18,6 +19,7 @@ from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.unpickling import Names, open_pickle
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile
@@ -183,6 +185,15 @@ def conversion(data: bytes) -> None:
     _written(result._reconfigured or writer, read if result.conversion is None else result.conversion(read))
 
 
+def pickled(data: bytes) -> None:
+    """A pickle is opened without a module being loaded for it."""
+    loaded = set(sys.modules)
+    with suppress(StateShiftError):
+        open_pickle(data, Names("shop.Account"))
+
+    assert set(sys.modules) == loaded
+
+
 def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
     target = DataOutputView()
     serializer.serialize(value, target)
@@ -208,6 +219,7 @@ TARGETS = {
         Target("snapshot", snapshot, seeds.snapshots),
         Target("value", value, seeds.values, pieces.snapshots_apart(1), share=2),
         Target("conversion", conversion, seeds.conversions, pieces.snapshots_apart(2), share=2),
+        Target("pickle", pickled, seeds.pickles),
         Target("lineage", lineage, seeds.lineages),
         Target("plan", plan, seeds.plans),
         Target("record", record, seeds.records),

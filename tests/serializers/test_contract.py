@@ -31,6 +31,7 @@ from stateshift.serializers.numeric import (
 )
 from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.pickled import PickleSerializer
 from stateshift.serializers.pojo import PojoSerializer
 from stateshift.serializers.record_fields import RecordField
 from stateshift.serializers.record_values import Record
@@ -318,7 +319,14 @@ AVRO = Case(
     (None, 0, -(2**63), [], ["", "é日"]),
 )
 
-CASES = [AVRO, *PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
+PICKLE = Case(
+    "pickle",
+    PickleSerializer(dict),
+    st.dictionaries(st.text(), LONGS | st.lists(st.text()) | st.binary()),
+    ({}, {"é": [1, None, 2.5]}, {"a": Decimal("1.50"), "b": dt.date(2024, 2, 29)}),
+)
+
+CASES = [AVRO, PICKLE, *PLAIN, *TEMPORAL, *COMPOSITES, *ARRAYS_AND_ROWS]
 
 
 def contract_of(case: Case) -> type:
