@@ -14,7 +14,15 @@ OK, COPY, MIGRATE, FALLBACK, REFUSE = range(5)
 
 
 class Unfit(Exception):
-    """A stored value that the conversion cannot take: the run must stop."""
+    """A stored value that the conversion cannot take: the run must stop.
+
+    Attributes:
+        flag: What the check says of it in advance; "" where it cannot.
+    """
+
+    def __init__(self, why, flag=""):
+        super().__init__(why)
+        self.flag = flag
 
 
 class Misdeclared(Exception):
@@ -31,7 +39,7 @@ class Answer:
         convert: (value, as_read) -> value. As read by the new program; else as the bytes are where nothing is
             rewritten, in which nulls are kept whatever the new type says.
         label: The type that describes the bytes where a reconfigured copy takes them over.
-        loses: Whether the conversion is `lossy` or `drops` something.
+        loses: Whether the conversion is `lossy` or `drops` something, as flags tell.
         is_readable: Whether the old bytes can be read: by the snapshot, or by the fallbacks of parts.
     """
 
@@ -144,5 +152,5 @@ def item_of(answer, *, takes_null):
 def apart(values, what, by=lambda value: value):
     """The same values; two that became one stop the run (LIST-2, MAP-3)."""
     if len({as_python_sees(by(value)) for value in values}) < len(values):
-        raise Unfit(f"two {what} become the same")
+        raise Unfit(f"two {what} become the same", "collision_check")
     return frozenset(values)

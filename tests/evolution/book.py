@@ -138,7 +138,7 @@ def _decoded(value, _):
     try:
         return ("str", str(value[1], "utf-8"))
     except UnicodeDecodeError as error:
-        raise Unfit("no UTF-8") from error
+        raise Unfit("no UTF-8", "may_fail_per_value") from error
 
 
 _TEXTS = {("string", "bytes"): ("TEXT-1", _encoded), ("bytes", "string"): ("TEXT-2", _decoded)}
@@ -174,7 +174,7 @@ def _stamped(old, new):
     def label(parts):
         return Stamped(*parts) if has else parts[0]
 
-    return compose(new, outer, [("", inner, becomes)], convert, label, old=old, loses=had and not has)
+    return compose(new, outer, [("", inner, becomes)], convert, label, old=old)
 
 
 def _optional(old, new):

@@ -17,7 +17,7 @@ from evolution.answers import (
     refused,
 )
 from evolution.book import judge
-from evolution.shapes import NOTHING, ListOf, MapOf, Maybe, RecordOf, SetOf, stripped
+from evolution.shapes import NOTHING, EitherOf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf, stripped
 
 
 def pair(stored, fields):
@@ -85,7 +85,8 @@ def _record(old, new):
         ]
         return attrs.evolve(new, fields=tuple(kept))
 
-    lost = bool(removed) or any(field.on_none is not NOTHING for _, field in pairs)
+    filled = [field.on_none is not NOTHING and (old.java or stored.is_optional) for stored, field in pairs]
+    lost = bool(removed) or any(filled)
     answer = compose(new, outer, children, convert, label, old=old, loses=lost)
     blocked = any(is_sealed(stored.shape) for stored in removed)
     return attrs.evolve(answer, is_readable=answer.is_readable and not blocked)
@@ -104,7 +105,7 @@ def _field(old, new, stored, field):
     def convert(value, as_read):
         if value is None and as_read and not takes_null:
             if field.on_none is NOTHING:
-                raise Unfit("a null where none is declared")
+                raise Unfit("a null where none is declared", "may_fail_per_value")
             return field.on_none
         return None if value is None else inner.convert(value, as_read)
 
@@ -126,6 +127,36 @@ def _record_to_row(old, new):
 
     findings = answer.findings | {("$", "FAM-4")}
     return attrs.evolve(answer, verdict=max(answer.verdict, MIGRATE), findings=findings, convert=convert, label=new)
+
+
+def arranged(declared, label, value):
+    """Give a value of a declared type as its copy has written it: the columns of rows in the order of the bytes."""
+    if value is None:
+        return None
+    match declared, label:
+        case Maybe(one), Maybe(other):
+            return arranged(one, other, value)
+        case Stamped(one), Stamped(other):
+            return (*value[:2], arranged(one, other, value[2]))
+        case ListOf(one), ListOf(other):
+            return ("list", tuple(arranged(one, other, item) for item in value[1]))
+        case MapOf(_, one), MapOf(_, other):
+            return ("map", frozenset((key, arranged(one, other, item)) for key, item in value[1]))
+        case TupleOf(ones), TupleOf(others):
+            return ("tuple", tuple(arranged(*three) for three in zip(ones, others, value[1], strict=True)))
+        case EitherOf(left, right), EitherOf(other_left, other_right):
+            sides = (left, other_left) if value[0] == "left" else (right, other_right)
+            return (value[0], arranged(*sides, value[1]))
+        case RecordOf(fields=ones), RecordOf(fields=others):
+            shapes = {field.name: field.shape for field in ones}
+            items = dict(value[1])
+            return ("record", frozenset((f.name, arranged(shapes[f.name], f.shape, items[f.name])) for f in others))
+        case RowOf(columns=ones), RowOf(columns=others):
+            names = [column.name for column in ones]
+            at = [names.index(column.name) if column.name else place for place, column in enumerate(others)]
+            items = (arranged(ones[was].shape, c.shape, value[2][was]) for was, c in zip(at, others, strict=True))
+            return (*value[:2], tuple(items))
+    return value
 
 
 @judges("row")

@@ -165,7 +165,7 @@ def judge_state(kind, old, new):
             return ("map", apart(pairs, "keys", by=lambda both: both[0]))
 
         label = MapOf(label_after(old.key, new.key, key), label_after(old.value, new.value, value))
-        answer = Answer(max(key.verdict, value.verdict), findings, convert, label)
+        answer = Answer(max(key.verdict, value.verdict), findings, convert, label, key.loses or value.loses)
         parts = [("<key>", key), ("{}", value)]
     else:
         answer = judge(old, new)

@@ -9,10 +9,12 @@ import pytest
 from evolution import runs
 from evolution.answers import COPY, OK, REFUSE, Answer, Misdeclared, Unfit, fresh, is_sealed, label_after
 from evolution.declared import Declared
+from evolution.fields_book import arranged
 from evolution.shapes import has_ttl
 from evolution.steps import aware
 from hypothesis import event, note
 
+from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible
 from stateshift.state.job import Job
 
@@ -39,6 +41,7 @@ class Takeover:
         job: The new version.
         answer: What the model says; None where the declaration contradicts itself.
         becomes: What the contents become, as the new program reads them; None where one cannot be converted.
+        why: Why not.
         lived: For how long values lived, where the state had TTL and has none from now on.
     """
 
@@ -48,6 +51,7 @@ class Takeover:
     job: Job
     answer: Answer | None
     becomes: dict | None
+    why: Unfit | None
     lived: object = None
 
     @classmethod
@@ -61,8 +65,12 @@ class Takeover:
         declared = Declared.of(new)
         lived = None if has_ttl(state.kind, new) or state.kind not in runs.KEYED else lived
         job = runs.program(state.kind, declared, lived)
-        becomes = _converted(answer, runs.unexpired(state, new, lived), as_read=True)
-        return cls(state, new, declared, job, answer, becomes, lived)
+        becomes = why = None
+        try:
+            becomes = _converted(answer, runs.unexpired(state, new, lived), as_read=True)
+        except Unfit as error:
+            why = error
+        return cls(state, new, declared, job, answer, becomes, why, lived)
 
     @property
     def outcome(self):
@@ -86,6 +94,10 @@ class Takeover:
         found = runs.checked(self.state, self.job)
         worse = frozenset((one.path, one.rule) for one in found.result.findings if one.verdict > OK)
         assert (self.answer.verdict, self.answer.findings) == (int(found.result.verdict), worse)
+        if self.answer.verdict != REFUSE:
+            flags = {flag.partition(":")[0] for _, flag in found.result.flags}
+            assert self.answer.loses == bool(flags & {Flag.LOSSY, Flag.DROPS})
+            assert self.why is None or not self.why.flag or self.why.flag in flags
         return found
 
     def run(self, target, *, parallelism=None):
@@ -112,7 +124,12 @@ class Takeover:
         written = runs.write(
             target, self.state.kind, self.declared, contents, runs.parts_of(self.state.kind, key, value)
         )
-        return attrs.evolve(written, shape=self.answer.label if self.answer.verdict == COPY else fresh(self.new))
+        label = self.answer.label if self.answer.verdict == COPY else fresh(self.new)
+        stored = {place: arranged(self.new, label, value) for place, value in contents.items()}
+        after = attrs.evolve(written, shape=label, contents=stored)
+        if not is_sealed(label):
+            assert after.contents == runs.read_by_label(after)
+        return after
 
     def _refused(self, target):
         errors = {Outcome.REFUSE: IncompatibleState, Outcome.MISDECLARED: DeclarationError}
@@ -152,10 +169,7 @@ class Takeover:
 
 
 def _converted(answer, contents, *, as_read):
-    """What the contents become; None where one of them cannot be converted."""
+    """What the contents become; None where they become nothing."""
     if answer is None or answer.verdict == REFUSE:
         return None
-    try:
-        return {place: answer.convert(value, as_read) for place, value in contents.items()}
-    except Unfit:
-        return None
+    return {place: answer.convert(value, as_read) for place, value in contents.items()}

@@ -107,7 +107,7 @@ CASES = [  # rule, stored type, new type
 ]
 
 
-@pytest.mark.parametrize("kind", runs.KINDS)
+@pytest.mark.parametrize("kind", ["value", "list", "map", "split", "broadcast"])
 @pytest.mark.parametrize(("rule", "old", "new"), CASES, ids=[f"{rule}-{at}" for at, (rule, _, _) in enumerate(CASES)])
 def test_what_a_rule_says_is_what_happens(kind, rule, old, new):
     if kind in {"map", "broadcast"}:
