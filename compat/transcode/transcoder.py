@@ -80,7 +80,10 @@ class Transcoder(Protocol):
 
     @property
     def needs_whole_run(self) -> bool:
-        """Whether a block must hold all of the state's entries in the key group: two old user keys may become one."""
+        """Whether a block must hold all of the state's entries in the key group.
+
+        Two old user keys may become one, or all entries of a key are transformed together.
+        """
         ...
 
     def transcode(self, block: bytes) -> Transcoded:
