@@ -26,7 +26,7 @@ from ...serializers.views import DataInputView, DataOutputView
 from ..description import StateKind
 from .bad_values import BadValue
 from .entry_values import entry_values
-from .objects import read_old
+from .objects import expect_end, read_old
 from .transcoder import Transcoded
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class KindTranscoder:
         try:
             found = [read_old(recoding, source)]
             if self._transform.old_kind is not StateKind.LIST:
-                _expect_end(source)
+                expect_end(source)
                 return found[0]
             while source.remaining():
                 source.skip_bytes(1)
@@ -143,7 +143,7 @@ class KindTranscoder:
             try:
                 source = DataInputView(key, self.framing.user_key_start(key))
                 name = read_old(keys, source)
-                _expect_end(source)
+                expect_end(source)
             except StateShiftError as error:
                 add_step(error, keys.step)
                 raise
@@ -152,7 +152,7 @@ class KindTranscoder:
                 item = None
                 if not source.read_boolean():
                     item = read_old(values, source)
-                    _expect_end(source)
+                    expect_end(source)
             except StateShiftError as error:
                 add_step(error, values.step)
                 raise
@@ -180,8 +180,3 @@ class KindTranscoder:
 def _recoding(plan: StatePlan) -> Recoding:
     assert plan.value is not None  # noqa: S101 - a transform reads all pieces
     return plan.value
-
-
-def _expect_end(source: DataInputView) -> None:
-    if source.remaining():
-        raise CorruptSavepoint(f"{source.remaining()} bytes follow the value", offset=source.position)

@@ -24,13 +24,9 @@ from ...serializers.ttl import TtlValue
 from ...serializers.views import DataInputView, DataOutputView
 from .bad_values import BadValue
 from .framing import ValueFraming
-from .transcoder import Transcoded, TranscodedElements
+from .transcoder import Transcoded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...serializers.serializer import TypeSerializer
-    from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..plan import Recoding, StatePlan
     from .framing import EntryFraming
 
@@ -98,11 +94,12 @@ def recode_all(recoding: Recoding, data: bytes) -> bytes:
     """Rewrite a value that fills `data` exactly, and is never left out."""
     source, target = DataInputView(data), DataOutputView()
     recode(recoding, source, target)
-    _expect_end(source)
+    expect_end(source)
     return target.getvalue()
 
 
-def _expect_end(source: DataInputView) -> None:
+def expect_end(source: DataInputView) -> None:
+    """Refuse bytes that are left behind a value."""
     if source.remaining():
         raise CorruptSavepoint(f"{source.remaining()} bytes follow the value", offset=source.position)
 
@@ -175,13 +172,13 @@ class ObjectTranscoder:
             serializer = next(iter(self.plan.old.value.children())).restore_serializer()
             return shown(serializer.deserialize(DataInputView(key, start)))
         except Exception:  # noqa: BLE001 - it may be the user's, and the value is told as bad already
-            return _hex(key[start:])
+            return hex_shown(key[start:])
 
     def _place(self, error: StateShiftError, key: bytes, start: int) -> None:
         """Tell a failure where it happened: key, path, rule, and where in the block the entry starts."""
         error.where.setdefault("key", self.framing.show_key(key))
         error.where["offset"] = start
-        _name_rule(error, self.plan)
+        name_rule(error, self.plan)
 
     def _key(self, key: bytes, seen: set[bytes]) -> bytes:
         recoding = self.plan.user_key
@@ -195,7 +192,7 @@ class ObjectTranscoder:
             raise
         if new_key in seen:
             raise ValuesCollide(
-                f"two user keys of one key become the same {recoding.writer.describe()}: {_hex(new_key[start:])}",
+                f"two user keys of one key become the same {recoding.writer.describe()}: {hex_shown(new_key[start:])}",
                 advice="let a converter keep them apart, or keep the type of the user key",
                 path="$" + recoding.step,
                 rule="MAP-3",
@@ -209,7 +206,7 @@ class ObjectTranscoder:
             return value
         source, target = DataInputView(value), DataOutputView()
         new = converted(recoding, source)
-        _expect_end(source)
+        expect_end(source)
         if new is EXPIRED:
             return None
         write(recoding, new, target)
@@ -253,7 +250,7 @@ class ObjectTranscoder:
             item = None
             if not source.read_boolean():
                 item = converted(recoding, source)
-                _expect_end(source)
+                expect_end(source)
             elif recoding.null_stamp_ms is not None:
                 item = TtlValue(recoding.null_stamp_ms, None)
             if item is EXPIRED:
@@ -274,129 +271,7 @@ class ObjectTranscoder:
         return target.getvalue()
 
 
-@attrs.frozen
-class ListElements:
-    """Rewrites elements of an operator's list state."""
-
-    plan: StatePlan
-    quarantines: bool = False
-
-    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
-        recoding = self.plan.value
-        if recoding is None:
-            return TranscodedElements(tuple(elements))
-        found, aside = list[bytes](), list[BadValue]()
-        with located(state=self.plan.name):
-            for element in elements:
-                try:
-                    found.append(recode_all(recoding, element))
-                except StateShiftError as error:
-                    add_step(error, recoding.step)
-                    _name_rule(error, self.plan)
-                    bad = BadValue.of(error, b"", element) if self.quarantines else None
-                    if bad is None:
-                        raise
-                    aside.append(bad)
-        return TranscodedElements(tuple(found), tuple(aside))
-
-
-@attrs.frozen
-class BroadcastMaps:
-    """Rewrites the map of a broadcast state: i32 n, n x (key, value), without null flags (format notes 8)."""
-
-    plan: StatePlan
-    quarantines: bool = False
-
-    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
-        found, aside = list[bytes](), list[BadValue]()
-        with located(state=self.plan.name):
-            for element in elements:
-                found.append(self._map(element, aside))
-        return TranscodedElements(tuple(found), tuple(aside))
-
-    def _map(self, element: bytes, aside: list[BadValue]) -> bytes:
-        source, target = DataInputView(element), DataOutputView()
-        key = _MapPiece(self.plan, self.plan.user_key, self.plan.old.key)
-        value = _MapPiece(self.plan, self.plan.value, self.plan.old.value)
-        count, written, seen = source.read_size("entries of a broadcast map"), 0, set[bytes]()
-        for _ in range(count):
-            start = source.position
-            try:
-                new_key, new_value = key.rewritten(source), value.rewritten(source)
-                _keep_apart(new_key, seen)
-            except StateShiftError as error:
-                bad = _entry_aside(error, source, start, key, value) if self.quarantines else None
-                if bad is None:
-                    raise
-                aside.append(bad)
-                continue
-            target.write(new_key)
-            target.write(new_value)
-            written += 1
-        _expect_end(source)
-        return written.to_bytes(4, "big") + target.getvalue()
-
-
-def _keep_apart(key: bytes, seen: set[bytes]) -> None:
-    if key in seen:
-        raise ValuesCollide(
-            f"two keys of the broadcast map become the same: {_hex(key)}",
-            advice="let a converter keep them apart, or keep the type of the key",
-            path="$<key>",
-            rule="MAP-3",
-        )
-    seen.add(key)
-
-
-@attrs.define
-class _MapPiece:
-    """The key or the value of a broadcast map's entries: rewritten, or copied where no recoding is planned."""
-
-    plan: StatePlan
-    recoding: Recoding | None
-    old: TypeSerializerConfigSnapshot[Any] | None
-    _restored: TypeSerializer[Any] | None = None
-
-    def rewritten(self, source: DataInputView) -> bytes:
-        target = DataOutputView()
-        if self.recoding is None:
-            self.copied(source, target)
-            return target.getvalue()
-        try:
-            recode(self.recoding, source, target)
-        except StateShiftError as error:
-            add_step(error, self.recoding.step)
-            _name_rule(error, self.plan)
-            raise
-        return target.getvalue()
-
-    def copied(self, source: DataInputView, target: DataOutputView) -> None:
-        """Pass over a piece as the snapshot describes it."""
-        if self._restored is None and self.old is not None:
-            self._restored = self.old.restore_serializer()
-        if self._restored is not None:
-            self._restored.copy_bytes(source, target)
-
-    def shown(self, data: bytes) -> str:
-        return shown(self._restored.deserialize(DataInputView(data))) if self._restored is not None else _hex(data)
-
-
-def _entry_aside(
-    error: StateShiftError, source: DataInputView, start: int, key: _MapPiece, value: _MapPiece
-) -> BadValue | None:
-    """Leave an entry out where its end can be told; nothing frames it, and its reader may have failed halfway."""
-    key_bytes, value_bytes = DataOutputView(), DataOutputView()
-    try:
-        source.position = start
-        key.copied(source, key_bytes)
-        value.copied(source, value_bytes)
-        error.where.setdefault("key", key.shown(key_bytes.getvalue()))
-    except StateShiftError:
-        return None
-    return BadValue.of(error, key_bytes.getvalue(), value_bytes.getvalue())
-
-
-def _name_rule(error: StateShiftError, plan: StatePlan) -> None:
+def name_rule(error: StateShiftError, plan: StatePlan) -> None:
     """Tell by which rule the piece that failed was to be converted, and what can be done where nobody has said it."""
     error.advice = error.advice or _WAY_OUT
     rule = plan.rule_at(str(error.where.setdefault("path", "$")))
@@ -404,5 +279,6 @@ def _name_rule(error: StateShiftError, plan: StatePlan) -> None:
         error.where.setdefault("rule", rule)
 
 
-def _hex(data: bytes) -> str:
+def hex_shown(data: bytes) -> str:
+    """Give bytes as a message may show them: the first ones, in hexadecimal."""
     return shown(data[:_MAX_SHOWN_BYTES].hex())

@@ -133,7 +133,7 @@ def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> El
     Raises:
         DeclarationError: The plan converts nothing, or a keyed state.
     """
-    from .objects import BroadcastMaps, ListElements
+    from .elements import BroadcastMaps, ListElements
 
     _require(plan, keyed=False)
     make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
