@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .compat.check import check
     from .compat.description import StateTransform
     from .compat.policy import Policy
+    from .compat.repartition import Repartition
     from .compat.targets import Target
     from .serializers.avro import AvroSerializer
     from .serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
@@ -99,6 +100,7 @@ __all__ = [
     "Policy",
     "Record",
     "ReducingStateDescriptor",
+    "Repartition",
     "Right",
     "Row",
     "RowKind",
@@ -170,6 +172,7 @@ _PLACES = {
     "Policy": ".compat.policy",
     "Record": ".serializers.record_values",
     "ReducingStateDescriptor": ".state.descriptors",
+    "Repartition": ".compat.repartition",
     "Right": ".serializers.either",
     "Row": ".serializers.row_values",
     "RowKind": ".serializers.row_values",
