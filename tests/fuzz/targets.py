@@ -186,12 +186,12 @@ def conversion(data: bytes) -> None:
 
 
 def pickled(data: bytes) -> None:
-    """A pickle is opened without a module being loaded for it."""
+    """A pickle is opened without a module being loaded for it, but Python's own codec for its texts."""
     loaded = set(sys.modules)
     with suppress(StateShiftError):
         open_pickle(data, Names("shop.Account"))
 
-    assert set(sys.modules) == loaded
+    assert set() == {name for name in set(sys.modules) - loaded if not name.startswith("encodings.")}
 
 
 def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
