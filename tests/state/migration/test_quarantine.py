@@ -73,6 +73,7 @@ def counts_of(savepoint):
 
 
 def test_bad_entries_of_value_state_lie_aside_as_they_were_stored_run_4(tmp_path):
+    """K06: bad_value_quarantined."""
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: b"fine", 2: BAD, 3: b"good"})
 
@@ -90,6 +91,7 @@ def test_bad_entries_of_value_state_lie_aside_as_they_were_stored_run_4(tmp_path
 
 
 def test_without_leave_the_first_bad_value_ends_the_run_run_4(tmp_path):
+    """K06: bad_value_aborts_with_key."""
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: b"fine", 2: BAD})
 
