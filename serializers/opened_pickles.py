@@ -26,6 +26,7 @@ from .pieces import unique
 from .record_classes import qualified_name
 from .record_values import Record
 from .records import DescribedRecordSerializer
+from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
 from .tuples import TupleSerializer
 from .unpickling import LIBRARY, Unmade, unmade
@@ -61,6 +62,21 @@ def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer
             yield from ((f"({index})", field) for index, field in enumerate(new.fields))
 
 
+def records_within(new: TypeSerializer[Any]) -> dict[str, DescribedRecordSerializer[Any]]:
+    """Give all records in a type by name: what a reference within one that contains itself means."""
+    found: dict[str, DescribedRecordSerializer[Any]] = {}
+    pending = [new]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, DescribedRecordSerializer):
+            if one.name in found:
+                continue
+            found[one.name] = one
+        pending += [part for _, part in parts_within(one)]
+        pending += one.others if isinstance(one, RecursiveRecordSerializer) else ()
+    return found
+
+
 def source_of(field: RecordField, stored: object) -> str:
     """Which of the stored names a field takes, or ""."""
     names: Any = stored
@@ -77,18 +93,21 @@ class FromPickle:
         former: Former names of pickled classes, each with its later one.
         classes: Those of the new side that are made, by each name that pickles may use; None for a record of which only
             the fields are taken. They go along to the workers, where their modules need not be.
+        records: Those of the new side by name, for records that contain themselves.
     """
 
     new: TypeSerializer[Any]
     found: Fingerprint
     former: tuple[tuple[str, str], ...]
     classes: dict[str, type | None] = attrs.field(eq=False, repr=False)
+    records: dict[str, DescribedRecordSerializer[Any]] = attrs.field(eq=False, repr=False)
 
     @classmethod
     def into(cls, new: TypeSerializer[Any], found: Fingerprint, former: tuple[tuple[str, str], ...] = ()) -> FromPickle:
         """Make it for a described type."""
         registered: dict[str, type | None] = {qualified_name(known): known for known in registry.python_types()}
-        return cls(new, found, former, registered | _classes_in(new, {}))
+        records = records_within(new)
+        return cls(new, found, former, registered | _classes_in([new, *records.values()]), records)
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, PickledValue):
@@ -97,7 +116,14 @@ class FromPickle:
                 raise CorruptSavepoint(
                     f"the state declares pickles of {self.found.name}, and one holds a {_name_of(value)}"
                 )
-        return self._described(value, self.new)
+        try:
+            return self._described(value, self.new)
+        except RecursionError as error:
+            raise ValueNotConvertible(
+                "a pickled object is nested too deep, or contains itself",
+                advice="let a converter say what becomes of such a value",
+                rule="FAM-1",
+            ) from error
 
     @cached_property
     def _known(self) -> dict[str, Any]:
@@ -114,13 +140,12 @@ class FromPickle:
         return known
 
     def _described(self, value: Any, new: TypeSerializer[Any]) -> Any:
-        try:
-            return None if value is None else self._composite(value, new)
-        except RecursionError as error:
-            raise ValueNotConvertible("a pickled object contains itself", rule="FAM-1") from error
+        return None if value is None else self._composite(value, new)
 
     def _composite(self, value: Any, new: TypeSerializer[Any]) -> Any:
         match new:
+            case RecordReference():
+                return self._record(value, self.records[new.name])
             case DescribedRecordSerializer():
                 return self._record(value, new)
             case OptionalSerializer():
@@ -239,19 +264,24 @@ def _with_subclasses(new: DescribedRecordSerializer[Any]) -> Iterator[DescribedR
         yield from _with_subclasses(subclass)
 
 
-def _classes_in(new: TypeSerializer[Any], found: dict[str, type | None]) -> dict[str, type | None]:
+def _classes_in(pending: list[TypeSerializer[Any]]) -> dict[str, type | None]:
     """Find the classes of records and enums; None for those that keep plain fields."""
-    names = pickle_names(new)
-    if names and names[0] in found:
-        return found
-    if isinstance(new, DescribedRecordSerializer):
-        made = new.python_class is not None and not is_plain(new.python_class)
-        found |= dict.fromkeys(names, new.python_class if made else None)
-    elif isinstance(new, EnumSerializer) and new.enum_class is not None:
-        found |= dict.fromkeys(names, new.enum_class)
-    for _, part in parts_within(new):
-        _classes_in(part, found)
+    found: dict[str, type | None] = {}
+    while pending:
+        new = pending.pop()
+        if isinstance(new, DescribedRecordSerializer):
+            made = new.python_class is not None and not is_plain(new.python_class)
+            found |= dict.fromkeys(pickle_names(new), new.python_class if made else None)
+            pending += [field.serializer for field in new.fields if not _is_record(field.serializer)]
+        elif isinstance(new, EnumSerializer) and new.enum_class is not None:
+            found |= dict.fromkeys(pickle_names(new), new.enum_class)
+        else:
+            pending += [part for _, part in parts_within(new) if not _is_record(part)]
     return found
+
+
+def _is_record(new: TypeSerializer[Any]) -> bool:
+    return isinstance(new, DescribedRecordSerializer)
 
 
 @attrs.frozen

@@ -13,9 +13,10 @@ import attrs
 from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
 from .errors import DeclarationError
 from .hints import serializer_for
-from .opened_pickles import FromPickle, parts_within, pickle_names, source_of
+from .opened_pickles import FromPickle, parts_within, pickle_names, records_within, source_of
 from .pickle_rules import obstacles
 from .records import DescribedRecordSerializer
+from .recursive_records import RecordReference
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
 from .views import DataInputView, DataOutputView
 
@@ -66,25 +67,25 @@ def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> Compatibility
         findings.append(Finding("$", "PKL-6", Verdict.REQUIRES_MIGRATION, found.name, own[0], reason, ways))
         needs = (*needs, Obstacle(f"the class {found.name} is none of the job's"))
     shapes = {shape.name: shape for shape in found.classes}
-    findings += _field_findings(new, shapes, "$", set())
+    findings += _field_findings(new, shapes, "$", records_within(new))
     verdict = worst([finding.verdict for finding in findings])
     conversion = None if verdict is Verdict.INCOMPATIBLE else FromPickle.into(new, found, old.former)
     return CompatibilityResult(verdict, tuple(findings), conversion=conversion, obstacles=needs)
 
 
 def _field_findings(
-    new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str, met: set[str]
+    new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str, left: dict[str, DescribedRecordSerializer[Any]]
 ) -> Iterator[Finding]:
     """REC-2 to REC-4 and REC-6 for pickled classes whose fields are known, of any depth."""
-    if isinstance(new, DescribedRecordSerializer):
-        if new.name in met:
-            return
-        met.add(new.name)
+    if isinstance(new, DescribedRecordSerializer | RecordReference):
+        if new.name not in left:
+            return  # each is told once, at its first path
+        new = left.pop(new.name)
         shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
         if shape is not None and shape.fields:
             yield from _one_record(new, shape, path)
     for step, part in parts_within(new):
-        yield from _field_findings(part, shapes, path + step, met)
+        yield from _field_findings(part, shapes, path + step, left)
 
 
 def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) -> Iterator[Finding]:

@@ -18,7 +18,6 @@ from stateshift.serializers.pickled import PickleSnapshot
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.unpickling import trusting
-from stateshift.serializers.views import DataOutputView
 
 HEAD = (
     "import attrs, dataclasses, enum\nfrom typing import Annotated, NamedTuple\nfrom stateshift import Field, record\n"
@@ -273,14 +272,20 @@ class TestOutOfPickle:
 
         assert not (tmp_path / "planted").exists()
 
-    def test_a_value_that_contains_itself_is_an_error(self, module):
-        shop = module(HEAD + "@attrs.define\nclass Account:\n    children: list[list[int]]")
-        value = shop.Account([])
-        value.children.append(value.children)
+    def test_a_class_that_contains_itself_is_one_record(self, module, moved, read):
+        source = HEAD + "@attrs.define\nclass Account:\n    owner: str\n    children: 'list[Account]'"
+        shop = module(source)
+        value = shop.Account("ada", [shop.Account("bob", [])])
         new = serializer_for(shop.Account)
-        result = new.ensure_compatibility(PickleSerializer(shop.Account).snapshot_configuration())
-        with trusting(["shop.Account"]), pytest.raises(ValueNotConvertible):
-            new.serialize(result.conversion(PickledValue("shop.Account", pickle.dumps(value))), DataOutputView())
+        old = PickleSerializer(shop.Account)
+
+        assert value == read(new, moved(old, new, value))
+        value.children.append(value)
+        with pytest.raises(ValueNotConvertible, match="contains itself"):
+            moved(old, new, value)
+        later = serializer_for(module(source + "\n    note: str = ''").Account)
+        findings = later.ensure_compatibility(old.snapshot_configuration()).findings
+        assert [("$", "FAM-1"), ("$.note", "REC-2")] == [(finding.path, finding.rule) for finding in findings]
 
     def test_elements_and_keys_that_become_one_are_told(self, module, write):
         source = """
