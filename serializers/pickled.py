@@ -21,7 +21,7 @@ import attrs
 import cloudpickle
 
 from . import layout, pickle_rules
-from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, shown
+from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
 from .pickle_shape import Fingerprint, classes_within, running_python, shape_of
 from .pickled_values import PickledValue
 from .record_classes import qualified_name
@@ -247,7 +247,7 @@ class PickleSerializer(TypeSerializer[T]):
         except StateShiftError:
             raise
         except Exception as error:
-            raise ValueNotConvertible(f"{shown(value)} cannot be pickled: {type(error).__name__}: {error}") from error
+            raise ValueNotConvertible(f"{shown(value)} cannot be pickled: {cause_text(error)}") from error
         return buffer.getvalue()
 
     def _pickler(self, buffer: io.BytesIO, names: frozenset[str]) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
+from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text
 from .record_classes import qualified_name
 from .unpickling import BY_VALUE, Names, open_pickle, trusted_names, untrusted
 
@@ -76,5 +76,5 @@ class PickledValue:
             raise
         except Exception as error:
             raise ValueNotConvertible(
-                f"a pickle with its own code cannot be opened: {type(error).__name__}: {error}", rule="PKL-5"
+                f"a pickle with its own code cannot be opened: {cause_text(error)}", rule="PKL-5"
             ) from error

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from .errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible
+from .errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -110,7 +110,7 @@ class Names:
                 found = getattr(found, part)
         except Exception as error:
             raise ValueNotConvertible(
-                f"{full}, which a pickled value names, cannot be imported: {type(error).__name__}: {error}",
+                f"{full}, which a pickled value names, cannot be imported: {cause_text(error)}",
                 advice="run where it can be imported (--py-files gives files to workers), or name what it is called "
                 "today as an alias",
                 rule="PKL-6",
@@ -132,7 +132,7 @@ def open_pickle(data: bytes, names: Names) -> Any:
         raise
     except Exception as error:
         raise CorruptSavepoint(
-            f"a pickled value of {names.held_by} cannot be opened: {type(error).__name__}: {error}",
+            f"a pickled value of {names.held_by} cannot be opened: {cause_text(error)}",
             advice="it is damaged, or its class reads its own older pickles no longer",
         ) from error
     if source.tell() != len(data):

@@ -17,6 +17,7 @@ from ...serializers.errors import (
     OldReaderUnavailable,
     StateShiftError,
     ValueNotConvertible,
+    cause_text,
     located,
     shown,
 )
@@ -213,7 +214,7 @@ class _Reading(ReadBy):
         except StateShiftError:
             raise
         except Exception as error:
-            raise OldReaderUnavailable(f"the reader of a type failed: {type(error).__name__}: {error}") from error
+            raise OldReaderUnavailable(f"the reader of a type failed: {cause_text(error)}") from error
 
 
 def _end_of(serializer: TypeSerializer[Any]) -> Layout:
