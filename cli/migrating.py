@@ -28,12 +28,14 @@ from .output import (
 )
 from .planned_runs import planned_run
 from .progress import watched
+from .revisions import recorded_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.console import RenderableType
 
+    from ..compat.description import JobDescription
     from ..compat.plan import MigrationPlan
     from ..state.migration.options import MigrationOptions
     from ..state.migration.report import MigrationReport
@@ -55,6 +57,7 @@ Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
   stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
   stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
+  stateshift migrate /data/sp-2 /data/sp-2-back --downgrade 0003
   stateshift migrate /data/sp-1 /data/sp-1-m1000 --repartition --max-parallelism 1000
   stateshift migrate /data/sp-1 /data/sp-1-keys --job accounts:job --repartition --merge total=operator:add
   stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
@@ -73,6 +76,12 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     type=click.Path(dir_okay=False),
     metavar="FILE",
     help="Do what this file of `stateshift plan` says, or nothing: job and options come from it.",
+)
+@click.option(
+    "--downgrade",
+    metavar="REVISION",
+    default="",
+    help="In place of --job: back to a revision of the project's history, or to what is stamped so.",
 )
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
 @click.option(
@@ -100,6 +109,7 @@ def command(
     job_place: str,
     like: str,
     plan_file: str | None,
+    downgrade: str,
     dry_run: bool,
     master: str,
     py_files: tuple[str, ...],
@@ -112,7 +122,11 @@ def command(
     from ..state.savepoint.publish import IfTargetExists
 
     plan = None
-    if plan_file is not None:
+    if downgrade:
+        if job_place or like or plan_file:
+            raise click.UsageError("--downgrade tells the new types; leave --job, --like and --plan out")
+        description: JobDescription | None = recorded_job(downgrade)
+    elif plan_file is not None:
         plan, description = planned_run(plan_file, NewSide(job_place, like), options)
         options = plan.options
     else:

@@ -6,12 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from ..serializers.errors import CorruptFile, located
 from .sides import describe_side
 
 if TYPE_CHECKING:
+    from ..compat.description import JobDescription
     from ..compat.history import History
     from ..compat.levels import Revision
     from ..compat.stamps import Stamps
@@ -81,6 +83,23 @@ def _git(folder: Path, *arguments: str) -> str | None:
         return None
     except UnicodeDecodeError as error:
         raise CorruptFile("git gave a file that is no text") from error
+
+
+def recorded_job(name: str) -> JobDescription:
+    """Give what a revision of the project's history declared, as the types to go back to.
+
+    Args:
+        name: Of the revision, or of a stamp on one.
+
+    Raises:
+        DeclarationError: There is none of that name, or there are several.
+    """
+    from .project import Project
+
+    folder = Project.find(Path.cwd()).history
+    stamp = read_stamps(folder).find(name)
+    found = read_history(folder).find(stamp.revision if stamp else name)
+    return attrs.evolve(found.description, origin=f"revision {found.name}")
 
 
 def revisions_against(text: str, folder: Path) -> list[Revision]:
