@@ -46,7 +46,7 @@ def judge_role(
     if not new.repeats(old):
         result = ask(new.new_side(), old.snapshot, "$" + role)
     words = old.describe(), new.describe()
-    is_converted = new.converter is not None or result.is_migration_required()
+    is_converted = new.converter is not None or (result.is_migration_required() and not result.obstacles)
     if repartition and result.verdict >= Verdict.REQUIRES_MIGRATION and is_converted:
         return _written_anew(result, old, new)
     strict = address_only(result, role, *words, convertible=is_converted)

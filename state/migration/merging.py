@@ -13,9 +13,10 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.transcode.entry_values import entry_values, map_value
 from ...compat.transcode.framing import ValueFraming, value_framing
-from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, shown
 from ...serializers.limits import require_room
 from ...serializers.ttl import TtlValue
+from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode
@@ -59,7 +60,19 @@ class Merger:
             ) from error
         if data is not None:
             require_room(len(data))
+            self._prove(result, data)
         return data
+
+    def _prove(self, value: Any, data: bytes) -> None:
+        """Read what was written, and write it again: the bytes must be the same (rule RUN-7)."""
+        with trusting(()):  # pickles stay unopened: their bytes are not always the same
+            again = self._written(self._read(data))
+        if again != data:
+            raise MigrationFailed(
+                f"the serializer reads {shown(value)} from its own bytes, and writes others",
+                rule="RUN-7",
+                advice="make the serializer deterministic; nothing is published",
+            )
 
     @property
     def _name(self) -> str:

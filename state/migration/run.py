@@ -109,10 +109,10 @@ def _rekey_tasks(
     if not handles:
         return
     header = new_keyed_header(plan, [read_header(handle, savepoint.folder) for handle in handles])
-    groups = plan.max_parallelism or stored.max_parallelism
+    groups, streams = plan.max_parallelism or stored.max_parallelism, tuple(handles)
     for index in range(count):
         own = key_group_range(index, count, groups)
-        yield RekeyTask(plan, str(stored), index, count, own, groups, stored.max_parallelism, tuple(handles), header)
+        yield RekeyTask(plan, str(stored), index, count, own, groups, stored.max_parallelism, streams, header)
 
 
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:

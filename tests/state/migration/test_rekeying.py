@@ -146,6 +146,28 @@ def test_there_and_back_gives_the_same_bytes_role_4(tmp_path_factory, keys, grou
     assert files_of(Savepoint.open(source)) == files_of(back)
 
 
+@settings(max_examples=15)
+@given(keys=KEYS, groups=GROUPS, parallelism=SUBTASKS)
+def test_keys_that_become_texts_and_numbers_again_give_the_same_bytes_role_4(
+    tmp_path_factory, keys, groups, parallelism
+):
+    folder = tmp_path_factory.mktemp("law")
+    source = write_orders(folder / "source", int, keys, parallelism=parallelism)
+
+    there = migrated(source, folder / "there", job_of(str, key_converter=str), max_parallelism=groups, parallelism=1)
+    wanted = {"max_parallelism": 128, "parallelism": parallelism}
+    back = migrated(there.place, folder / "back", job_of(int, key_converter=int), **wanted)
+
+    assert everything(source, kept=str) == everything(there.place)
+    assert files_of(Savepoint.open(source)) == files_of(back)
+
+
+def test_state_in_the_heap_backends_native_format_is_keyed_anew_too(native_heap, contents, tmp_path):
+    new = migrated(native_heap, tmp_path / "new", max_parallelism=1000)
+
+    assert contents(native_heap) == contents(new)
+
+
 def test_what_is_there_does_not_depend_on_how_it_is_read(tmp_path, monkeypatch):
     """RUN-5: streams of other lengths, and parcels of other sizes, give the same bytes."""
     one, many = (
