@@ -275,3 +275,14 @@ def test_a_limit_without_a_quarantine_is_a_mistake(run, savepoint_of, tmp_path):
     ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--max-bad-values", "5", "--dry-run")
 
     assert (ran.status, "--bad-values quarantine" in ran.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("example_jobs")
+@pytest.mark.parametrize("command", [["migrate", "SP", "NEW", "--dry-run"], ["plan", "SP"]], ids=" ".join)
+def test_a_forbidden_flag_ends_with_1_before_anything_is_written(run, savepoint_of, tmp_path, command):
+    places = {"SP": savepoint_of("rocksdb-account-v1"), "NEW": tmp_path / "new"}
+
+    ran = run(*[places.get(word, word) for word in command], "--job", "accounts_v3:job", "--forbid", "drops")
+
+    assert (ran.status, ran.stdout) == (1, "")
+    assert "accept it: do not forbid drops" in ran.stderr

@@ -12,8 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.compat.plan import BadValues
+from stateshift.compat.policy import Policy
+from stateshift.serializers.compatibility import Flag
 from stateshift.serializers.errors import (
     CorruptSavepoint,
+    IncompatibleState,
     MigrationFailed,
     ValueNotConvertible,
     ValuesCollide,
@@ -466,3 +469,15 @@ def test_a_lineage_without_quarantine_is_one_that_earlier_releases_read(tmp_path
     old, _ = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
 
     assert b'"quarantined"' not in written(tmp_path / "old", old, {1: b"fine"}).lineage.to_json()
+
+
+def test_flags_that_a_policy_forbids_refuse_a_run_and_accepted_ones_are_in_its_lineage_run_6(tmp_path):
+    old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
+    source = written(tmp_path / "old", old, {1: b"fine"})
+
+    with pytest.raises(IncompatibleState, match="do not forbid may_fail_per_value"):
+        prepare(source, new, MigrationOptions(policy=Policy({Flag.MAY_FAIL_PER_VALUE})))
+    found, _ = migrate(tmp_path / "old", tmp_path / "new", new, MigrationOptions(policy=Policy({Flag.LOSSY})))
+
+    (operator,) = found.lineage.plan["operators"]
+    assert [{"path": "$", "flag": "may_fail_per_value"}] == operator["states"][0]["flags"]
