@@ -35,7 +35,7 @@ soak: $(INSTALLED) ## processes killed at seeded moments of runs on a cluster (h
 fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where atheris has a wheel; SECONDS=3600 for longer
 	@$(PY) tests/fuzz/run_fuzz.py --seconds "$(or $(SECONDS),600)" $(ARGS)
 
-evolution: $(INSTALLED) ## 5,000 random types, values and changes against a model of the rule book (half an hour); EXAMPLES=20000
+evolution: $(INSTALLED) ## 5,000 random types, values and changes against a model of the rule book (20 minutes); EXAMPLES=20000
 	@STATESHIFT_EVOLUTION="$(or $(EXAMPLES),5000)" $(PY) -m pytest tests/evolution --hypothesis-show-statistics $(ARGS)
 
 ##@ Keep house

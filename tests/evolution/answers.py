@@ -6,7 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-from evolution.shapes import EitherOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf, contains
+from evolution.shapes import (
+    ArrayOf,
+    EitherOf,
+    Leaf,
+    ListOf,
+    MapOf,
+    Maybe,
+    RecordOf,
+    RowOf,
+    SetOf,
+    Stamped,
+    TupleOf,
+    contains,
+)
 from evolution.values import as_python_sees
 
 OK, COPY, MIGRATE, FALLBACK, REFUSE = range(5)
@@ -68,6 +81,8 @@ def fresh(shape):
             return Stamped(fresh(inner))
         case ListOf(element):
             return ListOf(fresh(element))
+        case ArrayOf(element):
+            return ArrayOf(fresh(element))
         case SetOf(element):
             return SetOf(fresh(element))
         case MapOf(key, value):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from evolution.runs import KEYED, KINDS
+from evolution.answers import REFUSE, Misdeclared, fresh
+from evolution.runs import KEYED, KINDS, judge_state
 from evolution.shapes import ListOf, MapOf, has_ttl, stripped, with_ttl
 from evolution.steps import hashed, shapes, steps
 from evolution.values import values_of
@@ -48,10 +49,19 @@ def changes(draw, kind, shape):
 
 
 @st.composite
-def evolutions(draw, kind, shape, longest=2):
+def evolutions(draw, kind, shape, longest=4):
     """Draw a chain of changes: (their names, the type after all of them)."""
-    names = []
+    names, first = [], shape
     for _ in range(draw(st.integers(1, longest))):
-        name, shape = draw(changes(kind, shape))
-        names.append(name)
+        name, changed = draw(changes(kind, shape))
+        if _is_refused(kind, first, changed) and draw(st.booleans()):
+            name, changed = draw(changes(kind, shape))  # most changes of jobs are not refused
+        names, shape = [*names, name], changed
     return names, shape
+
+
+def _is_refused(kind, old, new):
+    try:
+        return judge_state(kind, fresh(old), new).verdict == REFUSE
+    except Misdeclared:
+        return True

@@ -29,6 +29,7 @@ from evolution.answers import (
 from evolution.shapes import (
     FLOATS,
     INTEGERS,
+    ArrayOf,
     EitherOf,
     EnumOf,
     Leaf,
@@ -45,11 +46,21 @@ from evolution.shapes import (
 from evolution.values import REFERENCE
 
 PRIMITIVES = {"number", "boolean", "char", "string", "bytes"}
-SEQUENCES = {"list", "set", "tuple"}
+SEQUENCES = {"array", "list", "set", "tuple"}
+IN_JAVA = {"boolean", "short", "int", "long", "float", "double", "char"}
+"""Primitive types of Java: an array of them holds no nulls."""
 KINDS = {
-    Maybe: "optional", ListOf: "list", SetOf: "set", MapOf: "map", TupleOf: "tuple", EitherOf: "either",
-    EnumOf: "enum", RecordOf: "record", RowOf: "row",
-}  # fmt: skip
+    Maybe: "optional",
+    ArrayOf: "array",
+    ListOf: "list",
+    SetOf: "set",
+    MapOf: "map",
+    TupleOf: "tuple",
+    EitherOf: "either",
+    EnumOf: "enum",
+    RecordOf: "record",
+    RowOf: "row",
+}
 DATETIME, DAY, CLOCK = "date and time", "date", "time of day"
 TIMES = {  # what it is, how it is bound to a zone, units a second
     "instant": (DATETIME, "moment", 10**9),
@@ -87,6 +98,8 @@ def judge(old, new):
     if (was, becomes) in _TEXTS:
         rule, convert = _TEXTS[was, becomes]
         return Answer(MIGRATE, frozenset({("$", rule)}), convert, new)
+    if {was, becomes} == {"array", "list"}:
+        return _sequence(old, new)
     if (was, becomes) == ("record", "row") and new.names:
         return FAMILIES["record to row"](old, new)
     if (was, becomes) == ("sealed", "opened"):
@@ -224,6 +237,54 @@ def _list(old, new):
         return ("list", tuple(element.convert(item, as_read) for item in value[1]))
 
     return compose(new, {}, [("[]", element, new.element)], convert, lambda parts: ListOf(*parts), old=old)
+
+
+@judges("array")
+def _array(old, new):
+    return _sequence(old, new) if _sort(old) != _sort(new) else _same_arrays(old, new)
+
+
+def _sort(shape):
+    """Which of Java's sorts of sequences: they have bytes of their own each."""
+    element, optional = stripped(shape.element)
+    if element == Leaf("string"):
+        return "strings"
+    return "primitives" if isinstance(element, Leaf) and element.kind in IN_JAVA and not optional else "objects"
+
+
+def _same_arrays(old, new):
+    (was, _), (becomes, takes_null) = stripped(old.element), stripped(new.element)
+    element = judge(was, becomes)
+    each = item_of(element, takes_null=takes_null)
+
+    def convert(value, as_read):
+        return ("list", tuple(each(item, as_read) for item in value[1]))
+
+    def label(parts):
+        return ArrayOf(Maybe(*parts) if takes_null else parts[0])
+
+    return compose(new, {}, [("[]", element, becomes)], convert, label, old=old)
+
+
+def _sequence(old, new):
+    """FAM-4: the same elements in the same order, in other bytes; arrays of objects have flags for nulls."""
+    was, becomes, takes_null = old.element, new.element, True
+    if isinstance(new, ArrayOf):
+        becomes, takes_null = stripped(becomes)
+        if isinstance(old, ArrayOf):
+            was = stripped(was)[0]
+        elif takes_null and isinstance(was, Maybe):
+            becomes = Maybe(becomes)  # of which a null goes by the flag of the array
+    elif isinstance(old, ArrayOf):
+        was, takes_null = stripped(was)[0], isinstance(becomes, Maybe)
+    element = judge(was, becomes)
+
+    def convert(value, as_read):
+        if not takes_null and any(item is None for item in value[1]):
+            raise Unfit("a null among the elements", "may_fail_per_value" if isinstance(old, ArrayOf) else "")
+        return ("list", tuple(None if item is None else element.convert(item, as_read) for item in value[1]))
+
+    return compose(new, {("$", "FAM-4"): MIGRATE}, [("[]", element, becomes)], convert, old=old)
 
 
 @judges("set")

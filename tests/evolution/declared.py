@@ -12,6 +12,7 @@ import attrs
 from evolution.sealed import OpenedSerializer, SealedSerializer
 from evolution.shapes import (
     NOTHING,
+    ArrayOf,
     EitherOf,
     EnumOf,
     Leaf,
@@ -27,6 +28,7 @@ from evolution.shapes import (
 from evolution.values import typed
 
 from stateshift import (
+    Array,
     BigInt,
     Char,
     Either,
@@ -106,6 +108,8 @@ def _hint(shape, classes):
             return Optional[_hint(inner, classes)]  # noqa: UP045 - of anything
         case ListOf(element):
             return list[_hint(element, classes)]
+        case ArrayOf(element):
+            return Array[_hint(element, classes)]
         case SetOf(element):
             return frozenset[_hint(element, classes)]
         case MapOf(key, value):

@@ -17,7 +17,20 @@ from evolution.answers import (
     refused,
 )
 from evolution.book import judge
-from evolution.shapes import NOTHING, EitherOf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf, stripped
+from evolution.shapes import (
+    NOTHING,
+    ArrayOf,
+    EitherOf,
+    ListOf,
+    MapOf,
+    Maybe,
+    RecordOf,
+    RowOf,
+    SetOf,
+    Stamped,
+    TupleOf,
+    stripped,
+)
 
 
 def pair(stored, fields):
@@ -138,7 +151,7 @@ def arranged(declared, label, value):
             return arranged(one, other, value)
         case Stamped(one), Stamped(other):
             return (*value[:2], arranged(one, other, value[2]))
-        case ListOf(one), ListOf(other):
+        case (ListOf(one), ListOf(other)) | (ArrayOf(one), ArrayOf(other)):
             return ("list", tuple(arranged(one, other, item) for item in value[1]))
         case MapOf(_, one), MapOf(_, other):
             return ("map", frozenset((key, arranged(one, other, item)) for key, item in value[1]))

@@ -6,15 +6,22 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-NIGHTLY = "STATESHIFT_EVOLUTION"
-"""Names the environment variable that says how many examples there are."""
+VARIABLE = "STATESHIFT_EVOLUTION"
+"""The environment variable that says how many examples there are."""
 
-wanted = os.environ.get(NIGHTLY)
-is_nightly = bool(wanted)
-_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-settings.register_profile("evolution", _COMMON, max_examples=200, derandomize=True)
-settings.register_profile("nightly", _COMMON, max_examples=int(wanted or 5000), database=None)
-profile = settings.get_profile("nightly" if is_nightly else "evolution")
+NIGHTLY = 5000
+"""So many examples come to every rule that the machine can come to."""
 
-shorter = profile if is_nightly else settings(profile, max_examples=100)
+examples = int(os.environ.get(VARIABLE) or 200)
+_always_the_same = not os.environ.get(VARIABLE)
+settings.register_profile(
+    "evolution",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    max_examples=examples,
+    derandomize=_always_the_same,
+    **({} if _always_the_same else {"database": None}),
+)
+profile = settings.get_profile("evolution")
+shorter = settings(profile, max_examples=100) if _always_the_same else profile
 """For chains, of which each example has many runs."""

@@ -47,6 +47,13 @@ class ListOf:
 
 
 @attrs.frozen
+class ArrayOf:
+    """An array in Java, a list in Python: of primitives, of strings, or of objects."""
+
+    element: Any
+
+
+@attrs.frozen
 class SetOf:
     element: Any
 
@@ -179,6 +186,11 @@ def with_ttl(kind, root, *, has):
     return MapOf(root.key, Maybe(new) if is_optional or is_too else new)
 
 
+def array_of(element):
+    """An array of these; those of single bytes are `bytes` in Python."""
+    return Leaf("bytes") if element == Leaf("byte") else ArrayOf(element)
+
+
 def spots(shape, put=lambda node: node, *, hashed=False):
     """Every type within a type: (node, what makes the whole anew with another one there, whether it must be hashed)."""
     if not isinstance(shape, Stamped):
@@ -194,6 +206,8 @@ def spots(shape, put=lambda node: node, *, hashed=False):
             yield from below(inner, Stamped)
         case ListOf(element):
             yield from below(element, ListOf)
+        case ArrayOf(element):
+            yield from below(element, array_of)
         case SetOf(element):
             yield from below(element, SetOf, also_hashed=True)
         case MapOf(key, value):

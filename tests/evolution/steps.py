@@ -18,6 +18,7 @@ from evolution.shapes import (
     MOMENTS,
     NOTHING,
     TIMES,
+    ArrayOf,
     EitherOf,
     EnumOf,
     Field,
@@ -30,6 +31,7 @@ from evolution.shapes import (
     SetOf,
     Stamped,
     TupleOf,
+    array_of,
     spots,
 )
 from evolution.values import values_of
@@ -94,6 +96,7 @@ def containers(inner):
         (6, records(inner)),
         (3, rows(inner)),
         (2, maybe(inner).map(ListOf)),
+        (1, maybe(inner).map(array_of)),
         (1, maybe(hashed).map(SetOf)),
         (2, st.builds(MapOf, hashed, maybe(inner))),
         (2, st.lists(maybe(inner), min_size=1, max_size=3).map(lambda items: TupleOf(tuple(items)))),
@@ -140,8 +143,8 @@ def aware(old, new):
     if isinstance(old, Stamped | Maybe):
         return aware(old.inner, new)
     match (old, new):
-        case (ListOf(was), ListOf(becomes)):
-            return ListOf(aware(was, becomes))
+        case (ListOf(was) | ArrayOf(was), ListOf(becomes) | ArrayOf(becomes)):
+            return type(new)(aware(was, becomes))
         case (MapOf(key, was), MapOf(new_key, becomes)):
             return MapOf(aware(key, new_key), aware(was, becomes))
         case (EitherOf(left, right), EitherOf(new_left, new_right)):
@@ -195,6 +198,14 @@ def _wrapped(draw, node):
 
 def _unwrapped(draw, node):
     return node.element
+
+
+def _as_array(draw, node):
+    return array_of(node.element)
+
+
+def _as_list(draw, node):
+    return ListOf(node.element)
 
 
 def _as_set(draw, node):
@@ -388,5 +399,6 @@ _CHANGES = {
     RecordOf: [*_OF_FIELDS, *_OF_FIELDS, _class_renamed, _java_changed, _form_changed, _as_row],
     RowOf: _OF_FIELDS,
     TupleOf: [_items_changed],
-    ListOf: [_unwrapped, _as_set],
+    ListOf: [_unwrapped, _as_set, _as_array],
+    ArrayOf: [_as_list, _as_list, _unwrapped],
 }

@@ -11,7 +11,20 @@ import decimal
 import enum
 
 import attrs
-from evolution.shapes import EitherOf, EnumOf, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, Stamped, TupleOf
+from evolution.shapes import (
+    ArrayOf,
+    EitherOf,
+    EnumOf,
+    Leaf,
+    ListOf,
+    MapOf,
+    Maybe,
+    RecordOf,
+    RowOf,
+    SetOf,
+    Stamped,
+    TupleOf,
+)
 from hypothesis import strategies as st
 
 from stateshift import JavaDate, Left, Record, Right, Row, RowKind, SqlDate, SqlTime, SqlTimestamp
@@ -110,7 +123,7 @@ def typed(shape, value, classes):
             return _leaf(kind, value)
         case EnumOf():
             return classes[id(shape)][value[1]]
-        case ListOf(element):
+        case ListOf(element) | ArrayOf(element):
             return [typed(element, item, classes) for item in value[1]]
         case SetOf(element):
             return frozenset(typed(element, item, classes) for item in value[1])
@@ -181,7 +194,7 @@ def values_of(shape, least=0):
             return st.none() | values_of(inner)
         case EnumOf(symbols=symbols):
             return st.sampled_from(symbols).map(lambda name: ("symbol", name))
-        case ListOf(element):
+        case ListOf(element) | ArrayOf(element):
             return st.lists(values_of(element), min_size=least, max_size=3).map(lambda items: ("list", tuple(items)))
         case SetOf(element):
             distinct = st.lists(values_of(element), min_size=least, max_size=3, unique_by=as_python_sees)
