@@ -83,6 +83,10 @@ def source_of(field: RecordField, stored: object) -> str:
     return next((name for name in (field.attribute, field.name, *field.aliases) if name and name in names), "")
 
 
+_PLAIN = {type(None), bool, int, float, str, bytes}
+"""Types of values that are what they are, whatever is described."""
+
+
 @attrs.frozen
 class FromPickle:
     """Stored pickle -> what the described serializer writes.
@@ -139,8 +143,16 @@ class FromPickle:
                 known[was] = unmade(was) if issubclass(cls, Unmade) else cls
         return known
 
+    @cached_property
+    def _own(self) -> dict[str, dict[str, DescribedRecordSerializer[Any]]]:
+        """Of each record, by the name of a pickled class: which it is, the record itself or a subclass."""
+        return {
+            record.name: {name: one for one in _with_subclasses(record) for name in reversed(pickle_names(one))}
+            for record in self.records.values()
+        }
+
     def _described(self, value: Any, new: TypeSerializer[Any]) -> Any:
-        return None if value is None else self._composite(value, new)
+        return value if type(value) in _PLAIN else self._composite(value, new)
 
     def _composite(self, value: Any, new: TypeSerializer[Any]) -> Any:
         match new:
@@ -177,7 +189,7 @@ class FromPickle:
         if isinstance(value, Record):
             return value
         name = _name_of(value)
-        own = next((one for one in _with_subclasses(new) if name in pickle_names(one)), None)
+        own = self._own[new.name].get(name)
         if own is None:
             raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
         stored = self._stored_fields(value, own)
@@ -195,7 +207,8 @@ class FromPickle:
                     path=f"$.{field.name}",
                     rule="REC-3",
                 )
-        self._refuse_untold(name, stored, own)
+        if stored:
+            self._refuse_untold(name, stored, own)
         return Record(own.name, fields)
 
     def _refuse_untold(self, name: str, left: Mapping[str, Any], new: DescribedRecordSerializer[Any]) -> None:
