@@ -11,7 +11,7 @@ import click
 from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
 from ..serializers.wording import many
 from .failures import Status
-from .options import common_options, import_option, savepoint_argument
+from .options import class_trust_option, common_options, import_option, savepoint_argument
 from .output import print_json, print_notice, write_text
 from .whole_files import output_option, whole_file
 
@@ -52,6 +52,9 @@ left out with a notice. Needs neither the job nor its classes.""",
     help="[default: jsonl; with --json: tagged]",
 )
 @output_option
+@class_trust_option(
+    "Show what is in pickled values of this class, as in shop.Account. Nothing is imported. Can be given several times."
+)
 @import_option
 @common_options
 def command(
@@ -61,12 +64,14 @@ def command(
     state_name: str | None,
     form: str | None,
     file: Path | None,
+    trust: tuple[str, ...],
     with_json: bool,
 ) -> int:
     """Print the entries of SAVEPOINT: keys, values, elements of lists, broadcast maps.
 
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
+    from ..serializers.unpickling import trusting
     from ..state.savepoint.reader import Savepoint
 
     if with_json and file is None and form == "jsonl":
@@ -76,12 +81,13 @@ def command(
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if file is None:
         try:
-            counted = _write(selected, form, _Stdout())
+            with trusting(trust):
+                counted = _write(selected, form, _Stdout())
         except StateShiftError as error:
             error.written = error.written or "what was printed is incomplete; nothing else was written"
             raise
     else:
-        with whole_file(file) as stream:
+        with whole_file(file) as stream, trusting(trust):
             counted = _write(selected, form, stream)
     if with_json and file is not None:
         print_json(

@@ -88,14 +88,16 @@ def forbid_option(function: F) -> F:
     return cast("F", with_policy)
 
 
+def class_trust_option(help_text: str) -> Callable[[F], F]:
+    """`--trust CLASS`, for pickled values."""
+    return click.option("--trust", multiple=True, metavar="CLASS", help=help_text)
+
+
 def trust_option(function: F) -> F:
     """`--trust-stored-serializers` (rule READ-2), and `--trust CLASS` for pickled values."""
-    function = click.option(
-        "--trust",
-        multiple=True,
-        metavar="CLASS",
-        help="Allow opening pickled values that name this class, as in shop.Account. by-value:shop.Account also runs "
-        "code that comes within them. Can be given several times.",
+    function = class_trust_option(
+        "Allow opening pickled values that name this class, as in shop.Account. by-value:shop.Account also runs code "
+        "that comes within them. Can be given several times."
     )(function)
     return click.option(
         "--trust-stored-serializers",

@@ -303,6 +303,28 @@ def _found(cls: type) -> object:
         return None
 
 
+def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
+    """Refuse pickles where values are found by their bytes: equal objects may have unequal pickles.
+
+    Args:
+        serializer: Of a key or a namespace.
+        what: What it is of, as "a key".
+
+    Raises:
+        DeclarationError: It is one of pickles, or has one inside.
+    """
+    pending = [serializer.snapshot_configuration()]
+    while pending:
+        snapshot = pending.pop()
+        if isinstance(snapshot, PickledSnapshot):
+            raise DeclarationError(
+                f"{what} cannot be a pickle ({snapshot.describe()}): it is found by its bytes, and equal objects may"
+                " have unequal pickles",
+                advice="describe the class: an attrs class, a dataclass, a named tuple; or use a plain type",
+            )
+        pending += snapshot.children()
+
+
 @attrs.frozen
 class CloudPickleSerializer(PickleSerializer[T]):
     """Objects of a class as pickles of cloudpickle, which takes a class that has no module into each pickle, as code.

@@ -17,6 +17,7 @@ from ..serializers.errors import DeclarationError, StateShiftError, shown
 from ..serializers.hints import serializer_for, strip_none
 from ..serializers.limits import require_name
 from ..serializers.maps import MapSerializer
+from ..serializers.pickled import refuse_pickles
 from ..serializers.ttl import TtlSerializer, taking_null
 from ..serializers.views import DataOutputView
 from ..serializers.windows import VoidNamespaceSerializer
@@ -31,6 +32,10 @@ def _checked_name(_: Any, __: Any, name: str) -> None:
     if not isinstance(name, str) or not name:
         raise DeclarationError(f"a state is named by a text that is not empty, and got {shown(name)}")
     require_name(name, "a state")
+
+
+def _found_by_bytes(state: StateDescriptor, _: Any, serializer: TypeSerializer[Any]) -> None:
+    refuse_pickles(serializer, f"a key or namespace of the state {state.name!r}")
 
 
 def _checked_type(_: Any, __: Any, hint: Any) -> None:
@@ -99,7 +104,7 @@ class StateDescriptor(ABC):
     converter: Converter | None = attrs.field(default=None, converter=optional_converter, kw_only=True)
     fallback_deserializer: TypeDeserializer[Any] | None = attrs.field(default=None, kw_only=True)
     namespace: TypeSerializer[Any] = attrs.field(
-        factory=VoidNamespaceSerializer, converter=serializer_for, kw_only=True
+        factory=VoidNamespaceSerializer, converter=serializer_for, validator=_found_by_bytes, kw_only=True
     )
     time_to_live: bool = attrs.field(default=False, kw_only=True)
     former_time_to_live: timedelta | None = attrs.field(default=None, validator=_checked_length, kw_only=True)
@@ -217,7 +222,7 @@ class MapStateDescriptor(StateDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.MAP
-    key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for, validator=_found_by_bytes)
     value_type: Any = attrs.field(validator=_checked_type)
     nullable_values: bool = attrs.field(default=False, kw_only=True)
 

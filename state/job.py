@@ -21,6 +21,7 @@ from ..compat.description import (
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
+from ..serializers.pickled import refuse_pickles
 from .descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
@@ -118,6 +119,8 @@ class Operator:
                 f"the id {self.operator_id} does not belong to the uid {self.uid!r}", advice="give one"
             )
         self._refuse_strangers(where)
+        if self.key is not None:
+            refuse_pickles(self.key, f"the key of {where}")
         if self.key_converter is not None and self.key is None:
             raise DeclarationError(f"{where} has a key_converter and no key type", advice="add key=…")
         if (self.states or self.timers) and self.key is None:

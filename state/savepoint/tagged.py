@@ -11,7 +11,7 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $date, $sqldate, $sqltime       milliseconds since 1970
     $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
     $localdate, $localtime, $localdatetime   the numbers of which they are made, in order
-    $pickle the class that the state declares, and the pickle in hexadecimal, unopened
+    $pickle the class that the state declares, and the pickle in hexadecimal; or opened: see `opened_json`
     $avro   a value in Avro's JSON encoding
     $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
 
@@ -34,6 +34,7 @@ from ...serializers.either import Left
 from ...serializers.record_scopes import RecordReferenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from ..timers import queue_parts
+from .opened_json import tagged_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -213,7 +214,7 @@ def _kryo(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 def _pickle(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
-    return lambda value: {"$pickle": {"class": value.class_name, "bytes": value.data.hex()}}
+    return tagged_pickle
 
 
 def _avro(snapshot: AvroSnapshot) -> Tagger:

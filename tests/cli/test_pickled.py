@@ -142,6 +142,20 @@ def test_a_savepoint_is_shown_without_the_classes(before, run, job_folder):
     assert "shop" not in sys.modules
 
 
+def test_an_export_with_trust_shows_what_is_inside_and_imports_nothing(before, run, job_folder):
+    (job_folder / "shop.py").unlink()
+    exported = run("export", before, "--state", "account", *TRUST)
+
+    line = {"$object": {"class": "shop.Line", "attributes": {"article": "pen"}}}
+    tier = {"$object": {"class": "shop.Tier", "arguments": ["g"]}}
+    account = {"class": "shop.Account", "attributes": {"owner": "Ada", "tier": tier, "lines": [line]}}
+    expected = {"$pickle": {"class": "shop.Account", "value": {"$object": account}}}
+    assert expected == json.loads(exported.stdout.splitlines()[0])["value"]
+    assert "shop" not in sys.modules
+    refused = run("export", before, "--state", "account", "--trust", "shop.Account")
+    assert (2, True) == (refused.status, "--trust shop.Tier" in refused.stderr)
+
+
 def test_without_trust_a_check_refuses_and_says_what_would_be_trusted(before, run):
     checked = run("check", before, "--job", "job_2:job")
 
@@ -206,6 +220,7 @@ def test_a_bomb_goes_off_nowhere(bombed, run, tmp_path):
     for command in (
         ("inspect", folder, "--sizes"),
         ("export", folder),
+        ("export", folder, *TRUST),
         ("verify", folder),
         ("check", folder, "--job", "job_2:job", *TRUST),
         ("migrate", folder, tmp_path / "after", "--job", "job_2:job"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 import types
+from typing import Annotated
 
 import attrs
 import cloudpickle
@@ -14,6 +15,7 @@ from stateshift import (
     CloudPickleSerializer,
     DataInputView,
     Job,
+    MapStateDescriptor,
     Operator,
     PickledValue,
     PickleSerializer,
@@ -24,7 +26,7 @@ from stateshift import (
     from_pickled,
 )
 from stateshift.serializers.arrays import BytesSerializer
-from stateshift.serializers.errors import IncompatibleState, UntrustedCode
+from stateshift.serializers.errors import DeclarationError, IncompatibleState, UntrustedCode
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
@@ -237,6 +239,31 @@ def test_an_old_name_in_a_new_label_keeps_its_alias(module, written, migrated):
 
     assert "people.Account" == found.class_name
     assert "ada" == found.open(moved.known, ["people.Account", "shop.Account"]).owner
+
+
+def test_pickles_are_no_keys_for_equal_objects_may_have_unequal_ones(module):
+    pickled = PickleSerializer(module(PLAIN).Account)
+    for declare in (
+        lambda: Operator("accounts", key=pickled),
+        lambda: Operator("accounts", key=tuple[int, Annotated[object, pickled]]),
+        lambda: MapStateDescriptor("by-account", pickled, int),
+        lambda: ValueStateDescriptor("account", int, namespace=pickled),
+    ):
+        with pytest.raises(DeclarationError, match=r"cannot be a pickle \(pickle<shop.Account>\)"):
+            declare()
+
+
+def test_a_check_imports_nothing_that_a_savepoint_names_even_where_it_is_trusted(
+    module, written, tmp_path, monkeypatch
+):
+    savepoint = written(PickleSerializer(module(PLAIN).Account), sys.modules["shop"].Account("ada"))
+    monkeypatch.delitem(sys.modules, "shop")
+    (tmp_path / "shop.py").write_text(f"open({str(tmp_path / 'planted')!r}, 'w')", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    state_of(savepoint, job_of(module(RECORD, "people").Account), "shop.Account")
+
+    assert "shop" not in sys.modules
+    assert not (tmp_path / "planted").exists()
 
 
 def test_read_values_are_copied_byte_for_byte(module, written):
