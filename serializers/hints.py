@@ -15,13 +15,10 @@ import datetime as dt
 import decimal
 import enum
 import types
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
-import attrs
-
-from . import record_scopes
 from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
+from .class_circles import check_in_time, record_name, record_or_reference
 from .containers import ListSerializer, SetSerializer
 from .decimals import DecimalSerializer
 from .either import Either, EitherSerializer
@@ -41,7 +38,6 @@ from .numeric import (
 from .object_arrays import GenericArraySerializer, StringArraySerializer
 from .optional import OptionalSerializer
 from .pojo import PojoSerializer
-from .record_circles import Circles
 from .record_classes import (
     NO_VALUE,
     ClassField,
@@ -56,7 +52,6 @@ from .record_classes import (
 )
 from .record_fields import Default, RecordField
 from .records import DescribedRecordSerializer, RecordSerializer
-from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
 from .row_values import Row
 from .rows import RowSerializer
@@ -78,11 +73,6 @@ from .windows import (
     VoidNamespace,
     VoidNamespaceSerializer,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .record_circles import Others
 
 T = TypeVar("T")
 
@@ -134,7 +124,6 @@ _SUPPORTED = (
     "int, float, bool, str, bytes, Decimal, datetime, date, time, list, set, dict, tuple, T | None, enums, attrs and "
     "data classes"
 )
-_making: ContextVar[_Making | None] = ContextVar("_making", default=None)
 
 
 def serializer_for(hint: Any) -> TypeSerializer[Any]:
@@ -167,7 +156,7 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return EnumSerializer.of(hint)
     if is_record_class(hint):
-        return _record_or_reference(hint)
+        return record_or_reference(hint, _record_serializer)
     raise _unknown(hint)
 
 
@@ -248,73 +237,9 @@ def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     Raises:
         DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
     """
-    serializer = _record_or_reference(cls)
+    serializer = record_or_reference(cls, _record_serializer)
     assert isinstance(serializer, DescribedRecordSerializer)  # noqa: S101 - references are given within a class only
     return serializer
-
-
-def _record_or_reference(cls: type) -> TypeSerializer[Any]:
-    making = _making.get()
-    if making is not None:
-        return making.circles.serializer(cls)
-    token = _making.set(making := _Making())
-    try:
-        return making.circles.serializer(cls)
-    finally:
-        _making.reset(token)
-
-
-@attrs.define
-class _Making:
-    """What is known while the serializers of classes are made.
-
-    Attributes:
-        checks: What can be asked only when a circle is closed: whether its defaults can be written.
-    """
-
-    circles: Circles[type] = attrs.field(init=False)
-    checks: list[Callable[[], None]] = attrs.field(factory=list, init=False)
-    _begun: dict[type, int] = attrs.field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self.circles = Circles(self._make, self._close, lambda cls: RecordReference(_record_name(cls)))
-
-    def _make(self, cls: type) -> DescribedRecordSerializer[Any]:
-        self._begun[cls] = len(self.checks)
-        return _record_serializer(cls)
-
-    def _close(self, cls: type, made: DescribedRecordSerializer[Any], others: Others | None) -> TypeSerializer[Any]:
-        if others is not None:
-            made = _circle(made, others)
-        begun = self._begun.pop(cls)
-        due, self.checks[begun:] = self.checks[begun:], []
-        with record_scopes.serializers.entered(made.circle):
-            for check in due:
-                check()
-        return made
-
-
-def _circle(record: DescribedRecordSerializer[T], others: Others) -> DescribedRecordSerializer[T]:
-    """Give the serializer of a class that contains itself."""
-    java = next((one for one in (record, *others) if isinstance(one, PojoSerializer)), None)
-    if java is not None or not isinstance(record, RecordSerializer):
-        name = record.name if java is None else java.name
-        raise DeclarationError(
-            f"{name} contains itself, and has a Java class: Flink leaves the inner ones to Kryo, whose bytes are not "
-            "written by this release",
-            advice="leave the java_class out, for a state of stateshift's own; or store the inner records in a map "
-            "state or list state of their own, and refer to them by key",
-        )
-    names = [one.name for one in (record, *others)]
-    if len(set(names)) < len(names):
-        raise DeclarationError(f"two classes around {record.name} have one name: {', '.join(sorted(names))}")
-    return RecursiveRecordSerializer(
-        **{field.name: getattr(record, field.name) for field in attrs.fields(RecordSerializer)}, others=others
-    )
-
-
-def _record_name(cls: type) -> str:
-    return options_of(cls).java_class or qualified_name(cls)
 
 
 def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
@@ -329,7 +254,7 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     subclasses: list[DescribedRecordSerializer[Any]] = [_record_serializer(sub) for sub in registered_subclasses(cls)]
     make: type[DescribedRecordSerializer[T]] = PojoSerializer if is_pojo else RecordSerializer
     return make(
-        name=_record_name(cls),
+        name=record_name(cls),
         fields=tuple(fields),
         python_class=cls,
         python_name=qualified_name(cls),
@@ -344,15 +269,6 @@ def retired_type(hint: Any) -> tuple[str, str]:
     """Give the type of a retired field in words, and the digest by which it is known again."""
     snapshot = serializer_for(strip_none(hint)[0]).snapshot_configuration()
     return snapshot.describe(), type_digest(snapshot)
-
-
-def _check_in_time(check: Callable[[], None]) -> None:
-    """Check a default at once, or where classes may contain one another, when it is known which do."""
-    making = _making.get()
-    if making is None:
-        check()
-    else:
-        making.checks.append(check)
 
 
 def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> RecordField:
@@ -382,8 +298,8 @@ def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> Reco
 
     base = options_of(field.declared_by) if field.declared_by is not cls else RecordOptions()
     on_none = None if options.on_none is NO_VALUE else Default(options.on_none)
-    _check_in_time(lambda: check_default(where, field.default, encode))
-    _check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
+    check_in_time(lambda: check_default(where, field.default, encode))
+    check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
     if field.default == Default(None) and not optional:
         raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")
     return RecordField(

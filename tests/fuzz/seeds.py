@@ -74,8 +74,17 @@ class Point:
     colour: Colour = Colour.RED
 
 
+@attrs.frozen
+class Tree:
+    """A record that contains itself."""
+
+    name: str
+    trees: list[Tree] = attrs.field(factory=list)
+    around: Tree | None = None
+
+
 HINTS = (
-    Point, list[Point], dict[str, Point | None], Colour, Decimal, BigInt, tuple[int, str, bool], set[Int32],
+    Point, Tree, list[Point], dict[str, Point | None], Colour, Decimal, BigInt, tuple[int, str, bool], set[Int32],
     bytes | None,
 )  # fmt: skip
 
