@@ -91,7 +91,7 @@ def command(
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
         with _uncollected():
-            return hold_against(new.describe(), gate, with_json=with_json)
+            return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     with _uncollected():

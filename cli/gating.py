@@ -77,7 +77,9 @@ def gate_options(function: F) -> F:
     return cast("F", with_gate)
 
 
-def hold_against(candidate: JobDescription, options: GateOptions, *, with_json: bool) -> int:
+def hold_against(
+    candidate: JobDescription, options: GateOptions, *, trust: tuple[str, ...] = (), with_json: bool
+) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from ..compat.gate_text import annotation_lines, junit, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
@@ -86,7 +88,10 @@ def hold_against(candidate: JobDescription, options: GateOptions, *, with_json: 
 
     project = Project.find(Path.cwd())
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
-    history = revisions_against(options.against, project.history)
+    history = [
+        attrs.evolve(revision, description=revision.description.trusting(trust))
+        for revision in revisions_against(options.against, project.history)
+    ]
     today = dt.datetime.now(tz=dt.UTC).date()
     report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
     status = _status(report, options)

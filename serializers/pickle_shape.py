@@ -33,7 +33,7 @@ class Shape:
     fields: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}{{{', '.join(self.fields)}}}"
+        return f"{self.name}{{{', '.join(self.fields)}}}" if self.fields else self.name
 
 
 @attrs.frozen

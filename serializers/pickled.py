@@ -73,7 +73,7 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
     def spell(self, speller: Speller) -> str:
         first, *others = self.fingerprint.classes
         how = [f"protocol {self.fingerprint.protocol}", *(["by value"] if self.fingerprint.by_value else [])]
-        with_others = "".join(f" with {other}" for other in others)
+        with_others = f" with {', '.join(map(str, others))}" if others else ""
         return f"{self.word} {first}{with_others} ({', '.join(how)})"
 
     def write(self, target: DataOutputView) -> None:

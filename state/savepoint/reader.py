@@ -235,18 +235,14 @@ class SavepointOperator:
     def describe(
         self,
         stored: Callable[[SavepointState], Callable[[], TypeSerializer[Any]] | None] = lambda _: None,
-        trust: tuple[str, ...] = (),
     ) -> OperatorDescription:
         """Describe the operator for a check.
 
         Args:
             stored: Gives for a state what loads the serializer beside it, where the caller trusts it (rule READ-2).
-            trust: Qualified names of pickled classes whose values may be opened.
         """
         states = tuple(
-            attrs.evolve(
-                state.description, value=attrs.evolve(state.description.value, stored=stored(state), trust=trust)
-            )
+            attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
             for state in self.states
         )
         return OperatorDescription(
@@ -347,10 +343,9 @@ class Savepoint:
             place = place_of(operator_id, state.kind.room, state.name)
             return StoredSerializer(place, found[place], trust_stored_serializers) if place in found else None
 
-        names = tuple(dict.fromkeys(trust))
         operators = tuple(
-            operator.describe(partial(stored, operator.operator_id), names)
+            operator.describe(partial(stored, operator.operator_id))
             for operator in self.operators
             if operator.stored.has_state
         )
-        return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by)
+        return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)

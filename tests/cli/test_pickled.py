@@ -193,6 +193,28 @@ def test_pickled_state_moves_to_records_with_trust_by_name_fam_1(before, run, tm
     assert {("shop.Account", "shop.Line", "shop.Tier")} == set(map(tuple, trusts))
 
 
+def test_a_gate_takes_trust_too(put, run, tmp_path):
+    put(shop=SHOP_1, states=STATES, job_1=JOB_1)
+    recorded = tmp_path / "recorded.json"
+    assert 0 == run("snapshot", "--job", "job_1:job", "-o", recorded).status
+    put(shop=SHOP_2, states=STATES, job_2=JOB_2)
+    sys.modules.pop("job_1")
+    gate = ("check", "--job", "job_2:job", "--against", recorded, "--allow-drift")
+
+    assert 1 == run(*gate).status
+    assert 0 == run(*gate, *TRUST).status
+
+
+def test_a_plan_file_holds_a_run_to_the_trust_that_it_tells(before, run, tmp_path):
+    planned = run("plan", before, "-o", tmp_path / "plan.json", "--job", "job_2:job", *TRUST)
+    assert 0 == planned.status, planned.stderr
+    assert TRUST[1::2] == json.loads((tmp_path / "plan.json").read_text())["options"]["trust"]
+
+    tried = run("migrate", before, tmp_path / "after", "--plan", tmp_path / "plan.json", "--dry-run")
+    assert 0 == tried.status, tried.stderr
+    assert "tried: one entry each of account" in tried.stdout
+
+
 class Bomb:
     """Makes a folder where it is unpickled."""
 
