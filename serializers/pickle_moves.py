@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
+from .enums import EnumSerializer
 from .errors import DeclarationError
 from .hints import serializer_for
 from .opened_pickles import FromPickle, parts_within, pickle_names, records_within, source_of
 from .pickle_rules import obstacles
+from .pickle_shape import shape_of
 from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
@@ -84,8 +86,20 @@ def _field_findings(
         shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
         if shape is not None and shape.fields:
             yield from _one_record(new, shape, path)
+    if isinstance(new, EnumSerializer) and new.enum_class is not None:
+        yield from _members_gone(new.enum_class, new, shapes, path)
     for step, part in parts_within(new):
         yield from _field_findings(part, shapes, path + step, left)
+
+
+def _members_gone(cls: type, new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str) -> Iterator[Finding]:
+    """ENUM-4 for pickled enums: pickles tell a member by its value, which must still be that member's."""
+    shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
+    gone = [member for member in shape.fields if member not in shape_of(cls).fields] if shape is not None else []
+    if gone:
+        reason = f"the member {gone[0]} is gone or has another value, and pickles tell members by their value"
+        ways = ("keep the member and its value until the state is moved", CONVERTER)
+        yield Finding(path, "ENUM-4", Verdict.INCOMPATIBLE, str(shape), str(shape_of(cls)), reason, ways)
 
 
 def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) -> Iterator[Finding]:

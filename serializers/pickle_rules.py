@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
-from .pickle_shape import reads_older_state, running_python
+from .pickle_shape import PickledBy, reads_older_state, running_python
 from .pickled_values import PickledValue
 from .record_classes import is_record_class
 from .serializer import CONVERTER, KEEP_OLD_TYPE, unrelated
@@ -190,8 +190,14 @@ def _difference(was: Shape, becomes: Shape | None) -> str:
     """Say how a class changed, or ""."""
     if becomes is None:
         return "" if was.name in LIBRARY else f"stored values may hold a {was.name}, which is not among the references"
+    if was.pickled_by is not becomes.pickled_by:
+        return f"{was} is pickled in another form than {becomes}"
     gone = [name for name in was.fields if name not in becomes.fields]
     new = [name for name in becomes.fields if name not in was.fields]
+    if was.pickled_by is PickledBy.SYMBOL:
+        new = []  # older pickles hold none of them
+    if was.pickled_by is PickledBy.ORDER and not gone and not new and was.fields != becomes.fields:
+        return f"the fields of {becomes.name} stand in another order, by which it is pickled"
     words = [f"{becomes.name} lost {', '.join(gone)}"] if gone else []
     return " and ".join([*words, *([f"{becomes.name} has the new {', '.join(new)}"] if new else [])])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import enum
 import inspect
 import itertools
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import attrs
 
-from .errors import DeclarationError
+from .errors import CorruptSavepoint, DeclarationError
 from .record_classes import class_fields, is_record_class, qualified_name
 from .unpickling import LIBRARY
 
@@ -22,18 +23,40 @@ if TYPE_CHECKING:
 
 _GENERATED = {"attr._make", "attrs", "dataclasses"}
 _NO_CLASSES = {"builtins", "collections.abc", "typing"}
-_LEAST_SHAPE_BYTES = 6
+_LEAST_SHAPE_BYTES = 7
+_LONGEST_SYMBOL = 200
+
+
+class PickledBy(enum.IntEnum):
+    """How pickles tell the fields of an object: by their names, by their order, or, of an enum, its member's value."""
+
+    NAME = 0
+    ORDER = 1
+    SYMBOL = 2
 
 
 @attrs.frozen
 class Shape:
-    """One class: its qualified name, and its fields in order, as far as its code tells them."""
+    """One class, as far as its code tells.
+
+    Attributes:
+        name: Qualified.
+        fields: In order; of an enum its members with their values.
+        pickled_by: How pickles tell them.
+    """
 
     name: str = ""
     fields: tuple[str, ...] = ()
+    pickled_by: PickledBy = PickledBy.NAME
 
     def __str__(self) -> str:
-        return f"{self.name}{{{', '.join(self.fields)}}}" if self.fields else self.name
+        fields = ", ".join(self.fields)
+        match self.pickled_by:
+            case PickledBy.ORDER:
+                return f"{self.name}({fields})"
+            case PickledBy.SYMBOL:
+                return f"{self.name}[{fields}]"
+        return f"{self.name}{{{fields}}}" if fields else self.name
 
 
 @attrs.frozen
@@ -63,10 +86,14 @@ class Fingerprint:
         return tuple(shape.name for shape in self.classes)
 
     def write(self, target: DataOutputView) -> None:
-        """Write i32 n, n x (UTF class, i32 m, m x UTF field), i32 protocol, bool by value, i32 major, i32 minor."""
+        """Write i32 n, n classes, i32 protocol, bool by value, i32 major, i32 minor.
+
+        A class is UTF name, u8 0: by name, 1: by order, 2: an enum, i32 m, m x UTF field.
+        """
         target.write_int(len(self.classes))
         for shape in self.classes:
             target.write_utf(shape.name)
+            target.write_byte(shape.pickled_by)
             target.write_int(len(shape.fields))
             for field in shape.fields:
                 target.write_utf(field)
@@ -81,9 +108,11 @@ class Fingerprint:
         count = source.read_size("pickled classes", least_bytes_each=_LEAST_SHAPE_BYTES)
         classes = []
         for _ in range(count):
-            name = source.read_utf()
+            name, start, form = source.read_utf(), source.position, source.read_unsigned_byte()
+            if form > max(PickledBy):
+                raise CorruptSavepoint(f"a pickled class is described in the unknown form {form}", offset=start)
             fields = source.read_size("fields of a pickled class", least_bytes_each=2)
-            classes.append(Shape(name, tuple(source.read_utf() for _ in range(fields))))
+            classes.append(Shape(name, tuple(source.read_utf() for _ in range(fields)), PickledBy(form)))
         protocol, by_value = source.read_int(), source.read_boolean()
         return cls(tuple(classes) or (Shape(),), protocol, by_value, (source.read_int(), source.read_int()))
 
@@ -95,7 +124,12 @@ def running_python() -> tuple[int, int]:
 
 def shape_of(cls: type) -> Shape:
     """Give the shape of a class: its declared fields, or else what its `__slots__`, hints and `__init__` name."""
-    return Shape(qualified_name(cls), tuple(_fields(cls)))
+    name = qualified_name(cls)
+    if issubclass(cls, enum.Enum):
+        members = (f"{member.name}={member.value!r}"[:_LONGEST_SYMBOL] for member in cls)
+        return Shape(name, tuple(members), PickledBy.SYMBOL)
+    in_order = issubclass(cls, tuple) or getattr(getattr(cls, "__setstate__", None), "__module__", "") == "dataclasses"
+    return Shape(name, tuple(_fields(cls)), PickledBy.ORDER if in_order else PickledBy.NAME)
 
 
 def _fields(cls: type) -> list[str]:

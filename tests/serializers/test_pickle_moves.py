@@ -117,6 +117,14 @@ class TestOutOfPickle:
             with pytest.raises(UntrustedCode, match=f"--trust {missing}"):
                 moved(old, new, value, trust=set(ALL) - {missing})
 
+    def test_a_member_of_an_enum_that_has_another_value_now_is_refused_enum_4(self, module, rules):
+        old = PickleSerializer(module(NESTED).Account).snapshot_configuration()
+        swapped = NESTED.replace('GOLD = "g"', 'GOLD = "b"', 1).replace('BASE = "b"', 'BASE = "g"', 1)
+        result = serializer_for(module(swapped).Account).ensure_compatibility(old)
+
+        assert result.is_incompatible()
+        assert "ENUM-4" in [rule for _, rule in rules(result)]
+
     def test_code_of_a_class_that_keeps_plain_fields_is_not_run(self, module, write, moved, read):
         shop = module(account("dataclass", "owner: str"))
         old, value = PickleSerializer(shop.Account), shop.Account("ada")

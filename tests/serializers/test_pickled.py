@@ -20,7 +20,7 @@ from stateshift.serializers.errors import (
     UntrustedCode,
     ValueNotConvertible,
 )
-from stateshift.serializers.pickle_shape import Fingerprint, Shape
+from stateshift.serializers.pickle_shape import Fingerprint, PickledBy, Shape
 from stateshift.serializers.pickled import CloudPickleSnapshot, PickleSnapshot
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.unpickling import trusting
@@ -163,11 +163,13 @@ class TestValues:
 class TestSnapshot:
     def test_it_tells_what_can_be_seen_from_outside(self, module, stored):
         snapshot = stored(PickleSerializer(module(DATA).Account, protocol=4))
-        account, line, tier = Shape("shop.Account", ("owner", "tier", "lines")), ("article",), ()
+        account, line = Shape("shop.Account", ("owner", "tier", "lines")), Shape("shop.Line", ("article",))
+        tier = Shape("shop.Tier", ("GOLD='g'", "BASE='b'"), PickledBy.SYMBOL)
 
-        shapes = (account, Shape("shop.Line", line), Shape("shop.Tier", tier))
-        assert Fingerprint(shapes, 4, by_value=False, python=HERE) == snapshot.fingerprint
+        assert Fingerprint((account, line, tier), 4, by_value=False, python=HERE) == snapshot.fingerprint
         assert "pickle<shop.Account>" == snapshot.describe()
+        expected = "pickle shop.Account{owner, tier, lines} with shop.Line{article}, shop.Tier[GOLD='g', BASE='b']"
+        assert f"{expected} (protocol 4)" == snapshot.spell(None)
 
     def test_fields_of_a_plain_class_are_what_its_constructor_sets(self, serializer):
         assert ("limit", "owner") == serializer.fingerprint.classes[0].fields
@@ -291,6 +293,35 @@ class TestRules:
 
         for new, why in ((other, "shop.Line has the new title"), (none, "may hold a shop.Line")):
             assert why in ask(new, old).findings[0].reason
+
+    @pytest.mark.parametrize(
+        ("before", "after", "why"),
+        [
+            ("NamedTuple", "NamedTuple", "stand in another order"),
+            ("Frozen", "Frozen", "stand in another order"),
+            ("Plain", "Frozen", "pickled in another form"),
+            ("Plain", "Plain", ""),
+        ],
+    )
+    def test_pkl_4_classes_that_are_pickled_by_the_order_of_their_fields(self, module, ask, before, after, why):
+        heads = {
+            "NamedTuple": "import typing\nclass Account(typing.NamedTuple):",
+            "Frozen": "import dataclasses\n@dataclasses.dataclass(frozen=True, slots=True)\nclass Account:",
+            "Plain": "import dataclasses\n@dataclasses.dataclass\nclass Account:",
+        }
+        old = PickleSerializer(module(heads[before] + "\n a: str\n b: str").Account)
+        result = ask(PickleSerializer(module(heads[after] + "\n b: str\n a: str").Account), old)
+
+        assert ("incompatible" if why else "compatible") == verdict_of(result)
+        assert why in result.findings[0].reason
+
+    def test_pkl_4_members_of_an_enum_keep_their_values(self, module, ask):
+        old = PickleSerializer(module(DATA).Account)
+        more = PickleSerializer(module(DATA.replace('BASE = "b"', 'BASE = "b"; TOP = "t"')).Account)
+        other = PickleSerializer(module(DATA.replace('BASE = "b"', 'BASE = "g2"')).Account)
+
+        assert "compatible" == verdict_of(ask(more, old))
+        assert "shop.Tier lost BASE='b'" in ask(other, old).findings[0].reason
 
     def test_pkl_4_a_described_class_is_told_to_become_a_record(self, module, ask):
         old = PickleSerializer(module(DATA).Account)
