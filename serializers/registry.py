@@ -59,9 +59,9 @@ class Registry:
         return self._snapshots.get(snapshot_id)
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
-        """Give the snapshot classes that were registered from outside the package, by id: a worker lacks them."""
-        package = __name__.partition(".")[0]
-        return {name: cls for name, cls in self._snapshots.items() if cls.__module__.partition(".")[0] != package}
+        """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
+        package = __name__.rpartition(".")[0]
+        return {name: cls for name, cls in self._snapshots.items() if cls.__module__.rpartition(".")[0] != package}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""

@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .contract import SerializerContract
+    from .serializers import V1, V2, NeedsFallback, NeedsReconfig, Refuses, Unrestorable
     from .upgrade import UpgradeCase
 
-__all__ = ["SerializerContract", "UpgradeCase"]
+__all__ = [
+    "V1",
+    "V2",
+    "NeedsFallback",
+    "NeedsReconfig",
+    "Refuses",
+    "SerializerContract",
+    "Unrestorable",
+    "UpgradeCase",
+]
 
-_PLACES = {"SerializerContract": ".contract", "UpgradeCase": ".upgrade"}
+_PLACES = {"SerializerContract": ".contract", "UpgradeCase": ".upgrade"} | dict.fromkeys(
+    ["V1", "V2", "NeedsFallback", "NeedsReconfig", "Refuses", "Unrestorable"], ".serializers"
+)
 
 
 def __getattr__(name: str) -> Any:
