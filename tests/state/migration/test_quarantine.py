@@ -75,8 +75,8 @@ def counts_of(savepoint):
     return count.read, count.written, count.dropped, count.quarantined
 
 
-def test_bad_entries_of_value_state_lie_aside_as_they_were_stored_run_4(tmp_path):
-    """K06: bad_value_quarantined."""
+def test_bad_value_quarantined(tmp_path):
+    """K06, RUN-4: an entry lies aside as it was stored, with where it lay and what failed."""
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: b"fine", 2: BAD, 3: b"good"})
 
@@ -93,8 +93,8 @@ def test_bad_entries_of_value_state_lie_aside_as_they_were_stored_run_4(tmp_path
     assert "UnicodeDecodeError" == bad.cause
 
 
-def test_without_leave_the_first_bad_value_ends_the_run_run_4(tmp_path):
-    """K06: bad_value_aborts_with_key."""
+def test_bad_value_aborts_with_key(tmp_path):
+    """K06, RUN-4: without leave to put it aside, the first one ends the run."""
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: b"fine", 2: BAD})
 
