@@ -122,7 +122,7 @@ class _United:
         if len(same) == 1:
             return same[0].value
         first, second = same[:2]
-        if first.old_key == second.old_key:
+        if len({entry.old_key for entry in same}) < len(same):
             raise CorruptSavepoint(
                 f"the key {self._keys.shown_new(first.key)} has two entries where it may have one", rule="ROLE-4"
             )

@@ -129,3 +129,14 @@ def test_merged_keys_windows_and_named_namespaces_are_restored(
     totals = {entry.key: entry.value for entry in found.operator("orders").state("total").read_entries()}
     assert {str(tens) * 3: sum(range(10 * tens, 10 * tens + 10)) for tens in range(30)} == totals
     assert same_contents(expected, flink_restore(target, backend=backend, parallelism=2)) == []
+
+
+def test_flink_1_20_restores_its_own_state_in_another_number_of_key_groups(
+    flink_restore, same_contents, expected_of, savepoint_of, repartitioned
+):
+    name = "hashmap-string-p2-m128-snappy"
+    target = repartitioned(savepoint_of(name, version="1.20"), max_parallelism=1000, parallelism=3)
+
+    restored = flink_restore(target, backend="rocksdb", parallelism=2, release="1.20")
+
+    assert same_contents(expected_of(name, version="1.20"), restored) == []

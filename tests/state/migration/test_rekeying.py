@@ -553,3 +553,11 @@ def test_dropped_states_and_another_uid_go_with_new_keys(tmp_path):
                                          {s.name for s in found.states} & {"lines", "total"})  # fmt: skip
     assert verify(Savepoint.open(tmp_path / "new")).ok
     assert {("lines", 9, 0, 9), ("sum", 9, 9, 0)} < {(c.state, c.read, c.written, c.dropped) for c in lineage.states}
+
+
+def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
+    ready = prepared(write_orders(tmp_path / "source", int, range(9)), job_of(str, key_converter=str))
+    (task,) = ready.tasks
+
+    with pytest.raises(CorruptSavepoint, match="has two entries where it may have one"):
+        perform(attrs.evolve(task, handles=task.handles * 2), ready.savepoint.folder, Folder.at(tmp_path / "new"))
