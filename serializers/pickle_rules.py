@@ -129,16 +129,26 @@ class _Comparison:
             ways = (f"keep the alias {missing[0]!r}", "store it as a described type")
             return [self._finding("PKL-3", Verdict.INCOMPATIBLE, reason, *ways)]
         if self.redirects.get(was, was) == becomes:
-            moved = [f"{name} is {self.redirects[name]}" for name in self.was.names if name in self.redirects]
-            verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
-            reason = f"stored pickles keep their names: {', '.join(moved)}"
-            return [self._finding("PKL-3", verdict, reason)] if moved else []
+            return [*self._moved(), *self._listed()]
         same = f"if it is the same class: aliases=({was!r},)"
         if was.rpartition(".")[2] == becomes.rpartition(".")[2]:
             reason = "the class stands in another module, and no alias says that it moved there"
             return [self._finding("PKL-3", Verdict.INCOMPATIBLE, reason, same, KEEP_OLD_TYPE)]
         reason = f"the class {was} is none of the job's"
         return [self._finding("PKL-6", Verdict.REQUIRES_MIGRATION, reason, same, _FALLBACK)]
+
+    def _moved(self) -> list[Finding]:
+        """PKL-3 with an alias: the copy looks up the new names."""
+        moved = [f"{name} is {self.redirects[name]}" for name in self.was.names if name in self.redirects]
+        reason = f"stored pickles keep their names: {', '.join(moved)}"
+        return [self._finding("PKL-3", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if moved else []
+
+    def _listed(self) -> list[Finding]:
+        """PKL-1 with further classes: stored pickles hold none of them, and the label lists them from now on."""
+        stored = {self.redirects.get(name, name) for name in self.was.names}
+        further = [name for name in self.new.names if name not in stored]
+        reason = f"values may also hold {', '.join(further)} from now on"
+        return [self._finding("PKL-1", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if further else []
 
     def _shapes(self) -> list[Finding]:
         """PKL-4: classes that stored pickles may hold have the fields that they had."""

@@ -224,11 +224,22 @@ class TestSnapshot:
 
 
 class TestRules:
-    def test_pkl_1_the_same_shape_is_compatible_and_unverified(self, serializer, ask):
+    def test_pickle_no_registrations(self, serializer, ask):
+        """E09, PKL-1: the same class of the same shape is compatible, and unverified."""
         result = ask(serializer, serializer)
 
         assert ("compatible", [("$", "unverified")]) == (verdict_of(result), list(result.flags))
         assert "PKL-1" == result.findings[0].rule
+
+    def test_pickle_unrelated_registrations(self, shop, serializer, ask, module, write, read):
+        """E10, PKL-1: further classes that values may hold change no stored byte; the label lists them."""
+        other = module("class Note: pass", "notes")
+        result = ask(PickleSerializer(shop.Account, references=(other.Note,)), serializer)
+        copy = result.reconfigured_serializer
+
+        assert [("$", "unverified")] == list(result.flags)
+        assert "notes.Note" in copy.snapshot_configuration().fingerprint.names
+        assert shop.Account("ada") == read(copy, write(serializer, shop.Account("ada")))
 
     def test_pkl_2_older_protocols_and_interpreters_are_read(self, shop, serializer, ask, rules):
         old = ask(serializer, PickleSerializer(shop.Account, protocol=2))
@@ -243,9 +254,8 @@ class TestRules:
 
         assert ("incompatible", [("$", "PKL-2")]) == (verdict_of(result), rules(result))
 
-    def test_pkl_3_a_moved_class_with_an_alias_is_read_by_its_old_name(
-        self, shop, serializer, ask, module, write, read
-    ):
+    def test_pickle_class_moved(self, shop, serializer, ask, module, write, read):
+        """E13, PKL-3: with an alias it is read by its old name, and without one it is refused."""
         old, value = serializer.snapshot_configuration(), write(serializer, shop.Account("ada"))
         moved = module(PLAIN, "shop_2")
         new = PickleSerializer(moved.Account, aliases=("shop.Account",))
@@ -256,6 +266,7 @@ class TestRules:
         assert moved.Account("ada") == read(copy, value)
         assert (("shop.Account", "shop_2.Account"),) == copy.snapshot_configuration().former
         assert "compatible" == verdict_of(ask(new, copy))
+        assert "incompatible" == verdict_of(ask(PickleSerializer(moved.Account), serializer))
 
     def test_pkl_3_without_an_alias_it_is_refused_and_so_is_an_alias_dropped_too_early(
         self, serializer, ask, module, rules
@@ -330,7 +341,9 @@ class TestRules:
         assert "store it as a record" in result.findings[0].ways_out[0]
 
     @pytest.mark.parametrize("with_hook", [True, False], ids=["setstate", "upgrade"])
-    def test_pkl_4_with_a_hook_the_values_are_pickled_anew(self, shop, serializer, module, write, read, with_hook):
+    def test_pickle_shape_changed(self, shop, serializer, module, write, read, with_hook, monkeypatch):
+        """E14, PKL-4: with a hook the values are pickled anew, and without one it is refused."""
+
         def upgraded(account):
             account.email = "none then"
             return account
@@ -340,7 +353,10 @@ class TestRules:
         new = PickleSerializer(changed.Account, upgrade=None if with_hook else upgraded)
         result = new.ensure_compatibility(old)
         value = read(old.restore_serializer(), data)
+        without = PickleSerializer(module(CHANGED).Account).ensure_compatibility(old)
+        monkeypatch.setitem(sys.modules, "shop", changed)
 
+        assert "incompatible" == verdict_of(without)
         assert "requires_migration" == verdict_of(result)
         assert [("$", "unverified_after")] == list(result.flags)
         with trusting([]), pytest.raises(UntrustedCode, match=r"--trust shop.Account"):

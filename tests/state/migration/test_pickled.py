@@ -153,7 +153,8 @@ def test_pkl_6_a_class_that_is_gone_is_read_by_a_fallback_or_not_at_all(module, 
     assert {"READ-4", "PKL-6"} <= {finding.rule for finding in refused.findings}
 
 
-def test_pkl_5_byte_code_of_another_python_is_read_by_a_fallback_or_not_at_all(module, monkeypatch):
+def test_cloudpickle_interpreter_changed(module, monkeypatch):
+    """E15, PKL-5: byte code of another Python is read by a fallback or not at all."""
     cls = module(PLAIN).Account
     monkeypatch.delitem(sys.modules, "shop")
     new = CloudPickleSerializer(cls)
