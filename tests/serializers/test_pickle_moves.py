@@ -239,6 +239,13 @@ class TestOutOfPickle:
 
         assert value == read(new, moved(PickleSerializer(type(value)), new, value, trust=[name]))
 
+    def test_fam_1_leads_into_avro_as_well(self, module, moved, read):
+        shop = module(NESTED.split("@dataclasses.dataclass\nclass Account")[0])
+        new = AvroSerializer.of(shop.Line)
+        value = shop.Line("pen", shop.Tier.GOLD)
+
+        assert value == read(new, moved(PickleSerializer(shop.Line), new, value))
+
     def test_a_dict_becomes_a_record_that_names_it(self, module, moved, read):
         shop = module(HEAD + '@record(aliases=["builtins.dict"])\n@attrs.frozen\nclass Account:\n    owner: str')
         new = serializer_for(shop.Account)
