@@ -201,11 +201,13 @@ class Rekeying:
         serializer: Of the keys from now on; the key group is the hash of what it reads.
         key: How a key is rewritten; None: its bytes stay, and only its key group is another.
         merges: By the stored name of a state.
+        findings: What the check found of the key, for messages and lineage.
     """
 
     serializer: TypeSerializer[Any]
     key: Recoding | None = None
     merges: tuple[tuple[str, Merging], ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 @attrs.frozen
@@ -380,13 +382,13 @@ def _rekeying(report: OperatorReport) -> Rekeying:
     )
     if role.reader is None:
         label = label_after(role.result, was.key, becomes.key)
-        return Rekeying(label.restore_serializer(), merges=merges)
+        return Rekeying(label.restore_serializer(), merges=merges, findings=role.result.findings)
     serializer = becomes.key.new_side()
     conversion = role.result.conversion
     key = Recoding(
         KEY, role.reader.reader, str(role.reader.source), conversion, serializer, converter=role.converter
     )  # fmt: skip
-    return Rekeying(serializer, key, merges)
+    return Rekeying(serializer, key, merges, role.result.findings)
 
 
 def _rekeyed(state: StatePlan) -> StatePlan:
@@ -505,6 +507,8 @@ def rekeying_data(rekeying: Rekeying) -> dict[str, Any]:
         "reader": None if key is None else key.source,
         "converter": None if key is None else key.converter or None,
         "merges": {state: merging.merge.name for state, merging in rekeying.merges},
+        "flags": [{"path": finding.path, "flag": flag} for finding in rekeying.findings for flag in finding.flags],
+        "findings": [finding_data(finding) for finding in rekeying.findings],
     }
 
 

@@ -194,7 +194,12 @@ def test_int_keys_become_texts_by_a_function_with_all_state_and_timers(tmp_path)
     assert "string" == new.operator("orders").key.describe()
     found = {(count.action, count.read, count.written, count.dropped, count.merged) for count in new.lineage.states}
     assert {("rekey", 35, 35, 0, 0), ("rekey", 70, 70, 0, 0), ("rekey", 0, 0, 0, 0)} == found
-    assert "builtins.str" == new.lineage.plan["operators"][0]["rekeying"]["converter"]
+    told = new.lineage.plan["operators"][0]["rekeying"]
+    assert ("builtins.str", ["ROLE-4", "ROLE-4", "PRIM-4"]) == (
+        told["converter"],
+        [one["rule"] for one in told["findings"]],
+    )
+    assert [{"path": "$<key>", "flag": "collision_check"}] == told["flags"]
 
 
 def test_a_key_with_a_rule_needs_no_function_role_4(tmp_path):
@@ -461,12 +466,11 @@ def test_a_plan_file_says_how_keys_are_written_anew_and_a_run_is_held_to_it(tmp_
     assert made.options == read.options
     assert [functions.add] == [merging.merge.function for _, merging in ready.plan.operators[0].rekeying.merges]
     assert {"old": 128, "new": 64} == read.operators[0]["max_parallelism"]
-    assert {
-        "reader": "snapshot",
-        "converter": "builtins.str",
-        "merges": {"total": "operator:add"},
-        "key": "string",
-    } == (read.operators[0]["key"]["rekeying"])
+    told = read.operators[0]["key"]["rekeying"]
+    assert ("string", "snapshot", "builtins.str") == tuple(told[name] for name in ("key", "reader", "converter"))
+    assert ({"total": "operator:add"}, [{"path": "$<key>", "flag": "collision_check"}]) == (
+        told["merges"], told["flags"],
+    )  # fmt: skip
     with pytest.raises(PlanChanged, match="not what the plan says"):
         prepare_as_planned(source, job_of(str, key_converter=hex), MigrationOptions(), read)
 
