@@ -145,10 +145,6 @@ def undescribed_subclass(savepoint_copy, describe_anew):
 
 
 @pytest.fixture(scope="session")
-def spark():
-    """The one session of a test run; four attempts a task, as the default master gives them."""
-    from stateshift.spark.session import session
-
-    running = session("local[2,4]", app_name="stateshift tests")
-    yield running
-    running.stop()
+def spark(stateshift_spark):
+    """The one session of a test run, as the package gives it to its users' tests."""
+    return stateshift_spark

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .contract import SerializerContract
+    from .migrating import assert_migrates
     from .serializers import V1, V2, NeedsFallback, NeedsReconfig, Refuses, Unrestorable
     from .upgrade import UpgradeCase
 
@@ -22,11 +23,14 @@ __all__ = [
     "SerializerContract",
     "Unrestorable",
     "UpgradeCase",
+    "assert_migrates",
 ]
 
-_PLACES = {"SerializerContract": ".contract", "UpgradeCase": ".upgrade"} | dict.fromkeys(
-    ["V1", "V2", "NeedsFallback", "NeedsReconfig", "Refuses", "Unrestorable"], ".serializers"
-)
+_PLACES = {
+    "SerializerContract": ".contract",
+    "UpgradeCase": ".upgrade",
+    "assert_migrates": ".migrating",
+} | dict.fromkeys(["V1", "V2", "NeedsFallback", "NeedsReconfig", "Refuses", "Unrestorable"], ".serializers")
 
 
 def __getattr__(name: str) -> Any:

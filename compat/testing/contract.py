@@ -18,6 +18,7 @@ from ...serializers.compatibility import Verdict
 from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
+from .coding import read, written
 from .twin import shipped, written_elsewhere
 from .values import disturb
 
@@ -54,11 +55,11 @@ class SerializerContract:
 
     def write(self, *values: object) -> bytes:
         """Give the bytes of values, one after the other."""
-        return _written(self.serializer, values)
+        return written(self.serializer, *values)
 
     def read(self, data: bytes) -> Any:
         """Read the one value that the bytes are."""
-        return _read(self.serializer, data)
+        return read(self.serializer, data)
 
     def test_snapshot_class_is_instantiable(self) -> None:
         """B02: a snapshot class is made without arguments, and knows the version that it writes (SNAP-6)."""
@@ -78,7 +79,7 @@ class SerializerContract:
         restored = stored.restore_serializer()
         for value in self._some():
             data = self.write(value)
-            assert data == _written(restored, [_read(restored, data)]), "the restored serializer writes other bytes"
+            assert data == written(restored, read(restored, data)), "the restored serializer writes other bytes"
 
     def test_declared_length_is_true(self) -> None:
         """B04: where a length is declared, every value has it."""
@@ -150,7 +151,7 @@ class SerializerContract:
         assert self.serializer == there
         assert hash(self.serializer) == hash(there)
         for value in self._some():
-            assert self.write(value) == _written(there, [value])
+            assert self.write(value) == written(there, value)
 
     def test_nullability_is_declared(self) -> None:
         """B15: None comes back as None, or is refused as `ValueNotConvertible`; it never becomes something else."""
@@ -257,20 +258,6 @@ class SerializerContract:
         case.__qualname__ = f"{type(self).__qualname__}.{holds.__qualname__.split('.')[-3]}"
         few = settings(max_examples=self.max_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
         few(given(strategy)(case))()
-
-
-def _written(serializer: TypeSerializer[Any], values: Sequence[object]) -> bytes:
-    target = DataOutputView()
-    for value in values:
-        serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def _read(serializer: TypeSerializer[Any], data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert source.remaining() == 0, f"{source.remaining()} of {len(data)} bytes are left over"
-    return value
 
 
 def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None:

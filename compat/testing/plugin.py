@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from .upgrade import UpgradeCase
 
-pytest.register_assert_rewrite("stateshift.compat.testing.contract", "stateshift.compat.testing.upgrade")
+for _module in ("coding", "contract", "migrating", "upgrade"):
+    pytest.register_assert_rewrite(f"{__package__}.{_module}")
 
 _RECORDED: pytest.StashKey[list[Path]] = pytest.StashKey()
 

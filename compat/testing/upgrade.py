@@ -21,8 +21,8 @@ import pytest
 from ...serializers.compatibility import Verdict
 from ...serializers.errors import OldReaderUnavailable
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from ...serializers.views import DataInputView, DataOutputView
 from ..old_reader import OldReader, ReaderSource, find_old_reader
+from .coding import read, written
 from .golden import Golden
 from .isolation import isolated
 from .twin import shipped
@@ -142,8 +142,8 @@ class UpgradeCase:
                 raise
             pytest.skip(f"the snapshot restores nothing, so that the fallback reads: {error.what}")
         for serializer in (restored, shipped(restored)):
-            value = _read(serializer, upgrade.golden.value)
-            assert upgrade.golden.value == _written(serializer, value)
+            value = read(serializer, upgrade.golden.value)
+            assert upgrade.golden.value == written(serializer, value)
 
     def test_upgraded_serializer_has_expected_verdict(self, upgrade: Upgrade) -> None:
         """A04: the new serializer gives exactly the verdict that is expected."""
@@ -163,8 +163,8 @@ class UpgradeCase:
         if upgrade.expected is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
             assert ReaderSource.FALLBACK is found.source, "the old serializer can be restored: no fallback is needed"
         convert = upgrade.converter or result.conversion
-        old = _read(found.reader, upgrade.golden.value)
-        data = _written(upgrade.serializer, old if convert is None else convert(old))
+        old = read(found.reader, upgrade.golden.value)
+        data = written(upgrade.serializer, old if convert is None else convert(old))
         self._assert_valid(upgrade.serializer, data, upgrade.value)
 
     def test_reconfigured_serializer_valid(self, upgrade: Upgrade) -> None:
@@ -192,11 +192,11 @@ class UpgradeCase:
 
     def _assert_valid(self, serializer: TypeSerializer[Any], data: bytes, expected: object) -> None:
         """Say that a serializer reads bytes as expected, and it, what its snapshot restores and a copy write them."""
-        value = _read(serializer, data)
+        value = read(serializer, data)
         assert self.matches(expected, value), f"{value!r} was read, and {expected!r} is expected"
         restored = snapshot_from_bytes(snapshot_to_bytes(serializer.snapshot_configuration())).restore_serializer()
         for one in (serializer, restored, shipped(restored)):
-            assert data == _written(one, _read(one, data))
+            assert data == written(one, read(one, data))
 
     @classmethod
     def _folder(cls) -> Path:
@@ -205,16 +205,3 @@ class UpgradeCase:
     @classmethod
     def _module(cls) -> str:
         return cls.module or Path(cls.setup).stem.rpartition("_v")[0] or Path(cls.setup).stem
-
-
-def _read(serializer: Any, data: bytes) -> Any:
-    source = DataInputView(data)
-    value = serializer.deserialize(source)
-    assert source.remaining() == 0, f"{source.remaining()} of {len(data)} bytes are left over"
-    return value
-
-
-def _written(serializer: TypeSerializer[Any], value: object) -> bytes:
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()

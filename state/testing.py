@@ -1,0 +1,115 @@
+"""Savepoints in tests: written from values, migrated in this process. A pytest plugin; nothing is loaded before use.
+
+def test_orders_survive(savepoint_builder, migrate_here):
+before = savepoint_builder(old_job, {"shop/open": {"ada": Order(1)}})
+after = migrate_here(before, new_job)
+...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .job import Job
+    from .migration.options import MigrationOptions
+    from .savepoint.reader import Savepoint
+
+Contents = Mapping[str, Any]
+"""By `UID/STATE`: of keyed state values by key, of operator lists the elements, of broadcast state the map."""
+
+
+def write_savepoint(
+    place: Path | str, job: Job, contents: Contents, *, parallelism: int = 1, max_parallelism: int = 128
+) -> Savepoint:
+    """Write a savepoint with what states hold.
+
+    Args:
+        place: A folder that is not there.
+        job: Whose states they are.
+        contents: What they hold; states that are not named are empty.
+        parallelism: Number of subtasks of each operator.
+        max_parallelism: Number of key groups.
+
+    Raises:
+        StateNotFound: The job has no such state.
+        ValueNotConvertible: A value does not fit its type.
+    """
+    from .savepoint.writer import SavepointWriter
+
+    keyed = {f"{operator.uid}/{state.name}" for operator in job.operators for state in operator.states}
+    broadcast = {f"{operator.uid}/{state.name}" for operator in job.operators for state in operator.broadcast_states}
+    with SavepointWriter(place, job, parallelism=parallelism, max_parallelism=max_parallelism) as writer:
+        for name, held in contents.items():
+            uid, _, state = name.partition("/")
+            if name in keyed:
+                for key, value in held.items():
+                    writer.put(uid, state, key, value)
+            elif name in broadcast:
+                for key, value in held.items():
+                    writer.put_broadcast(uid, state, key, value)
+            else:
+                for element in held:
+                    writer.add(uid, state, element)
+    from .savepoint.reader import Savepoint
+
+    return Savepoint.open(place)
+
+
+def migrate_in_process(
+    source: Savepoint, target: Path | str, job: Job | None = None, options: MigrationOptions | None = None
+) -> Savepoint:
+    """Migrate without Spark, one task after the other: for state that is small.
+
+    Args:
+        source: The savepoint; it is only read.
+        target: A folder that is empty or not there.
+        job: The new types; None: they stay.
+        options: What is wanted beside them.
+
+    Raises:
+        IncompatibleState: The check refuses.
+        ValueNotConvertible: A value does not fit its new type.
+    """
+    from .migration.options import MigrationOptions
+    from .migration.preparation import prepare
+    from .migration.rewrite import perform
+    from .migration.run import publish_result
+    from .savepoint.files import Folder
+    from .savepoint.publish import prepare_target
+    from .savepoint.reader import Savepoint
+
+    prepared, folder = prepare(source, job, options or MigrationOptions()), Folder.at(target)
+    prepare_target(folder)
+    results = [perform(task, source.folder, folder) for task in prepared.tasks]
+    publish_result(source, prepared.plan, prepared.tasks, results, folder)
+    return Savepoint.open(target)
+
+
+@pytest.fixture
+def savepoint_builder(tmp_path: Path) -> Callable[..., Savepoint]:
+    """`savepoint_builder(job, contents)`: a savepoint in the test's own folder; see `write_savepoint`."""
+    made: list[int] = []
+
+    def build(job: Job, contents: Contents, **shape: int) -> Savepoint:
+        made.append(len(made))
+        return write_savepoint(tmp_path / f"savepoint-{len(made)}", job, contents, **shape)
+
+    return build
+
+
+@pytest.fixture
+def migrate_here(tmp_path: Path) -> Callable[..., Savepoint]:
+    """`migrate_here(savepoint, job)`: the new savepoint, in the test's own folder; see `migrate_in_process`."""
+    made: list[int] = []
+
+    def migrate(source: Savepoint, job: Job | None = None, options: MigrationOptions | None = None) -> Savepoint:
+        made.append(len(made))
+        return migrate_in_process(source, tmp_path / f"migrated-{len(made)}", job, options)
+
+    return migrate
