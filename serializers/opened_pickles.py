@@ -114,14 +114,15 @@ class FromPickle:
         return cls(new, found, former, registered | _classes_in([new, *records.values()]), records)
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, PickledValue):
-            value = value.open(self._known)
-            if _name_of(value) not in {self.found.name, *(was for was, _ in self.former)}:
-                raise CorruptSavepoint(
-                    f"the state declares pickles of {self.found.name}, and one holds a {_name_of(value)}"
-                )
+        if not isinstance(value, PickledValue):
+            return value  # of a fallback, which gives what the new serializer writes
+        opened = value.open(self._known)
+        if _name_of(opened) not in {self.found.name, *(was for was, _ in self.former)}:
+            raise CorruptSavepoint(
+                f"the state declares pickles of {self.found.name}, and one holds a {_name_of(opened)}"
+            )
         try:
-            return self._described(value, self.new)
+            return self._described(opened, self.new)
         except RecursionError as error:
             raise ValueNotConvertible(
                 "a pickled object is nested too deep, or contains itself",
@@ -186,8 +187,6 @@ class FromPickle:
             raise
 
     def _record(self, value: Any, new: DescribedRecordSerializer[Any]) -> Any:
-        if isinstance(value, Record):
-            return value
         name = _name_of(value)
         own = self._own[new.name].get(name)
         if own is None:
