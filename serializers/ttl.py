@@ -25,13 +25,14 @@ from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .ttl_aware import without_ttl_awareness
+from .views import DataOutputView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .serializer import TypeDeserializer
     from .snapshot import Speller
-    from .views import DataInputView, DataOutputView
+    from .views import DataInputView
 
 T = TypeVar("T")
 
@@ -118,8 +119,14 @@ def taking_null(serializer: TypeSerializer[Any]) -> TypeSerializer[Any] | None:
     if isinstance(serializer, OptionalSerializer):
         return serializer
     given: Any = serializer
-    takes_it = attrs.has(type(given)) and hasattr(given, "allow_null")
-    return cast("TypeSerializer[Any]", attrs.evolve(given, allow_null=True)) if takes_it else None
+    if not attrs.has(type(given)) or not hasattr(given, "allow_null"):
+        return None
+    taking = cast("TypeSerializer[Any]", attrs.evolve(given, allow_null=True))
+    try:
+        taking.serialize(None, DataOutputView())
+    except ValueNotConvertible:  # java.sql.Timestamp, whose null Flink reads back wrongly
+        return None
+    return taking
 
 
 @attrs.frozen

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from evolution.answers import REFUSE, Misdeclared, fresh
+from evolution.avro_shapes import avro_schemas
 from evolution.runs import KEYED, KINDS, judge_state
 from evolution.shapes import ListOf, MapOf, has_ttl, stripped, with_ttl
-from evolution.steps import hashed, shapes, steps
+from evolution.steps import hashed, shapes, steps, weighted
 from evolution.values import values_of
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ lives = st.sampled_from([None, timedelta(seconds=15), timedelta(days=1)])
 def beginnings(draw):
     """Draw what a first version of a job has: (kind of state, type, contents)."""
     kind = draw(st.sampled_from(KINDS))
-    shape = draw(shapes)
+    shape = draw(weighted((12, shapes), (1, avro_schemas())))
     if kind in {"value", "reducing"}:
         shape = stripped(shape)[0]
     elif kind in {"map", "broadcast"}:

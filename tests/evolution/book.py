@@ -30,6 +30,7 @@ from evolution.shapes import (
     FLOATS,
     INTEGERS,
     ArrayOf,
+    Avro,
     EitherOf,
     EnumOf,
     Leaf,
@@ -51,6 +52,7 @@ IN_JAVA = {"boolean", "short", "int", "long", "float", "double", "char"}
 """Primitive types of Java: an array of them holds no nulls."""
 KINDS = {
     Maybe: "optional",
+    Avro: "avro",
     ArrayOf: "array",
     ListOf: "list",
     SetOf: "set",
@@ -74,6 +76,13 @@ TIMES = {  # what it is, how it is bound to a zone, units a second
 }
 BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
 MANTISSA = {"float": 24, "double": 53}
+
+
+def has_null_form(shape):
+    """Whether values of a type have a form for null of their own; Flink reads that of java.sql.Timestamp wrongly."""
+    if isinstance(shape, Leaf):
+        return shape.kind in {"string", "bigint", "decimal", *TIMES} - {"sqltimestamp"}
+    return isinstance(shape, RecordOf)
 
 
 def kind_of(shape):
@@ -308,7 +317,18 @@ def _set(old, new):
 def _map(old, new):
     (was, _), (becomes, takes_null) = stripped(old.value), stripped(new.value)
     key, value_answer = judge(old.key, new.key), judge(was, becomes)
-    each = item_of(value_answer, takes_null=takes_null)
+    in_place = item_of(value_answer, takes_null=takes_null)
+
+    def each(item, as_read):
+        """Behind a stamp a null goes by the form of its own type, where that has one."""
+        has_form = isinstance(becomes, Stamped) and has_null_form(becomes.inner)
+        if item is None and takes_null and has_form and as_read and not isinstance(was, Stamped):
+            return ("stamped", REFERENCE, None)
+        found = in_place(item, as_read)
+        is_null = found is None or (found[0] == "stamped" and found[2] is None)
+        if as_read and is_null and item is not None and not (takes_null and (found is None or has_form)):
+            raise Unfit("a null that has no place")
+        return found
 
     def convert(value, as_read):
         pairs = [(key.convert(name, as_read), each(item, as_read)) for name, item in value[1]]

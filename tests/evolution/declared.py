@@ -9,10 +9,12 @@ from decimal import Decimal
 from typing import Annotated, NamedTuple, Optional
 
 import attrs
+from evolution.avro_shapes import schema_of
 from evolution.sealed import OpenedSerializer, SealedSerializer
 from evolution.shapes import (
     NOTHING,
     ArrayOf,
+    Avro,
     EitherOf,
     EnumOf,
     Leaf,
@@ -29,6 +31,7 @@ from evolution.values import typed
 
 from stateshift import (
     Array,
+    AvroSerializer,
     BigInt,
     Char,
     Either,
@@ -98,7 +101,7 @@ class Declared:
         return typed(self.shape, tagged, self.classes)
 
 
-def _hint(shape, classes):
+def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
     match shape:
         case Leaf(kind):
             return HINTS[kind]
@@ -108,6 +111,8 @@ def _hint(shape, classes):
             return Optional[_hint(inner, classes)]  # noqa: UP045 - of anything
         case ListOf(element):
             return list[_hint(element, classes)]
+        case Avro():
+            return Annotated[object, AvroSerializer(schema_of(shape))]
         case ArrayOf(element):
             return Array[_hint(element, classes)]
         case SetOf(element):

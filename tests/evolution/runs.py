@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, get_args
 
 import attrs
+import evolution.avro_book
 import evolution.fields_book  # noqa: F401 - for the families that it registers
 import pytest
-from evolution.answers import OK, REFUSE, Answer, apart, below, fresh, label_after
+from evolution.answers import COPY, OK, REFUSE, Answer, apart, below, fresh, label_after
 from evolution.book import judge
 from evolution.shapes import ListOf, MapOf, has_ttl, stripped
 from evolution.values import REFERENCE, plain
@@ -164,7 +165,7 @@ def judge_state(kind, old, new):
             pairs = [(key.convert(name, as_read), value.convert(item, as_read)) for name, item in whole[1]]
             return ("map", apart(pairs, "keys", by=lambda both: both[0]))
 
-        label = MapOf(label_after(old.key, new.key, key), label_after(old.value, new.value, value))
+        label = MapOf(label_after(old.key, new.key, key), value.label if value.verdict == COPY else fresh(new.value))
         answer = Answer(max(key.verdict, value.verdict), findings, convert, label, key.loses or value.loses)
         parts = [("<key>", key), ("{}", value)]
     else:

@@ -154,6 +154,13 @@ class RowOf:
         return tuple(column.name for column in self.columns if column.name)
 
 
+@attrs.frozen
+class Avro:
+    """An Avro schema; what its types are, `avro_book` says."""
+
+    fields: tuple[Field, ...]
+
+
 def stripped(shape):
     """A type without `Maybe`, and whether there was one: for places with a null flag of their own."""
     return (shape.inner, True) if isinstance(shape, Maybe) else (shape, False)

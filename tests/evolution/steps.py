@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import attrs
 from evolution.answers import REFUSE, Misdeclared
+from evolution.avro_shapes import avro_changed
 from evolution.book import judge
 from evolution.fields_book import pair
 from evolution.shapes import (
@@ -19,6 +20,7 @@ from evolution.shapes import (
     NOTHING,
     TIMES,
     ArrayOf,
+    Avro,
     EitherOf,
     EnumOf,
     Field,
@@ -122,6 +124,8 @@ def steps(draw, shape, *, keeps_root=False):
     found = [one for one in list(spots(shape))[keeps_root:] for _ in range(_likelihood(one[0]))]
     node, put, is_hashed = draw(st.sampled_from(found))
     own = _CHANGES.get(type(node), ())
+    if isinstance(node, Avro):
+        return "schema changed", put(avro_changed(draw, node))
     others = [_other_hashed] if is_hashed else [_optional, _other, _other if isinstance(node, Maybe) else _wrapped]
     # What belongs to a type is likelier than what could befall any.
     change = draw(st.sampled_from(own if own and draw(st.integers(0, 9)) < 9 else others))

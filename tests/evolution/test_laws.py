@@ -8,7 +8,7 @@ from pathlib import Path
 from evolution import profiles, runs
 from evolution.beginnings import beginnings, changes
 from evolution.declared import Declared
-from evolution.shapes import EnumOf, RecordOf, RowOf, has_ttl, spots
+from evolution.shapes import Avro, EnumOf, RecordOf, RowOf, has_ttl, spots
 from evolution.takeover import Outcome, Takeover
 from hypothesis import assume, event, given, note, settings
 from hypothesis import strategies as st
@@ -18,22 +18,26 @@ from stateshift import Int32
 GOES_ON = {Outcome.START, Outcome.MIGRATE}
 
 
+def fields_in(shape):
+    """All fields of records, columns of rows, and fields of Avro schemas."""
+    nodes = [node for node, _, _ in spots(shape)]
+    return [
+        field
+        for node in nodes
+        if isinstance(node, RecordOf | RowOf | Avro)
+        for field in (node.columns if isinstance(node, RowOf) else node.fields)
+    ]
+
+
 def names_in(shape):
     """The names by which parts of a type are known: fields, columns and symbols."""
-    found = set()
-    for node, _, _ in spots(shape):
-        if isinstance(node, RecordOf | RowOf):
-            found |= {field.name for field in (node.fields if isinstance(node, RecordOf) else node.columns)}
-        elif isinstance(node, EnumOf):
-            found |= set(node.symbols)
-    return found
+    symbols = {symbol for node, _, _ in spots(shape) if isinstance(node, EnumOf) for symbol in node.symbols}
+    return symbols | {field.name for field in fields_in(shape)}
 
 
 def defaults_in(shape):
     """What absent fields become, by name."""
-    nodes = [node for node, _, _ in spots(shape) if isinstance(node, RecordOf | RowOf)]
-    fields = [field for node in nodes for field in (node.fields if isinstance(node, RecordOf) else node.columns)]
-    return {(field.name, field.default) for field in fields}
+    return {(field.name, field.default) for field in fields_in(shape)}
 
 
 @profiles.shorter

@@ -11,8 +11,10 @@ import decimal
 import enum
 
 import attrs
+from evolution.avro_shapes import avro_object, avro_values
 from evolution.shapes import (
     ArrayOf,
+    Avro,
     EitherOf,
     EnumOf,
     Leaf,
@@ -110,7 +112,7 @@ _OBJECTS = {
 }
 
 
-def typed(shape, value, classes):
+def typed(shape, value, classes):  # noqa: PLR0912 - a case for each type
     """Give plain data as the value that a program would hold; `classes` knows the class of a record or enum."""
     if value is None:
         return None
@@ -119,6 +121,8 @@ def typed(shape, value, classes):
             return typed(inner, value, classes)
         case Stamped(inner):
             return TtlValue(value[1], typed(inner, value[2], classes))
+        case Avro():
+            return avro_object(value)
         case Leaf(kind):
             return _leaf(kind, value)
         case EnumOf():
@@ -186,6 +190,8 @@ _LEAF_VALUES = {
 def values_of(shape, least=0):
     """Draw values of a type, as plain data; a list, set or map with at `least` so many items."""
     match shape:
+        case Avro():
+            return avro_values(shape)
         case Leaf(kind):
             return _LEAF_VALUES[kind]
         case Stamped(inner):

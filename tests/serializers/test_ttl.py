@@ -18,8 +18,9 @@ from stateshift.serializers.numeric import (
 )
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.sql_temporal_values import SqlTimestamp
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, TtlValue
+from stateshift.serializers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, TtlValue, taking_null
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
@@ -165,3 +166,9 @@ def test_conversion_keeps_the_stamp(write, read, stored, ask, stamp, number):
 
     assert result.conversion is not None
     assert TtlValue(stamp, float(number)) == read(new, write(new, result.conversion(found)))
+
+
+def test_behind_a_stamp_a_null_goes_by_the_form_of_its_type_but_that_which_flink_reads_wrongly_state_4():
+    takes_null = {hint: taking_null(serializer_for(hint)) is not None for hint in (str, SqlTimestamp, int)}
+
+    assert {str: True, SqlTimestamp: False, int: False} == takes_null
