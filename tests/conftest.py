@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot
+from stateshift.spark.testing import stateshift_spark  # noqa: F401 - also where the plugin is not installed anew
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
@@ -145,6 +146,6 @@ def undescribed_subclass(savepoint_copy, describe_anew):
 
 
 @pytest.fixture(scope="session")
-def spark(stateshift_spark):
+def spark(stateshift_spark):  # noqa: F811 - the fixture
     """The one session of a test run, as the package gives it to its users' tests."""
     return stateshift_spark
