@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pickle
 import sys
 import time
@@ -25,6 +26,7 @@ from stateshift import (
 )
 from stateshift.compat.type_text import type_text
 from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.record_fields import Default, RecordField
@@ -276,6 +278,16 @@ class TestSnapshots:
             snapshot_from_bytes(snapshot_to_bytes(twin))
         with pytest.raises(CorruptSavepoint, match="a record is described by a RecordReferenceSnapshot"):
             snapshot_from_bytes(snapshot_to_bytes(pointer))
+
+    def test_what_the_code_says_beyond_it_comes_back_to_every_record_of_the_circle(self, ask):
+        person = serializer_for(Person)
+        facts = json.loads(json.dumps(declared_facts(person)))
+        kept = with_facts(person.snapshot_configuration().restore_serializer(), facts)
+
+        assert {field.name: field.default is not None for field in kept.others[0].fields} == {
+            "owner": True, "staff": True, "title": False,
+        }  # fmt: skip
+        assert START is ask(kept, person).verdict
 
 
 class TestVerdicts:
