@@ -220,3 +220,44 @@ def _row(old, new):
         return attrs.evolve(new, columns=tuple(kept), stored=())
 
     return compose(new, outer, children, convert, label, old=old, loses=bool(removed))
+
+
+def aware(old, new):
+    """Say in a new type how the columns of stored rows are called, wherever a row takes over from a row with names."""
+    if isinstance(new, Stamped | Maybe):
+        return type(new)(aware(old.inner if isinstance(old, type(new)) else old, new.inner))
+    if isinstance(old, Stamped | Maybe):
+        return aware(old.inner, new)
+    match (old, new):
+        case (ListOf(was) | ArrayOf(was), ListOf(becomes) | ArrayOf(becomes)):
+            return type(new)(aware(was, becomes))
+        case (MapOf(key, was), MapOf(new_key, becomes)):
+            return MapOf(aware(key, new_key), aware(was, becomes))
+        case (EitherOf(left, right), EitherOf(new_left, new_right)):
+            return EitherOf(aware(left, new_left), aware(right, new_right))
+        case (TupleOf(items), TupleOf(new_items)) if len(items) == len(new_items):
+            return TupleOf(tuple(aware(*both) for both in zip(items, new_items, strict=True)))
+        case (RecordOf(fields=stored), RecordOf(fields=fields)):
+            return attrs.evolve(new, fields=_aware_fields(stored, fields))
+        case (RecordOf(fields=stored), RowOf(columns=columns)) if new.names:
+            return attrs.evolve(new, columns=_aware_fields(stored, columns))
+        case (RowOf(columns=stored), RowOf(columns=columns)):
+            if not new.names or not old.names:
+                paired = zip(stored, columns, strict=False)
+                rest = columns[len(stored) :]
+                inside = tuple(attrs.evolve(c, shape=aware(was.shape, c.shape)) for was, c in paired)
+                return RowOf((*inside, *rest))
+            return RowOf(_aware_fields(stored, columns), () if new.names == old.names else old.names)
+    return new
+
+
+def _aware_fields(stored, fields):
+    try:
+        taken = {field.name: name for name, field in pair(stored, fields).items()}
+    except Misdeclared:
+        return fields
+    was = {field.name: field.shape for field in stored}
+    return tuple(
+        attrs.evolve(field, shape=aware(was[taken[field.name]], field.shape)) if field.name in taken else field
+        for field in fields
+    )

@@ -10,9 +10,8 @@ from evolution import runs
 from evolution.answers import COPY, OK, REFUSE, Answer, Misdeclared, Unfit, fresh, is_sealed, label_after
 from evolution.book import has_null_form
 from evolution.declared import Declared
-from evolution.fields_book import arranged
+from evolution.fields_book import arranged, aware
 from evolution.shapes import has_ttl, stripped
-from evolution.steps import aware
 from hypothesis import event, note
 
 from stateshift.serializers.compatibility import Flag
