@@ -297,16 +297,19 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
     source.nesting += 1
     start = source.position
     snapshot_id = source.read_utf()
-    version = source.read_int()
-    if snapshot_id.startswith(OWN_PREFIX):
-        snapshot = _read_own(snapshot_id, version, source, start)
-    else:
-        found = registry.snapshot_class(snapshot_id)
-        if found is None:
-            raise UnknownSnapshot(
-                f"the snapshot class {snapshot_id[:_SHOWN_ID]!r} is not known", snapshot_id=snapshot_id, offset=start
-            )
-        snapshot = _read_body(found(), snapshot_id, version, source)
+    with located(snapshot=snapshot_id[:_SHOWN_ID]):
+        version = source.read_int()
+        if snapshot_id.startswith(OWN_PREFIX):
+            snapshot = _read_own(snapshot_id, version, source, start)
+        else:
+            found = registry.snapshot_class(snapshot_id)
+            if found is None:
+                raise UnknownSnapshot(
+                    f"the snapshot class {snapshot_id[:_SHOWN_ID]!r} is not known",
+                    snapshot_id=snapshot_id,
+                    offset=start,
+                )
+            snapshot = _read_body(found(), snapshot_id, version, source)
     source.nesting -= 1
     return snapshot
 
@@ -319,24 +322,23 @@ def _read_own(snapshot_id: str, version: int, source: DataInputView, start: int)
         raise CorruptSavepoint(f"the checksum of the snapshot {snapshot_id} is wrong", offset=start)
     view = source.part(source.position - size, size)
     found = registry.snapshot_class(snapshot_id)
-    with located(snapshot=snapshot_id):
-        if found is None:
-            skipped = SkippedSnapshot(stored_id=snapshot_id, stored_version=version)
-            skipped.read(view)
-            return skipped
-        try:
-            snapshot = _read_body(found(), snapshot_id, version, view)
-        except StateShiftError:
-            raise
-        except Exception as error:
-            raise CorruptSavepoint(
-                f"{found.__qualname__} cannot read the snapshot {snapshot_id}: {type(error).__name__}: {error}",
-                advice="mend its read(); where what it writes has changed, give it a new version (SNAP-5)",
-                offset=start,
-            ) from error
-        if view.remaining():
-            raise CorruptSavepoint(f"{view.remaining()} bytes follow the snapshot {snapshot_id}", offset=start)
-        return snapshot
+    if found is None:
+        skipped = SkippedSnapshot(stored_id=snapshot_id, stored_version=version)
+        skipped.read(view)
+        return skipped
+    try:
+        snapshot = _read_body(found(), snapshot_id, version, view)
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise CorruptSavepoint(
+            f"{found.__qualname__} cannot read the snapshot {snapshot_id}: {type(error).__name__}: {error}",
+            advice="mend its read(); where what it writes has changed, give it a new version (SNAP-5)",
+            offset=start,
+        ) from error
+    if view.remaining():
+        raise CorruptSavepoint(f"{view.remaining()} bytes follow the snapshot {snapshot_id}", offset=start)
+    return snapshot
 
 
 def _read_body(
@@ -390,7 +392,11 @@ def snapshot_from_bytes(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
     source = DataInputView(data)
     snapshot = read_versioned_snapshot(source)
     if source.remaining():
-        raise CorruptSavepoint(f"{source.remaining()} bytes follow the snapshot", offset=source.position)
+        raise CorruptSavepoint(
+            f"{source.remaining()} bytes follow the snapshot",
+            offset=source.position,
+            snapshot=snapshot.stored_id if isinstance(snapshot, SkippedSnapshot) else snapshot.snapshot_id,
+        )
     return snapshot
 
 

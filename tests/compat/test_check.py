@@ -172,7 +172,8 @@ def test_a_keyed_and_an_operator_state_may_share_a_name(make):
     assert Decision.START == report.decision
 
 
-def test_orphaned_states_are_kept_and_new_ones_start_empty_g28(make):
+def test_orphaned_and_new_states(make):
+    """G28."""
     old = make.job(make.state("gone", VALUE, LongSerializer()), make.state("same", VALUE, LongSerializer()))
     new = make.job(make.state("same", VALUE, LongSerializer()), make.state("fresh", VALUE, LongSerializer()))
 
@@ -310,7 +311,8 @@ def test_a_verdict_without_findings_still_carries_one_comp_6(judged, make):
     assert report.result.findings[0].ways_out
 
 
-def test_a_compatible_state_never_looks_for_a_reader_j13_read_7(judged, make):
+def test_reader_not_touched_when_compatible(judged, make):
+    """J13, READ-7: the snapshot would raise."""
     report = judged(make.LayoutSnapshot(1, restorable=False), make.Layout(1))
 
     assert (Decision.START, "") == (report.decision, report.reader)
@@ -364,7 +366,8 @@ def test_a_fallback_reads_what_lies_behind_the_time_stamp_read_3(judged, make, i
     assert TtlValue(77, 5) == part.reader.reader.deserialize(DataInputView(stored.getvalue()))
 
 
-def test_a_fallback_changes_nothing_where_the_snapshot_restores_read_6(judged, make):
+def test_fallback_not_used_when_restorable(judged, make):
+    """J12, READ-6."""
     new = SerializerDescription.of(make.Layout(2, "migrates"), fallback=make.Layout(1))
 
     report = judged(make.LayoutSnapshot(1), new)

@@ -18,21 +18,36 @@ def refuse():
     raise UntrustedCode("the stored serializer would have to be unpickled")
 
 
-def test_exactly_one_source_is_used_strictly_in_order_j11_read_1_read_2_read_3(make):
-    gone, stored, fallback = make.LayoutSnapshot(1, restorable=False), make.Layout(2), make.Layout(3)
+@pytest.mark.parametrize(
+    ("restorable", "is_trusted", "has_fallback", "source"),
+    [
+        (True, True, True, ReaderSource.SNAPSHOT),
+        (False, True, True, ReaderSource.STORED),
+        (False, False, True, ReaderSource.FALLBACK),
+        (False, False, False, None),
+    ],
+)
+def test_reader_order(make, restorable, is_trusted, has_fallback, source):
+    """J11, READ-1 to READ-4: the first of the three that there is, which is named; or an error that names all."""
+    stored, fallback = make.Layout(2), make.Layout(3)
+    readers = {ReaderSource.SNAPSHOT: make.Layout(1), ReaderSource.STORED: stored, ReaderSource.FALLBACK: fallback}
+    attempts = ["snapshot", "stored serializer", "fallback"]
 
-    found = [
-        find_old_reader(make.LayoutSnapshot(1), stored=lambda: stored, fallbacks=[fallback]),
-        find_old_reader(gone, stored=lambda: stored, fallbacks=[fallback]),
-        find_old_reader(gone, stored=refuse, fallbacks=[fallback]),
-    ]
+    def find():
+        return find_old_reader(
+            make.LayoutSnapshot(1, restorable=restorable),
+            stored=(lambda: stored) if is_trusted else refuse,
+            fallbacks=[fallback] if has_fallback else [],
+        )
 
-    assert [
-        (make.Layout(1), ReaderSource.SNAPSHOT),
-        (stored, ReaderSource.STORED),
-        (fallback, ReaderSource.FALLBACK),
-    ] == [(one.reader, one.source) for one in found]
-    assert [0, 1, 2] == [len(one.reasons) for one in found]
+    if source is None:
+        with pytest.raises(OldReaderUnavailable) as caught:
+            find()
+        assert attempts == [reason.partition(":")[0] for reason in caught.value.reasons]
+    else:
+        found = find()
+        assert (readers[source], source) == (found.reader, found.source)
+        assert attempts[: list(readers).index(source)] == [reason.partition(":")[0] for reason in found.reasons]
 
 
 def test_later_sources_are_not_touched_once_one_has_served(make):

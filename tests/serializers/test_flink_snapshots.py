@@ -251,27 +251,28 @@ class TestFlinksSnapshots:
             assert without_ttl_awareness(snapshot) == restored.snapshot_configuration()
 
     @every_snapshot
-    def test_j01_version_written_first(self, snapshot, data, words):
+    def test_version_written_first(self, snapshot, data, words):
+        """J01: behind the id by which its class is found."""
         source = DataInputView(snapshot_to_bytes(snapshot))
 
         assert snapshot.snapshot_id == source.read_utf()
         assert snapshot.get_version() == source.read_int()
 
     @every_snapshot
-    def test_j09_truncated(self, snapshot, data, words):
+    def test_truncated(self, snapshot, data, words):
         for size in range(len(data)):
             with pytest.raises(CorruptSavepoint):
                 snapshot_from_bytes(data[:size])
 
     @every_snapshot
-    def test_j09_padded(self, snapshot, data, words):
+    def test_padded(self, snapshot, data, words):
         with pytest.raises(CorruptSavepoint, match="3 bytes follow the snapshot"):
             snapshot_from_bytes(data + b"\0\0\0")
 
     @every_snapshot
     @given(position=st.integers(0, 10_000), bits=st.integers(1, 255))
     @settings(deadline=None, max_examples=20)
-    def test_j09_corrupted_bytes_give_a_snapshot_or_an_error_of_ours(self, snapshot, data, words, position, bits):
+    def test_corrupted_bytes_give_a_snapshot_or_an_error_of_ours(self, snapshot, data, words, position, bits):
         damaged = bytearray(data)
         damaged[position % len(data)] ^= bits
         try:
@@ -396,7 +397,8 @@ class TestLaws:
             IntSerializer().anything = 1
 
     @every_snapshot
-    def test_j14_no_pickle_in_snapshots(self, snapshot, data, words):
+    def test_no_pickle_in_snapshots(self, snapshot, data, words):
+        """J14."""
         assert not any(is_pickle(data[start:]) for start in range(len(data)) if data[start] == 0x80)
 
     def test_the_scan_for_pickles_finds_one(self):
