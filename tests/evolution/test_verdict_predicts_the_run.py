@@ -30,7 +30,8 @@ RULES = {
 """What thousands of examples come to; the few of `make test` come to half of it, and `test_each_rule` to all."""
 
 
-def test_the_verdict_predicts_the_run():
+def test_random_evolution():
+    """K11: the verdict predicts the run."""
     verdicts, rules = set(), set()
 
     @profiles.profile

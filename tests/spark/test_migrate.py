@@ -96,7 +96,8 @@ def test_the_files_are_those_of_a_run_without_spark(
     assert len(Savepoint.open(tmp_path / "spark").operator("account-state").stored.subtasks) == (parallelism or 2)
 
 
-def test_contents_do_not_depend_on_the_parallelism(spark, savepoint_of, account_jobs, tmp_path):
+def test_parallelism_free(spark, savepoint_of, account_jobs, tmp_path):
+    """K08."""
     contents, sizes = [], []
     for parallelism in (1, 3, 16):
         target = tmp_path / str(parallelism)
@@ -201,7 +202,8 @@ def test_a_dry_run_writes_nothing_and_starts_no_spark(savepoint_of, account_jobs
     assert not (tmp_path / "new").exists()
 
 
-def test_the_source_is_not_touched(spark, savepoint_copy, account_jobs, tmp_path, facts_of):
+def test_source_untouched(spark, savepoint_copy, account_jobs, tmp_path, facts_of):
+    """K01: after a run; that of a killed one is looked at where drivers are killed."""
     source = savepoint_copy(NAME)
     before = facts_of(source)
 

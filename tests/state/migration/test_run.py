@@ -122,7 +122,8 @@ class TestAccounts:
 class TestRepeating:
     """RUN-5, and what a migrated savepoint is to the next migration."""
 
-    def test_twice_gives_the_same_files_but_for_the_time(self, savepoint_of, accounts, migrate, tmp_path):
+    def test_rerun_identical(self, savepoint_of, accounts, migrate, tmp_path):
+        """K05, RUN-5: but for the time in the lineage."""
         for name in ("one", "two"):
             migrate(savepoint_of("rocksdb-account-v1"), tmp_path / name, accounts(3), reverse=name == "two")
 
@@ -140,7 +141,8 @@ class TestRepeating:
     @pytest.mark.parametrize(
         "name", ["rocksdb-account-v1", "rocksdb-long-p2-m200-files", "hashmap-long-p2-m128-snappy"]
     )
-    def test_migrated_state_needs_nothing_and_is_copied(self, savepoint_of, accounts, migrate, tmp_path, name):
+    def test_rerun_on_result_is_noop(self, savepoint_of, accounts, migrate, tmp_path, name):
+        """K05, RUN-5: the plan is empty, and files are copied."""
         job = accounts(3) if "account" in name else COUNT_AS_BIGINT
         migrate(savepoint_of(name), tmp_path / "one", job)
         savepoint = Savepoint.open(tmp_path / "one")
