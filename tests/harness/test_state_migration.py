@@ -1,6 +1,6 @@
 """State of every kind under serializers of every answer (harness cases, section G).
 
-A savepoint with keys 1, 2 and 3 is migrated, every entry is read, and what a job goes on to write is a second savepoint,
+A savepoint with keys 1, 2 and 3 is migrated and every entry read; what a job goes on to write is a second savepoint,
 on which the same job starts.
 """
 
@@ -350,7 +350,7 @@ def stamped(at):
 
 
 def test_ttl_length_changes(tmp_path):
-    """G24, STATE-6: no length is stored, so that another one alone changes nothing; stamps stay where the type changes."""
+    """G24, STATE-6: no length is stored, so that another alone changes nothing; a new type keeps the stamps."""
     was, becomes = (job_of(value(serializer, time_to_live=True)) for serializer in (V1(), V2()))
     old = written(tmp_path / "old", was, "s", stamped(NOW - 5))
     assert ("start", "migrate") == (decision(old, was), decision(old, becomes))
