@@ -226,7 +226,7 @@ def test_key_repartition_explicit(tmp_path, by_v1):
 
     written(tmp_path / "ints", job_of(value(int)), "s", VALUES)
     as_text = job_of(value(int), key=str, key_converter=lambda key: str(key % 2))
-    with pytest.raises(ValuesCollide, match="1.*3"):
+    with pytest.raises(ValuesCollide, match=r"1 and 3"):
         migrated(tmp_path / "ints", tmp_path / "none", as_text, allowed)
 
 
