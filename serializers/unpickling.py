@@ -3,7 +3,8 @@
 A pickle is a program: it names functions and calls them. Here a name means what `Names` says, and any other is
 `UntrustedCode`, before its module is imported. What remains possible is what the trusted classes themselves do, and
 time: hashing deeply shared tuples takes exponential time, whoever unpickles them. Memory is bounded by the pickle's own
-size, since nothing that makes much of little (`range`, `bytes(n)`, fractions) is among the types of the library.
+size: nothing that makes much of little (`range`, `bytes(n)`, fractions) is among the types of the library, and copies
+are counted.
 
 The interpreter's unpickler in C takes sizes from the pickle before it has seen the bytes, and sets attributes of
 classes; so this one goes by the same algorithm in Python, of which each step can be refused.
@@ -21,6 +22,7 @@ import struct
 import types
 import uuid
 import zoneinfo
+from collections.abc import Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -160,6 +162,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
     def __init__(self, source: io.BytesIO, names: Names) -> None:
         super().__init__(source)
         self._names = names
+        self._left = source.getbuffer().nbytes  # each item of what is copied has taken a byte at least
 
     def find_class(self, module: str, name: str) -> Any:
         return self._names.resolve(module, name)
@@ -173,8 +176,35 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
     def _build(self) -> None:
         if isinstance(self.stack[-2], _NOT_CHANGED):
             raise pickle.UnpicklingError("it would change a class or a function")
-        follow: Any = pickle._Unpickler.dispatch[pickle.BUILD[0]]  # noqa: SLF001 - as above
+        self._follow(pickle.BUILD)
+
+    def _reduce(self) -> None:
+        self._count(self.stack[-2], self.stack[-1])
+        self._follow(pickle.REDUCE)
+
+    def _new(self) -> None:
+        self._count(self.stack[-2], self.stack[-1])
+        self._follow(pickle.NEWOBJ)
+
+    def _new_by_name(self) -> None:
+        self._count(self.stack[-3], self.stack[-2])
+        self._follow(pickle.NEWOBJ_EX)
+
+    def _count(self, function: object, arguments: object) -> None:
+        """Refuse to copy the same again and again."""
+        if not isinstance(function, type | types.FunctionType) or function not in _COPYING:
+            return
+        sized = arguments if isinstance(arguments, tuple) else ()
+        self._left -= sum(len(argument) for argument in sized if isinstance(argument, Sized))
+        if self._left < 0:
+            raise pickle.UnpicklingError("it copies more than it holds")
+
+    def _follow(self, opcode: bytes) -> None:
+        follow: Any = pickle._Unpickler.dispatch[opcode[0]]  # noqa: SLF001 - as above
         follow(self)
+
+    def _refuse_old_form(self) -> None:
+        raise pickle.UnpicklingError("it makes objects as protocols before 2 did")
 
     def _bytearray(self) -> None:
         (size,) = struct.unpack("<Q", self.read(8))
@@ -182,6 +212,11 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
 
     dispatch[pickle.BUILD[0]] = _build
     dispatch[pickle.BYTEARRAY8[0]] = _bytearray
+    dispatch[pickle.REDUCE[0]] = _reduce
+    dispatch[pickle.NEWOBJ[0]] = _new
+    dispatch[pickle.NEWOBJ_EX[0]] = _new_by_name
+    for _code in (pickle.INST, pickle.OBJ):
+        dispatch[_code[0]] = _refuse_old_form
     for _code in (pickle.EXT1, pickle.EXT2, pickle.EXT4):
         dispatch[_code[0]] = _refuse_extension
 
@@ -227,6 +262,12 @@ LIBRARY: dict[str, Any] = {f"{found.__module__}.{found.__qualname__}": found for
     "builtins.getattr": _zone_method,
 }
 """What every pickle may name: types that hold values and do nothing else."""
+
+_COPYING = {
+    dict, frozenset, list, set, tuple,
+    collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque,
+    _bytearray_of, _bytes_of,
+}  # fmt: skip
 
 
 class Unmade:

@@ -165,6 +165,22 @@ class TestWhatCannotBeDone:
                 opened(b"\x80\x05" + opcode + (1 << 50).to_bytes(8, "little") + b"x.")
         assert opened(b"\x80\x02N" + pickle.LONG_BINPUT + b"\xff\xff\xff\xff.") is None
 
+    @pytest.mark.parametrize(
+        "call", [pickle.REDUCE, pickle.NEWOBJ, b"}" + pickle.NEWOBJ_EX], ids=["call", "new", "new by name"]
+    )
+    def test_copies_of_copies_take_no_memory(self, call):
+        many, copies = b"N" * 1000, b"h\1h\0\x85" + call
+        data = b"\x80\x04(" + many + b"lq\0cbuiltins\ntuple\nq\1" + copies * 1000 + b"."
+        with pytest.raises(CorruptSavepoint, match="copies more than it holds"):
+            opened(data)
+
+    @pytest.mark.parametrize("protocol", [2, 3, 5])
+    def test_many_sets_and_one_list_in_many_objects_are_no_such_copies(self, protocol):
+        shared = list(range(1000))
+        value = [[{n, -n}, collections.Counter("aab"), collections.deque([n]), shared] for n in range(100)]
+
+        assert value == opened(pickle.dumps(value, protocol))
+
     def test_bytes_after_the_pickle_are_refused(self):
         with pytest.raises(CorruptSavepoint, match="3 bytes follow"):
             opened(pickle.dumps(1) + b"abc")
