@@ -21,6 +21,7 @@ from stateshift.serializers.errors import (
     PlanChanged,
     ValueNotConvertible,
     ValuesCollide,
+    redact_values,
 )
 from stateshift.serializers.hints import Int32
 from stateshift.serializers.ttl import TtlValue
@@ -565,3 +566,19 @@ def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
 
     with pytest.raises(CorruptSavepoint, match="has two entries where it may have one"):
         perform(attrs.evolve(task, handles=task.handles * 2), ready.savepoint.folder, Folder.at(tmp_path / "new"))
+
+
+def test_redacted_messages_tell_no_key(tmp_path):
+    source = write_orders(tmp_path / "source", int, [1111, 1118])
+    colliding = prepared(source, job_of(str, key_converter=tens))
+    failing = prepared(source, job_of(str, key_converter=lambda key: f"{key}" / 0))
+    redact_values(True)
+    try:
+        with pytest.raises(ValuesCollide) as collided:
+            carried_out(colliding, tmp_path / "new")
+        with pytest.raises(ValueNotConvertible) as failed:
+            carried_out(failing, tmp_path / "newer")
+    finally:
+        redact_values(False)
+
+    assert [] == [error for error in (collided, failed) if "111" in f"{error.value} {error.value.where}"]
