@@ -127,9 +127,14 @@ def interrupts_kept() -> Iterator[Callable[[], None]]:
 
 def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:
     """Stop all tasks, and wait until none can write any more."""
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
     if java_has_ended(context):
         return
-    context.cancelJobGroup(group)
+    try:
+        context.cancelJobGroup(group)
+    except (ConnectionError, Py4JNetworkError):
+        return  # it is about to end, and does not answer any more
     deadline = time.monotonic() + _LONGEST_END_S
     while time.monotonic() < deadline and (thread.is_alive() or tasks_of(context, group)[1]):
         thread.join(POLL_S)
@@ -150,7 +155,9 @@ def raise_if_java_ended(context: SparkContext, error: BaseException, **where: An
     Raises:
         MigrationFailed: The JVM is gone.
     """
-    if isinstance(error, Exception) and not isinstance(error, StateShiftError) and java_has_ended(context):
+    if not isinstance(error, Exception) or isinstance(error, StateShiftError):
+        return
+    if isinstance(error, ConnectionRefusedError) or java_has_ended(context):
         raise MigrationFailed(
             "Spark's Java process has ended: it was killed, or ran out of memory",
             advice="look at the memory of this machine; "
