@@ -27,6 +27,7 @@ from stateshift import (
     Verdict,
 )
 from stateshift.compat.check import check
+from stateshift.compat.plan import BadValues
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
 from stateshift.serializers.ttl import TtlSerializer
@@ -134,6 +135,21 @@ def write(folder, kind, declared, contents, parts=None):
     return State(kind, fresh(declared.shape), contents, folder)
 
 
+def pieces(kind, value):
+    """What of a value goes to quarantine alone: entries of maps, elements of operator state; else the whole value."""
+    if kind in {"map", "broadcast"}:
+        return [("map", frozenset([pair])) for pair in value[1]]
+    return [("list", (item,)) for item in value[1]] if kind in {"split", "union"} else [value]
+
+
+def joined(kind, parts):
+    """The value of its pieces, in their order; two keys that became one stop the run."""
+    if kind in {"map", "broadcast"}:
+        pairs = [pair for _, items in parts for pair in items]
+        return ("map", apart(pairs, "keys", by=lambda both: both[0]))
+    return ("list", tuple(item for _, items in parts for item in items)) if kind in {"split", "union"} else parts[0]
+
+
 def unexpired(state, new, lived):
     """What is left of the contents where a state loses its TTL, and the job tells for how long values lived."""
     if lived is None or not has_ttl(state.kind, state.shape) or has_ttl(state.kind, new):
@@ -202,10 +218,10 @@ def checked(state, job):
     return next(found for found in report.operators[0].states if found.name == NAME)
 
 
-def run(state, job, target, *, parallelism=None):
+def run(state, job, target, *, parallelism=None, bad_values=BadValues.ABORT):
     """Migrate, as the command does, without an engine; say whether there was anything to do."""
     at = datetime.fromtimestamp(REFERENCE / 1000, UTC)
-    options = MigrationOptions(parallelism=parallelism, reference_time=at)
+    options = MigrationOptions(parallelism=parallelism, reference_time=at, bad_values=bad_values)
     ready, folder = prepare(state.savepoint, job, options), Folder.at(target)
     prepare_target(folder)
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]

@@ -14,8 +14,9 @@ from evolution.fields_book import arranged, aware
 from evolution.shapes import has_ttl, stripped
 from hypothesis import event, note
 
+from stateshift.compat.plan import BadValues
 from stateshift.serializers.compatibility import Flag
-from stateshift.serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible
+from stateshift.serializers.errors import DeclarationError, IncompatibleState, ValueNotConvertible, ValuesCollide
 from stateshift.state.job import Job
 
 
@@ -148,8 +149,41 @@ class Takeover:
         assert not (target / "_metadata").exists()
         if self.outcome is Outcome.STOP:
             assert {"operator", "state", "path"} <= caught.value.where.keys()
+            self._goes_on_with_quarantine(target.with_name(f"{target.name}-aside"))
         else:
             assert not target.exists()
+
+    def _goes_on_with_quarantine(self, target):
+        """Put aside what does not fit (RUN-4): the rest is what the model says, and all is accounted for."""
+        contents, aside = {}, 0
+        try:
+            for place, value in runs.unexpired(self.state, self.new, self.lived).items():
+                parts, left = self._fitting(value)
+                aside += left
+                is_left = parts or self.state.kind == "broadcast"  # whose map is there, if empty
+                contents |= {place: runs.joined(self.state.kind, parts)} if is_left else {}
+        except Unfit:
+            with pytest.raises(ValuesCollide):
+                runs.run(self.state, self.job, target, bad_values=BadValues.QUARANTINE)
+            return
+        runs.run(self.state, self.job, target, bad_values=BadValues.QUARANTINE)
+        after = attrs.evolve(self.state, shape=fresh(self.new), contents=contents, folder=target)
+        if not is_sealed(after.shape):
+            assert contents == runs.read_by_label(after)
+        copies = runs.SUBTASKS if self.state.kind == "broadcast" else 1  # every subtask has the whole map
+        assert aside * copies == len(list(after.savepoint.quarantine()))
+
+    def _fitting(self, value):
+        """The pieces that fit, converted, and how many do not; two that became one stop the run all the same."""
+        parts, left = [], 0
+        for piece in runs.pieces(self.state.kind, value):
+            try:
+                parts.append(self.answer.convert(piece, True))
+            except Unfit as error:
+                if error.flag == "collision_check":
+                    raise
+                left += 1
+        return parts, left
 
     def _after(self, target):
         """What the model says of the savepoint after a migration."""

@@ -1,0 +1,56 @@
+"""Values that do not fit, in every kind of state: they end the run, or lie aside while all others arrive (RUN-4)."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from evolution import profiles, runs
+from evolution.beginnings import contents_of, lives
+from evolution.declared import Declared
+from evolution.shapes import Field, Leaf, ListOf, MapOf, Maybe, RecordOf, SetOf, TupleOf, with_ttl
+from evolution.takeover import Outcome, Takeover
+from hypothesis import given
+from hypothesis import strategies as st
+
+LONG, TEXT, BYTES, FLOAT = map(Leaf, ("long", "string", "bytes", "float"))
+
+
+def record(number, text):
+    return RecordOf("shop.Order", (Field("a", number), Field("b", text)), java="acme.Order")
+
+
+KEYS = [(LONG, LONG), (LONG, FLOAT), (BYTES, TEXT), (TEXT, BYTES)]
+CHANGES = [  # of types that may not fit, or may become one
+    *KEYS[2:],
+    (record(Maybe(LONG), BYTES), record(LONG, TEXT)),
+    (MapOf(BYTES, LONG), MapOf(TEXT, Leaf("double"))),
+    (MapOf(TEXT, Maybe(LONG)), MapOf(TEXT, FLOAT)),
+    (TupleOf((BYTES, LONG)), TupleOf((TEXT, LONG))),
+    (SetOf(LONG), SetOf(FLOAT)),
+]
+
+
+def test_a_run_ends_at_what_does_not_fit_or_puts_it_aside_run_4():
+    outcomes = set()
+
+    @profiles.shorter
+    @given(st.sampled_from(runs.KINDS), st.sampled_from(CHANGES), st.sampled_from(KEYS), st.data())
+    def holds(kind, change, keys, data):
+        old, new = change
+        if kind in {"map", "broadcast"}:
+            old, new = MapOf(keys[0], old), MapOf(keys[1], new)
+        elif kind not in {"value", "reducing"}:
+            old, new = ListOf(old), ListOf(new)
+        if kind in runs.KEYED and data.draw(st.booleans()):
+            old, new = with_ttl(kind, old, has=True), with_ttl(kind, new, has=data.draw(st.booleans()))
+        with tempfile.TemporaryDirectory() as place:
+            contents = data.draw(contents_of(kind, old))
+            state = runs.write(Path(place) / "v1", kind, Declared.of(old), contents)
+            takeover = Takeover.of(state, new, data.draw(lives))
+            takeover.run(Path(place) / "v2")
+            outcomes.add(takeover.outcome)
+
+    holds()
+
+    assert {Outcome.STOP, Outcome.MIGRATE} == outcomes
