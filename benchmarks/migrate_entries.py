@@ -31,7 +31,7 @@ import attrs
 
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.plan import MigrationPlan, to_data
+from ...compat.plan_data import to_data
 from ...compat.reference_time import parse_time, time_text
 from ..savepoint.handles import DistributionMode, OperatorStateOffsets
 from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from ...compat.plan import MigrationPlan
     from ..savepoint.files import Folder
     from ..savepoint.reader import Savepoint
 

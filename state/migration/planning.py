@@ -12,7 +12,8 @@ import attrs
 from ... import __version__
 from ...compat.explain import finding_data
 from ...compat.old_reader import ReaderSource
-from ...compat.plan import OperatorAction, StateAction, rekeying_data, to_data
+from ...compat.plan import OperatorAction, StateAction
+from ...compat.plan_data import rekeying_data, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
 from ...compat.rollback import rollback_of

@@ -9,7 +9,7 @@ import attrs
 from ...compat.check import check
 from ...compat.description import JobDescription
 from ...compat.edits import same_types
-from ...compat.plan import plan
+from ...compat.planner import plan
 from .journal import Journal, run_id
 from .reshaping import reshape
 from .run import name_of, split

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.plan import MigrationPlan, OperatorAction, to_data
+from ...compat.plan import MigrationPlan, OperatorAction
+from ...compat.plan_data import to_data
 from .rewrite import CopyTask
 
 if TYPE_CHECKING:

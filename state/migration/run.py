@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ... import __version__
-from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan, to_data
+from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
+from ...compat.plan_data import to_data
 from ...serializers.errors import MigrationFailed, UnsupportedFormat, located
 from ..key_groups import key_group_range
 from ..savepoint.handles import (

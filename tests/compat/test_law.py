@@ -25,7 +25,7 @@ from stateshift.compat.description import (
     StateDescription,
     StateKind,
 )
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.serializers.arrays import PrimitiveArraySerializer, is_primitive

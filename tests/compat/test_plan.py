@@ -10,7 +10,9 @@ import pytest
 from stateshift.compat import plan_text
 from stateshift.compat.check import check
 from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
-from stateshift.compat.plan import OperatorAction, StateAction, plan, to_data
+from stateshift.compat.plan import OperatorAction, StateAction
+from stateshift.compat.plan_data import to_data
+from stateshift.compat.planner import plan
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer

@@ -8,7 +8,7 @@ import pytest
 from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.compat.policy import Policy
 from stateshift.serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from stateshift.serializers.containers import MapSerializer

@@ -10,8 +10,9 @@ import pytest
 from stateshift.compat.check import check
 from stateshift.compat.description import SerializerDescription, StateKind, function_name
 from stateshift.compat.key_hashes import STABLE_TYPES
-from stateshift.compat.plan import OperatorAction, StateAction, plan
+from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.plan_text import text_lines
+from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision, Verdict

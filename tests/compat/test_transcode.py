@@ -14,7 +14,7 @@ from stateshift.compat.description import (
     StateDescription,
     StateKind,
 )
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible

@@ -14,7 +14,7 @@ import pytest
 from pyspark import cloudpickle
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator

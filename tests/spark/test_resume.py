@@ -9,7 +9,7 @@ import time
 import pytest
 
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.journal import Journal, run_id

@@ -10,7 +10,7 @@ import cloudpickle
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.state.job import load_job
 from stateshift.state.migration.reshaping import reshape

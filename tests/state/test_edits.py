@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from stateshift import Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor, check
-from stateshift.compat.plan import plan, to_data
+from stateshift.compat.plan_data import to_data
+from stateshift.compat.planner import plan
 from stateshift.compat.report import Status
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import DeclarationError, StateNotFound

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator

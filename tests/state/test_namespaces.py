@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.plan import Compression, StateAction, plan
+from stateshift.compat.plan import Compression, StateAction
+from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.hints import BigInt, Int32
 from stateshift.serializers.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow

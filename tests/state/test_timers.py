@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.plan import Compression, StateAction, plan
+from stateshift.compat.plan import Compression, StateAction
+from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.enums import enum_options

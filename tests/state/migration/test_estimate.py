@@ -13,7 +13,7 @@ from stateshift import (
     ValueStateDescriptor,
     check,
 )
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.rewrite import perform

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.state.migration.journal import SUFFIX, Journal, run_id
 from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import name_of, publish_result, split

@@ -30,7 +30,8 @@ from stateshift import (
 )
 from stateshift.cli.plan_lines import plan_lines
 from stateshift.compat.edits import Edits
-from stateshift.compat.plan import BadValues, Compression, to_data
+from stateshift.compat.plan import BadValues, Compression
+from stateshift.compat.plan_data import to_data
 from stateshift.compat.policy import Policy
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.rules import rule_book

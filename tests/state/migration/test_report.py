@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split, try_out

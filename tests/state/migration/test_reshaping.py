@@ -8,8 +8,10 @@ import attrs
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import Compression, plan, to_data
+from stateshift.compat.plan import Compression
+from stateshift.compat.plan_data import to_data
 from stateshift.compat.plan_text import text_lines
+from stateshift.compat.planner import plan
 from stateshift.serializers.errors import DeclarationError, IncompatibleState
 from stateshift.serializers.hints import BigInt, Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan
+from stateshift.compat.planner import plan
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,

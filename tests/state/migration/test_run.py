@@ -9,7 +9,8 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.plan import OperatorAction, StateAction, plan
+from stateshift.compat.plan import OperatorAction, StateAction
+from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.serializers.errors import (
     IncompatibleState,

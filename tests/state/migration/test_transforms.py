@@ -28,7 +28,8 @@ from stateshift import (
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.labels import Labels
-from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation, plan
+from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation
+from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.serializers.errors import UntrustedCode, ValuesCollide

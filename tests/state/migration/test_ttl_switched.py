@@ -25,8 +25,9 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.check import check
-from stateshift.compat.plan import plan, to_data
+from stateshift.compat.plan_data import to_data
 from stateshift.compat.plan_text import text_lines
+from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.errors import DeclarationError, MigrationFailed
 from stateshift.serializers.numeric import LongSerializer

@@ -1,0 +1,180 @@
+"""From a check to what a migration does: what the verdict on each state comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.compatibility import Decision, Verdict
+from ..serializers.errors import IncompatibleState
+from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.ttl import AtTime
+from .explain import finding_line
+from .labels import Labels, label_after
+from .reference_time import checked_time, length_ms, milliseconds, now
+from .report import Status
+from .roles import KEY
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from .parts import Part
+    from .report import CheckReport, OperatorReport, StateReport
+from .plan import (
+    Merging,
+    MigrationPlan,
+    OperatorAction,
+    OperatorPlan,
+    Recoding,
+    Rekeying,
+    StateAction,
+    StatePlan,
+    Transformation,
+)
+
+
+def plan(report: CheckReport, *, reference_time: datetime | None = None) -> MigrationPlan:
+    """Say what a migration does, for every stored operator and state.
+
+    Args:
+        report: The check.
+        reference_time: See `MigrationPlan`; to the millisecond, with a time zone. By default the time of this call; it
+            is not looked at where no state gains or loses a time to live.
+
+    Raises:
+        IncompatibleState: The check refuses; with every state and every finding.
+        DeclarationError: The reference time has no time zone.
+    """
+    if report.decision is Decision.REFUSE:
+        raise _refusal(report)
+    at = checked_time(reference_time) if reference_time is not None else None
+    at = at or now() if any(_switches(state) for _, state in report.states()) else None
+    stored = [operator for operator in report.operators if operator.status is not Status.NEW]
+    operators = tuple(_operator(operator, at) for operator in stored)
+    groups = report.repartition.for_all if report.repartition is not None else 0
+    return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at, groups)
+
+
+def _switches(report: StateReport) -> bool:
+    return any(finding.rule in {"STATE-4", "STATE-5"} for finding in report.result.findings)
+
+
+def _operator(report: OperatorReport, at: datetime | None) -> OperatorPlan:
+    states = tuple(_state(state, at) for state in report.states if state.was is not None)
+    rekeying = _rekeying(report) if report.is_rekeyed else None
+    if rekeying is not None:
+        states = tuple(map(_rekeyed, states))
+    key, relabels_key = None, False
+    if report.was is not None and report.was.key is not None:
+        key = stored = report.was.key.snapshot
+        if report.key is not None and report.becomes is not None and report.becomes.key is not None:
+            key = label_after(report.key.result, report.was.key, report.becomes.key)
+            relabels_key = snapshot_to_bytes(key) != snapshot_to_bytes(stored)
+    is_reframed = report.was is not None and report.was.is_reframed
+    changes = relabels_key or is_reframed or rekeying is not None or any(state.changes for state in states)
+    action = OperatorAction.REWRITE if changes else OperatorAction.COPY
+    stored_id = report.was.stored_id if report.was is not None else ""
+    new_id = report.operator_id if stored_id else ""
+    identity, in_job = stored_id or report.operator_id, report.becomes is not None
+    return OperatorPlan(
+        identity, report.uid, action, key, relabels_key, states, in_job, new_id, is_reframed,
+        rekeying=rekeying, max_parallelism=report.max_parallelism,
+    )  # fmt: skip
+
+
+def _rekeying(report: OperatorReport) -> Rekeying:
+    """How the keys of an operator are written anew: with another type, or in other key groups only."""
+    role, was, becomes = report.key, report.was, report.becomes
+    assert role is not None and was is not None and becomes is not None  # noqa: S101, PT018 - it was judged
+    assert was.key is not None and becomes.key is not None  # noqa: S101, PT018 - the role was judged by them
+    merging = dict(report.merges)
+    merges = tuple(
+        (state.was.stored_name or state.name, Merging(merging[state.name], state.kind, state.serializer_after))
+        for state in report.states
+        if state.was is not None and state.name in merging and state.kind.is_keyed
+    )
+    if role.reader is None:
+        label = label_after(role.result, was.key, becomes.key)
+        return Rekeying(label.restore_serializer(), merges=merges, findings=role.result.findings)
+    serializer = becomes.key.new_side()
+    conversion = role.result.conversion
+    key = Recoding(
+        KEY, role.reader.reader, str(role.reader.source), conversion, serializer, converter=role.converter
+    )  # fmt: skip
+    return Rekeying(serializer, key, merges, role.result.findings)
+
+
+def _rekeyed(state: StatePlan) -> StatePlan:
+    """Give the plan of a state whose values stay as bytes, and whose keys do not."""
+    stays = state.action in {StateAction.COPY, StateAction.RELABEL}
+    return attrs.evolve(state, action=StateAction.REKEY) if stays and state.kind.is_keyed else state
+
+
+def _state(report: StateReport, at: datetime | None) -> StatePlan:
+    was, new = report.was, report.labels_after
+    assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
+    old, findings = Labels.of(was), report.result.findings
+    name, new_name = was.stored_name or was.name, was.name if was.stored_name else ""
+    if report.status is Status.DROPPED:
+        return StatePlan(name, was.kind, StateAction.DROP, old, old)
+    if report.values is None or report.values.verdict < Verdict.REQUIRES_MIGRATION:
+        action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
+        return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
+    if not report.parts:  # timers: all of one is its address
+        return StatePlan(name, report.kind, StateAction.RELABEL, old, new, findings=findings, new_name=new_name)
+    *user_key, value = report.parts
+    recoding = _recoding(value, report.converter)
+    loses_stamps = report.kind.is_keyed and value.had_stamps and not value.gets_stamps
+    lived = report.becomes.former_time_to_live if report.becomes is not None and loses_stamps else None
+    if recoding is not None and at is not None and _switches(report):
+        recoding = _at_time(recoding, at, lived, stamps_nulls=value.stamps_nulls)
+    return StatePlan(
+        name, report.kind, StateAction.CONVERT, old, new,
+        recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
+        _transformation(report), was.value.trust,
+    )  # fmt: skip
+
+
+def _at_time(recoding: Recoding, at: datetime, lived: timedelta | None, *, stamps_nulls: bool) -> Recoding:
+    """Let stamps that a conversion gives be the reference time, and find what had expired by then."""
+    convert = recoding.conversion
+    conversion = None if convert is None else AtTime(milliseconds(at), convert)
+    expired = milliseconds(at) - length_ms(lived) if lived is not None else None
+    null_stamp = milliseconds(at) if stamps_nulls else None
+    return attrs.evolve(recoding, conversion=conversion, expired_until_ms=expired, null_stamp_ms=null_stamp)
+
+
+def _transformation(report: StateReport) -> Transformation | None:
+    given = report.becomes.transform if report.becomes is not None and report.transform else None
+    return Transformation(given.old_kind, given.name, given.function) if given is not None else None
+
+
+def _recoding(part: Part, converter: str) -> Recoding | None:
+    """How a part is rewritten; None where its bytes stay valid for the new serializer as it is."""
+    if part.reader is None:
+        return None
+    return Recoding(
+        part.step,
+        part.reader.reader,
+        str(part.reader.source),
+        part.result.conversion,
+        part.new,
+        part.nullable,
+        converter,
+    )
+
+
+def _refusal(report: CheckReport) -> IncompatibleState:
+    lines: list[str] = []
+    ways_out: list[str] = []
+    for operator, state, finding in report.findings():
+        if finding.verdict is Verdict.INCOMPATIBLE or finding.forbidden:
+            what = f"state {state.name!r}" if state else "the key"
+            lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
+            ways_out += finding.ways_out
+    return IncompatibleState(
+        "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
+        advice="; or ".join(dict.fromkeys(ways_out)),
+        written="Nothing was changed.",
+    )
