@@ -117,9 +117,11 @@ def avro_schemas(draw):
 
 
 def _distinct(fields):
-    """A schema of the fields; where a name of an enum is taken, the field is of text."""
-    taken, kept = set(), []
-    for field in fields:
+    """A schema of the fields, in which no name is claimed twice: of an enum (it becomes text), or as an alias."""
+    taken, claimed, kept = set(), {field.name for field in fields}, []
+    for given in fields:
+        field = attrs.evolve(given, aliases=tuple(name for name in given.aliases if name not in claimed))
+        claimed |= set(field.aliases)
         name = field.shape[1] if field.shape[0] == "enum" else None
         kept.append(attrs.evolve(field, shape=("string",), default=NOTHING) if name in taken else field)
         taken |= {name} - {None}
