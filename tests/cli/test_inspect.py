@@ -74,6 +74,69 @@ def test_entries_agree_with_what_flink_read(run, savepoint_of, expected_of):
     assert {name: counted[name] for name in expected} == expected
 
 
+FOREIGN = """
+import attrs
+from stateshift import Int32, Job, ListStateDescriptor, Operator, SavepointWriter, TypeSerializer, ValueStateDescriptor
+from stateshift import TypeSerializerConfigSnapshot, register_snapshot
+
+@attrs.frozen
+class Order:
+    number: int
+    visits: Int32
+
+@attrs.frozen
+class OwnSerializer(TypeSerializer[int]):
+    def serialize(self, value, target):
+        target.write_long(value)
+
+    def deserialize(self, source):
+        return source.read_long()
+
+    def snapshot_configuration(self):
+        return OwnSnapshot()
+
+@register_snapshot
+@attrs.define
+class OwnSnapshot(TypeSerializerConfigSnapshot[int]):
+    snapshot_id = "stateshift/acme-own"
+    version = 4
+
+    def write(self, target):
+        target.write_long(7)
+
+    def read(self, source):
+        source.read_long()
+
+    def restore_serializer(self):
+        return OwnSerializer()
+
+def write(folder):
+    states = [ValueStateDescriptor("order", Order), ListStateDescriptor("own", OwnSerializer())]
+    with SavepointWriter(folder, Job([Operator("orders", key=int, states=states)])) as writer:
+        for key in range(5):
+            writer.put("orders", "order", key, Order(key, 1))
+            writer.put("orders", "own", key, [1, 2])
+"""
+
+
+def test_inspect_without_user_code(run, tmp_path):
+    """K15: a savepoint from elsewhere, whose classes are not here: states, kinds, snapshots and sizes are shown."""
+    (tmp_path / "acme.py").write_text(FOREIGN, encoding="utf-8")
+    code = f"import acme; acme.write({str(tmp_path / 'savepoint')!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+
+    ran, words = run("inspect", tmp_path / "savepoint", "--json"), run("inspect", tmp_path / "savepoint")
+
+    order, own = (state_of(ran, "orders", name) for name in ("order", "own"))
+    assert ("value", "acme.Order", 5) == (order["kind"], order["type"], order["entries"])
+    assert [["number", "long"], ["visits", "int"]] == [[f["name"], f["type"]] for f in order["records"][0]["fields"]]
+    assert "list" == own["kind"]
+    assert order["bytes"] > 0 < own["bytes"]
+    assert "stateshift/acme-own" in own["type"]
+    assert "stateshift/acme-own" in words.stdout
+    assert (0, False) == (words.status, "acme" in sys.modules)
+
+
 def test_operators_without_state_are_shown(run, savepoint_of):
     ran = run("inspect", savepoint_of("rocksdb-account-v1"))
 

@@ -48,8 +48,8 @@ def entries_of(savepoint, state):
     }
 
 
-def stored_bytes(savepoint, *, uid="op"):
-    """What lies in each key group and subtask under each state, whatever its description says."""
+def keyed_entries(savepoint, *, uid="op"):
+    """What lies in each key group under each keyed state: pairs of bytes, whatever the state's description says."""
     found = {}
     for subtask in savepoint.operator(uid).stored.subtasks:
         if subtask.managed_keyed is not None:
@@ -58,6 +58,13 @@ def stored_bytes(savepoint, *, uid="op"):
                 for block in reader.blocks():
                     name = reader.header.states[block.state_id].name
                     found.setdefault((name, block.key_group), []).extend(block.items())
+    return found
+
+
+def stored_bytes(savepoint):
+    """The same of all states of `op`: those of the operator itself lie in subtasks."""
+    found = keyed_entries(savepoint)
+    for subtask in savepoint.operator("op").stored.subtasks:
         if subtask.managed_operator is not None:
             with open_stream(subtask.managed_operator.stream, savepoint.folder) as source:
                 stream = read_operator_stream(source, subtask.managed_operator)

@@ -257,16 +257,33 @@ def test_golden_files_only_for_current_release(project, tmp_path):
     assert "upgraded_serializer_valid_after_migration" in done.of("PASSED", "1.0")
 
 
-def test_recording_again_writes_nothing_and_a_run_without_the_option_never_does(project, tmp_path):
-    """K13."""
+def test_plugin_golden_update_flag(project, tmp_path):
+    """K13: with the option the files that differ are written and listed, and no others; without it none ever is."""
     run = project(V1, WIDER)
-    assert "written: " in run("--stateshift-record").text
-    assert "none was written" in run("--stateshift-record").text
     file = tmp_path / "golden" / "1.0" / "TestAccount.json"
+    (tmp_path / "golden" / "0.9").mkdir(parents=True)
+    other = tmp_path / "golden" / "0.9" / "TestOther.json"
+    other.write_text("somebody's")
+    assert [str(file)] == re.findall(r"written: (\S+)", run("--stateshift-record").text)
+    assert "none was written" in run("--stateshift-record").text
     file.unlink()
     run()
 
     assert not file.exists()
+    assert "somebody's" == other.read_text()
+
+
+def test_plugin_collects_cases(project):
+    """K12: a class in a test file is all that it takes."""
+    done = project(V1, WIDER)("--collect-only", "-qq")
+
+    assert {
+        "restored_serializer_is_valid",
+        "upgraded_serializer_has_expected_verdict",
+        "upgraded_serializer_valid_after_migration",
+        "reconfigured_serializer_valid",
+        "as_is_serializer_valid",
+    } <= set(re.findall(r"test_accounts\.py::TestAccount::test_(\w+)\[1\.0\]", done.text))
 
 
 def test_missing_golden_file_fails_loudly(project):

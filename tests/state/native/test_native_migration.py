@@ -2,11 +2,15 @@
 
 import pytest
 
-from stateshift import BigInt
+from stateshift import BigInt, Int32, ListStateDescriptor, MapStateDescriptor, SavepointWriter
+from stateshift.compat.plan import Compression
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.spark.migrate import migrate as run_on_spark
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE
+from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
@@ -53,6 +57,44 @@ def test_states_are_converted_on_the_way(savepoint_of, migrate, contents, flink_
     assert [[key, int(value["$bigint"])] for key, value in counts[0]] == counts[1]
     assert old == new
     assert 1 == found.operator("keyed-op").parallelism
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("form", ["canonical", "snappy", "heap native"])
+def test_backends_agree(spark, form, as_native, migrate, tmp_path):
+    """G30: one job's state as each backend stores it gives the same bytes, in process and on Spark."""
+    states = [
+        lambda hint: ValueStateDescriptor("value", hint),
+        lambda hint: ListStateDescriptor("list", hint),
+        lambda hint: MapStateDescriptor("map", hint, hint),
+    ]
+    old, new = (Job([Operator("op", key=int, states=[make(hint) for make in states])]) for hint in (Int32, int))
+    sources = {"canonical": Compression.NONE, form: Compression.SNAPPY if form == "snappy" else Compression.NONE}
+    for name, compression in sources.items():
+        with SavepointWriter(tmp_path / name, old, compression=compression, parallelism=2) as writer:
+            for key in (1, 2, 3):
+                writer.put("op", "value", key, key)
+                writer.put("op", "list", key, [key, -key])
+                writer.put("op", "map", key, {key: 1, 0: 2})
+    if form == "heap native":
+        as_native(tmp_path / form)
+        assert {NATIVE} == tags(Savepoint.open(tmp_path / form))
+
+    migrate(tmp_path / "canonical", tmp_path / "expected", new)
+    migrate(tmp_path / form, tmp_path / "here", new, compression=Compression.NONE)
+    run_on_spark(
+        tmp_path / form, tmp_path / "spark", new, MigrationOptions(compression=Compression.NONE), session=spark
+    )
+
+    expected, here, there = (
+        {file.name: file.read_bytes() for file in (tmp_path / name).iterdir() if file.name != LINEAGE}
+        for name in ("expected", "here", "spark")
+    )
+    assert expected == here == there
+    assert {1: [1, -1], 2: [2, -2], 3: [3, -3]} == {
+        entry.key: entry.value
+        for entry in Savepoint.open(tmp_path / "spark").operator("op").state("list").read_entries()
+    }
 
 
 class TestWhatCannotBeReframed:
