@@ -22,12 +22,11 @@ from hypothesis import strategies as st
 from stateshift import Verdict
 
 RULES = {
-    "ENUM-2", "ENUM-3", "ENUM-4", "ENUM-5", "ENUM-6", "ENUM-7", "ENUM-8", "FAM-2", "FAM-4", "LIST-2", "LIST-3", "MAP-3",
-    "MAP-4", "OPT-1", "OPT-2", "OPT-3", "PRIM-2", "PRIM-3", "PRIM-4", "READ-4", "REC-2", "REC-3", "REC-4", "REC-6",
-    "REC-10", "REC-11", "ROW-2", "ROW-3", "ROW-4", "ROW-5", "STATE-4", "STATE-5", "TEXT-1", "TEXT-2", "TIME-2",
-    "TIME-3", "TIME-4", "TIME-5", "TUP-3",
+    "ENUM-2", "ENUM-3", "ENUM-4", "ENUM-5", "ENUM-6", "ENUM-7", "ENUM-8", "FAM-2", "FAM-4", "LIST-3", "MAP-3", "MAP-4",
+    "OPT-1", "OPT-2", "PRIM-2", "PRIM-3", "PRIM-4", "READ-4", "REC-2", "REC-3", "REC-4", "REC-6", "REC-11", "ROW-3",
+    "ROW-5", "STATE-4", "STATE-5", "TEXT-1", "TEXT-2", "TIME-2", "TIME-3", "TIME-4", "TIME-5", "TUP-3",
 }  # fmt: skip
-"""What thousands of examples come to; the few of `make test` come to half of it, and `test_each_rule` to all."""
+"""What thousands of random changes come to; `test_each_rule` comes to these, and to rarer ones, each time."""
 
 
 def test_random_evolution():
