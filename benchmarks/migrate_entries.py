@@ -32,7 +32,7 @@ import attrs
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.check import check
 from stateshift.compat.planner import plan
-from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target

@@ -12,15 +12,6 @@ from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
 from .explain import finding_line
 from .labels import Labels, label_after
-from .reference_time import checked_time, length_ms, milliseconds, now
-from .report import Status
-from .roles import KEY
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from .parts import Part
-    from .report import CheckReport, OperatorReport, StateReport
 from .plan import (
     Merging,
     MigrationPlan,
@@ -32,6 +23,15 @@ from .plan import (
     StatePlan,
     Transformation,
 )
+from .reference_time import checked_time, length_ms, milliseconds, now
+from .report import Status
+from .roles import KEY
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from .parts import Part
+    from .report import CheckReport, OperatorReport, StateReport
 
 
 def plan(report: CheckReport, *, reference_time: datetime | None = None) -> MigrationPlan:

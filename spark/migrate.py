@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from ..state.migration.journal import Journal
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
-    from ..state.migration.rewrite import TaskResult
+    from ..state.migration.tasks import TaskResult
     from ..state.savepoint.lineage import Lineage
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..serializers.errors import StateShiftError
     from ..state.migration.journal import Journal
     from ..state.migration.rekey_task import RekeyTask
-    from ..state.migration.rewrite import TaskResult
+    from ..state.migration.tasks import TaskResult
     from ..state.savepoint.files import Folder
 
 _PARCELS = "stream int, key_group int, state int, data binary"

@@ -21,7 +21,8 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
-from ..state.migration.rewrite import CopyTask, Task, TaskResult, perform
+from ..state.migration.performing import perform
+from ..state.migration.tasks import CopyTask, Task, TaskResult
 from .shipping import shipped
 from .watching import (
     MISSING_MODULE,

@@ -77,8 +77,8 @@ def migrate_in_process(
         ValueNotConvertible: A value does not fit its new type.
     """
     from .migration.options import MigrationOptions
+    from .migration.performing import perform
     from .migration.preparation import prepare
-    from .migration.rewrite import perform
     from .migration.run import publish_result
     from .savepoint.files import Folder
     from .savepoint.publish import prepare_target

@@ -18,13 +18,13 @@ from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
 from .rekey_task import RekeyTask
-from .rewrite import CopyTask, KeyedTask
+from .tasks import CopyTask, KeyedTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..savepoint.files import Folder
-    from .rewrite import Task
+    from .tasks import Task
 
 SAMPLE_ENTRIES = 500
 _COPY_BYTES_PER_S = 100 << 20

@@ -24,7 +24,7 @@ from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..savepoint.metadata import METADATA, write_metadata
 from ..savepoint.publish import source_facts
 from ..savepoint.sink import StoredBytes
-from .rewrite import TaskResult
+from .tasks import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

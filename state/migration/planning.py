@@ -27,8 +27,8 @@ from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
 from .plan_file import NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
-from .rewrite import CopyTask
 from .run import new_parallelism, try_out
+from .tasks import CopyTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..savepoint.files import Folder
     from ..savepoint.reader import Savepoint
     from .options import MigrationOptions
-    from .rewrite import Task
+    from .tasks import Task
 
 
 @attrs.frozen

@@ -23,7 +23,7 @@ from .block_rewriter import Tally, add_keys
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
 from .quarantine import Gathered
-from .rewrite import TaskResult, new_state_id, rewritten_blocks
+from .rewrite import new_state_id, rewritten_blocks
 from .uniting import write_parcels
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.lineage import StateCount
     from .rekey_task import RekeyTask
+    from .tasks import TaskResult
 
 HELD_BYTES = 32 << 20
 """About how many bytes of parcels a reading holds before it sends them all on."""

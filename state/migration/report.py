@@ -8,7 +8,7 @@ import attrs
 
 from ...compat.plan import MigrationPlan, OperatorAction
 from ...compat.plan_data import to_data
-from .rewrite import CopyTask
+from .tasks import CopyTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..savepoint.lineage import Lineage, StateCount
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
-    from .rewrite import Task
+    from .tasks import Task
 
 
 @attrs.frozen(kw_only=True)

@@ -6,13 +6,13 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.transcoder import make_element_transcoder
-from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.keyed_readers import open_keyed, read_header
@@ -33,173 +33,25 @@ from ..savepoint.operator_stream import (
     write_operator_stream,
 )
 from ..savepoint.publish import stream_name
-from ..savepoint.sink import StoredBytes, StreamSink
+from ..savepoint.sink import StreamSink
 from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine, TakesBadValues
-from .rekey_task import RekeyTask
+from .tasks import KeyedTask, OperatorTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..savepoint.blocks import Block
     from ..savepoint.files import Folder
-    from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
+    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.lineage import StateCount
-    from .redistribution import Share
 
-_COPY_BYTES = 4 << 20
 _MOST_TRIES = 100
 
 
-@attrs.frozen
-class KeyedTask:
-    """Rewrite the keyed state of a range of key groups into the stream of one new subtask.
-
-    Attributes:
-        plan: Of the operator.
-        title: What messages call the operator.
-        subtask: Of the result.
-        parallelism: Number of subtasks of the result.
-        key_groups: Exactly those of the subtask.
-        max_parallelism: Number of key groups of the operator.
-        handles: The stored streams that hold any of them.
-    """
-
-    plan: OperatorPlan
-    title: str
-    subtask: int
-    parallelism: int
-    key_groups: range
-    max_parallelism: int
-    handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much there is to read: of each stream the share of its key groups."""
-        return sum(
-            handle.stream.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
-            for handle in self.handles
-        )
-
-
-def _common(one: range, other: range) -> range:
-    return range(max(one.start, other.start), min(one.stop, other.stop))
-
-
-@attrs.frozen
-class OperatorTask:
-    """Rewrite list and broadcast states into the stream of one new subtask.
-
-    Attributes:
-        plan: Of the operator.
-        title: What messages call the operator.
-        subtask: Of the result.
-        shares: What the subtask takes from stored streams.
-        header: The states that all subtasks list where they are dealt out anew; None: those of its one stored stream.
-    """
-
-    plan: OperatorPlan
-    title: str
-    subtask: int
-    shares: tuple[Share, ...] = attrs.field(repr=False)
-    header: OperatorStreamHeader | None = attrs.field(default=None, repr=False)
-
-    @property
-    def size_bytes(self) -> int:
-        """About how much there is to read."""
-        return sum(share.size_bytes for share in self.shares)
-
-
-@attrs.frozen
-class CopyTask:
-    """Copy a file as it is.
-
-    Attributes:
-        title: What messages call the operator.
-        name: What the copy is called.
-        stream: The file; never inline.
-        sha256: Its digest where the source's lineage tells it, or "".
-    """
-
-    title: str
-    name: str
-    stream: StreamHandle
-    sha256: str = ""
-
-    @property
-    def size_bytes(self) -> int:
-        """How much there is to copy."""
-        return self.stream.size
-
-
-Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
-
-
-@attrs.frozen
-class TaskResult:
-    """What a task wrote.
-
-    Attributes:
-        stored: The stream, in memory or under an attempt's name.
-        offsets: Of key groups, for a keyed stream.
-        states: Of elements, for an operator stream.
-        counts: Of each state (rule RUN-2).
-        quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
-        sent: Where keys were written anew, of the first subtask: the counts of everything that was read for all of
-            them. What the subtasks have received must be that.
-    """
-
-    stored: StoredBytes
-    offsets: tuple[int, ...] = attrs.field(default=(), repr=False)
-    states: tuple[OperatorStateOffsets, ...] = attrs.field(default=(), repr=False)
-    counts: tuple[StateCount, ...] = ()
-    quarantine: StoredBytes | None = None
-    sent: tuple[StateCount, ...] = ()
-
-    @property
-    def files(self) -> tuple[StoredBytes, ...]:
-        """What was written: the stream, and the quarantine where there is one."""
-        return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)
-
-
-def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
-    """Carry out a task.
-
-    Raises:
-        ValueNotConvertible: A value does not fit its new type; with state, key, path and rule.
-        CorruptSavepoint: What was read is damaged, or entries lie in a wrong key group.
-        MigrationFailed: What was written is not what was read.
-        StorageFailed: A store failed; the task may be tried again.
-    """
-    with located(savepoint=source.place, operator=task.title):
-        match task:
-            case KeyedTask():
-                return _rewrite_keyed(task, source, target)
-            case RekeyTask():
-                from .rekeying import rekeyed_here
-
-                return rekeyed_here(task, source, target)
-            case OperatorTask():
-                return _rewrite_operator(task, source, target)
-            case CopyTask():
-                return _copy(task, source, target)
-            case _:
-                assert_never(task)
-
-
-def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
-    with open_stream(task.stream, source) as stream, StreamSink(target, task.name, inline_bytes=0) as sink:
-        for start in range(0, stream.size, _COPY_BYTES):
-            sink.write(stream.read_at(start, min(_COPY_BYTES, stream.size - start)))
-        stored = sink.finish()
-        if task.sha256 and stored.digest is not None and stored.digest.sha256 != task.sha256:
-            raise CorruptSavepoint("the file is not what its lineage says: the digest differs", file=stream.name)
-    return TaskResult(stored)
-
-
-def _rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
+def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
+    """Write the keyed stream of one new subtask; errors as of `performing.perform`."""
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = new_keyed_header(task.plan, headers)
@@ -315,7 +167,8 @@ def rewritten_blocks(
                 yield rewriter.rewrite(block, new_id, tally)
 
 
-def _rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
+def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
+    """Write the stream of list and broadcast state of one new subtask; errors as of `performing.perform`."""
     stored_state = _gathered(task, source)
     header = stored_state.header
     new_header = OperatorStreamHeader(

@@ -39,16 +39,8 @@ from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
 from .rekey_task import RekeyTask
 from .rekeying import rekey_sample, settled
-from .rewrite import (
-    CopyTask,
-    KeyedTask,
-    OperatorTask,
-    Task,
-    TaskResult,
-    new_keyed_header,
-    sample_elements,
-    sample_keyed,
-)
+from .rewrite import new_keyed_header, sample_elements, sample_keyed
+from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,7 +25,7 @@ from .key_writer import KeyWriter
 from .merging import Merger
 from .parcels import BEGIN, PARCEL_BYTES, entries_of
 from .quarantine import Quarantine
-from .rewrite import TaskResult
+from .tasks import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from stateshift.serializers.errors import ValuesCollide, redact_values
 from stateshift.serializers.registry import registry
 from stateshift.state.job import load_job
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target

@@ -32,8 +32,8 @@ from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
 from stateshift.serializers.ttl import TtlSerializer
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.entries import EntryDecoder, grouped, read_broadcast
 from stateshift.state.savepoint.entry_keys import decode

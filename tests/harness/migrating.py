@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from stateshift import Job, Operator, Savepoint, SavepointWriter
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader

@@ -7,8 +7,8 @@ import copy
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
 from stateshift.compat.plan import BadValues
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target

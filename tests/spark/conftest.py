@@ -18,8 +18,8 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint

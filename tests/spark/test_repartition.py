@@ -9,8 +9,8 @@ from stateshift.compat.repartition import Repartition
 from stateshift.serializers.errors import ValueNotConvertible, ValuesCollide
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists, prepare_target

@@ -13,8 +13,8 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.journal import Journal, run_id
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists, prepare_target

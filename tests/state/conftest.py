@@ -13,8 +13,8 @@ from stateshift.compat.check import check
 from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.state.job import load_job
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle

@@ -11,7 +11,7 @@ from stateshift.compat.report import Status
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import DeclarationError, StateNotFound
 from stateshift.state.edits import parse_edits
-from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target

@@ -8,8 +8,8 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle

@@ -16,7 +16,7 @@ from stateshift import (
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.migration.estimate import estimate
-from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists, held_bytes

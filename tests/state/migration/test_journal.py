@@ -6,7 +6,7 @@ import pytest
 from stateshift import BigInt, Job, Operator, Savepoint, ValueStateDescriptor, check
 from stateshift.compat.planner import plan
 from stateshift.state.migration.journal import SUFFIX, Journal, run_id
-from stateshift.state.migration.rewrite import perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import clear_target, prepare_target

@@ -26,9 +26,9 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.report import MigrationReport
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder

@@ -6,8 +6,8 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.planner import plan
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.report import MigrationReport
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target

@@ -18,8 +18,8 @@ from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.rewrite import CopyTask
 from stateshift.state.migration.run import split
+from stateshift.state.migration.tasks import CopyTask
 from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata

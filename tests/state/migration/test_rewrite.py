@@ -19,8 +19,9 @@ from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration.rewrite import CopyTask, KeyedTask, OperatorTask, perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import split
+from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder

@@ -25,8 +25,9 @@ from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration.rewrite import CopyTask, KeyedTask, perform
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split, try_out
+from stateshift.state.migration.tasks import CopyTask, KeyedTask
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader

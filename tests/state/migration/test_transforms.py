@@ -40,8 +40,8 @@ from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.views import DataInputView
 from stateshift.serializers.windows import VoidNamespaceSerializer
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode

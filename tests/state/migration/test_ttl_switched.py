@@ -36,8 +36,8 @@ from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.migration.rewrite import perform
 from stateshift.state.migration.run import try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import read_header

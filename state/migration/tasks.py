@@ -1,0 +1,130 @@
+"""What a migration is divided into: streams to write, each by one task, and what a task gives back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .rekey_task import RekeyTask
+
+if TYPE_CHECKING:
+    from ...compat.plan import OperatorPlan
+    from ..savepoint.handles import KeyedHandle, OperatorStateOffsets, StreamHandle
+    from ..savepoint.lineage import StateCount
+    from ..savepoint.operator_stream import (
+        OperatorStreamHeader,
+    )
+    from ..savepoint.sink import StoredBytes
+    from .redistribution import Share
+
+
+@attrs.frozen
+class KeyedTask:
+    """Rewrite the keyed state of a range of key groups into the stream of one new subtask.
+
+    Attributes:
+        plan: Of the operator.
+        title: What messages call the operator.
+        subtask: Of the result.
+        parallelism: Number of subtasks of the result.
+        key_groups: Exactly those of the subtask.
+        max_parallelism: Number of key groups of the operator.
+        handles: The stored streams that hold any of them.
+    """
+
+    plan: OperatorPlan
+    title: str
+    subtask: int
+    parallelism: int
+    key_groups: range
+    max_parallelism: int
+    handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much there is to read: of each stream the share of its key groups."""
+        return sum(
+            handle.stream.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
+            for handle in self.handles
+        )
+
+
+def _common(one: range, other: range) -> range:
+    return range(max(one.start, other.start), min(one.stop, other.stop))
+
+
+@attrs.frozen
+class OperatorTask:
+    """Rewrite list and broadcast states into the stream of one new subtask.
+
+    Attributes:
+        plan: Of the operator.
+        title: What messages call the operator.
+        subtask: Of the result.
+        shares: What the subtask takes from stored streams.
+        header: The states that all subtasks list where they are dealt out anew; None: those of its one stored stream.
+    """
+
+    plan: OperatorPlan
+    title: str
+    subtask: int
+    shares: tuple[Share, ...] = attrs.field(repr=False)
+    header: OperatorStreamHeader | None = attrs.field(default=None, repr=False)
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much there is to read."""
+        return sum(share.size_bytes for share in self.shares)
+
+
+@attrs.frozen
+class CopyTask:
+    """Copy a file as it is.
+
+    Attributes:
+        title: What messages call the operator.
+        name: What the copy is called.
+        stream: The file; never inline.
+        sha256: Its digest where the source's lineage tells it, or "".
+    """
+
+    title: str
+    name: str
+    stream: StreamHandle
+    sha256: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much there is to copy."""
+        return self.stream.size
+
+
+Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
+
+
+@attrs.frozen
+class TaskResult:
+    """What a task wrote.
+
+    Attributes:
+        stored: The stream, in memory or under an attempt's name.
+        offsets: Of key groups, for a keyed stream.
+        states: Of elements, for an operator stream.
+        counts: Of each state (rule RUN-2).
+        quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
+        sent: Where keys were written anew, of the first subtask: the counts of everything that was read for all of
+            them. What the subtasks have received must be that.
+    """
+
+    stored: StoredBytes
+    offsets: tuple[int, ...] = attrs.field(default=(), repr=False)
+    states: tuple[OperatorStateOffsets, ...] = attrs.field(default=(), repr=False)
+    counts: tuple[StateCount, ...] = ()
+    quarantine: StoredBytes | None = None
+    sent: tuple[StateCount, ...] = ()
+
+    @property
+    def files(self) -> tuple[StoredBytes, ...]:
+        """What was written: the stream, and the quarantine where there is one."""
+        return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)
