@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor
+from stateshift import record as record_of
 from stateshift.compat.levels import KEY, Direction, Level, Levels, Override, Revision, judge
 from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
@@ -66,6 +67,7 @@ NOTE_OR_EMPTY = field("note", "string", default="")
 
 class TestBackward:
     def test_backward_basics(self):
+        """I01: defaults, aliases, and unions that become wider or narrower."""
         assert gate([order(id=int)], order(id=int, note=(str, "")), "BACKWARD").passes
         assert not gate([order(id=int)], order(id=int, note=str), "BACKWARD").passes
         assert gate([avro(ID)], avro(ID, NOTE_OR_EMPTY), "BACKWARD").passes
@@ -77,9 +79,11 @@ class TestBackward:
         assert not gate([avro(field("id", ["int", "string"]))], avro(field("id", ["int"])), "BACKWARD").passes
 
     def test_backward_looks_only_at_latest(self):
+        """I02: a default is removed after one version."""
         assert gate([order(id=int), order(id=int, note=(str, ""))], order(id=int, note=str), "BACKWARD").passes
 
     def test_backward_transitive(self):
+        """I03: the same history; the oldest version is named."""
         report = gate([order(id=int), order(id=int, note=(str, ""))], order(id=int, note=str), "BACKWARD_TRANSITIVE")
 
         assert not report.passes
@@ -88,11 +92,13 @@ class TestBackward:
 
 class TestForward:
     def test_forward_basics(self):
+        """I04: a field is added, or removed where it had a default."""
         assert gate([avro(ID)], avro(ID, NOTE), "FORWARD").passes
         assert gate([avro(ID, NOTE_OR_EMPTY)], avro(ID), "FORWARD").passes
         assert not gate([avro(ID, NOTE)], avro(ID), "FORWARD").passes
 
     def test_forward_transitive(self):
+        """I05: a field is removed that some old version requires."""
         history = [avro(ID, NOTE), avro(ID, NOTE_OR_EMPTY)]
 
         assert gate(history, avro(ID), "FORWARD").passes
@@ -100,7 +106,7 @@ class TestForward:
 
 
 def test_full_and_full_transitive():
-    """Of the last revision both directions count, of earlier ones too where the level is transitive."""
+    """I06: of the last revision both directions count, of earlier ones too where the level is transitive."""
     history = [avro(ID, NOTE), avro(ID, NOTE_OR_EMPTY)]
 
     assert gate(history, avro(ID), "FULL").passes
@@ -109,6 +115,7 @@ def test_full_and_full_transitive():
 
 
 def test_level_none_accepts():
+    """I07: the report lists what a level would refuse."""
     report = gate([order(id=str)], order(id=int), "NONE")
 
     assert report.passes
@@ -116,7 +123,7 @@ def test_level_none_accepts():
 
 
 def test_level_change_applies_to_next_check():
-    """What was accepted at a lower level is not judged again: only the candidate is."""
+    """I08: what was accepted at a lower level is not judged again: only the candidate is."""
     history = [order(id=str), order(id=int)]
 
     assert gate(history, order(id=int), "BACKWARD").passes
@@ -124,6 +131,7 @@ def test_level_change_applies_to_next_check():
 
 
 def test_level_precedence():
+    """I09: a state's level goes before an operator's, and that before the project's; the report says which (CI-5)."""
     levels = Levels(Level.NONE, {"shop": Level.FULL}, {"shop/order": Level.FORWARD})
 
     assert (Level.FORWARD, "shop/order") == levels.of("shop", "order")
@@ -137,7 +145,7 @@ def test_level_precedence():
 
 
 def test_first_version():
-    """CI-1: an empty history accepts anything."""
+    """I10: an empty history accepts anything (CI-1)."""
     report = gate([], order(id=int), "FULL_TRANSITIVE")
 
     assert report.passes
@@ -147,7 +155,7 @@ def test_first_version():
 
 @pytest.mark.parametrize("level", Level)
 def test_same_again(level):
-    """CI-4: a candidate that equals the last revision is accepted, and needs no new one."""
+    """I11: a candidate that equals the last revision is accepted, and needs no new one (CI-4)."""
     report = gate([order(id=int)], order(id=int), level)
 
     assert report.passes
@@ -156,11 +164,14 @@ def test_same_again(level):
 
 
 def test_delete_then_readd_other_type():
+    """I12: only a transitive level sees it, or a name that was retired (REC-16)."""
     history = [order(id=int, note=(str, "")), order(id=int)]
     again = order(id=int, note=(int, 0))
 
     assert gate(history, again, "BACKWARD").passes
     assert [("order", "0001", "backward")] == failures(gate(history, again, "BACKWARD_TRANSITIVE"))
+    retired = record_of(retired=("note",))(again)
+    assert [("order", "0002", "backward")] == failures(gate(history, retired, "BACKWARD"))
 
 
 class TestOverrides:
@@ -172,7 +183,7 @@ class TestOverrides:
         return gate([order(id=str)], order(id=int), "BACKWARD", overrides=[self.override(**more)])
 
     def test_force_is_recorded(self):
-        """CI-6: an override lets a failure pass on its last day too, and stays in the report."""
+        """I13: an override lets a failure pass until its last day, and stays in the report (CI-6)."""
         report = self.ask()
 
         assert report.passes
@@ -222,7 +233,7 @@ def test_units_of_avro_are_not_judged_as_registries_do_not_know_them():
     assert gate([avro(field("at", millis))], avro(field("at", micros)), "FULL").passes
 
 
-# One prior, all prior: levels against their definition, on histories drawn at random (I14).
+# One prior, all prior: levels against their definition, on histories drawn at random.
 
 FIELDS = st.fixed_dictionaries(
     {},
@@ -259,6 +270,8 @@ def ok(new, old):
 
 @pytest.mark.parametrize("types", [avro_types(), record_types()], ids=["avro", "record"])
 def test_one_prior_all_prior(types):
+    """I14: of one revision and of up to four."""
+
     @given(history=st.lists(types, min_size=1, max_size=4), candidate=types)
     @settings(max_examples=40)
     def holds(history, candidate):

@@ -45,19 +45,14 @@ def judged(ask, old, new):
     return result.verdict, [(finding.path, finding.rule) for finding in result.findings]
 
 
-def problems(ask, old, new):
-    """Path and kind of each problem that refuses."""
-    findings = ask(AvroSerializer(new), AvroSerializer(old)).findings
-    return [(f.path, f.reason.partition(":")[0]) for f in findings if f.verdict is REFUSE]
-
-
 def flags(ask, old, new):
     return ask(AvroSerializer(new), AvroSerializer(old)).flags
 
 
 class TestResolution:
     @pytest.mark.parametrize(("old", "new"), list(itertools.product(PRIMITIVES, PRIMITIVES)))
-    def test_av_1_all_64_pairs_of_primitives(self, ask, old, new):
+    def test_promotion_matrix(self, ask, old, new):
+        """F13: all 64 pairs of primitives, and the same in containers (AV-1)."""
         expected = OK if old == new else PROMOTIONS.get((old, new), REFUSE)
 
         assert expected is judged(ask, old, new)[0]
@@ -98,7 +93,6 @@ class TestNames:
         ("old", "new", "aliases", "expected"),
         [
             ("a.Thing", "b.Thing", [], OK),
-            ("Thing", "b.Thing", [], OK),
             ("a.Thing", "a.Other", [], REFUSE),
             ("a.Thing", "a.Other", ["Thing"], OK),
             ("a.Thing", "b.Other", ["Thing"], REFUSE),
@@ -123,7 +117,8 @@ class TestNames:
 
         assert {"b": 2.0, "a": 1} == migrate(AvroSerializer(new), AvroSerializer(old), {"a": 1, "b": 2})
 
-    def test_av_10_a_renamed_record_of_equal_shape_is_refused_with_the_alias_to_write(self, ask):
+    def test_structural_match_refused(self, ask):
+        """F20: a renamed record of equal shape; the alias to write is named (AV-10)."""
         old, new = record("a.Old", field("x", "int")), record("a.New", field("x", "int"))
         result = ask(AvroSerializer(new), AvroSerializer(old))
 
@@ -156,27 +151,6 @@ class TestProblems:
         assert [kind] == [f.reason.partition(":")[0] for f in refused]
         assert refused[0].path.startswith("$.f[]")
         assert all(f.ways_out for f in refused)
-
-    def test_av_3_all_problems_are_listed(self, ask):
-        old = record(
-            "R", field("a", "int"), field("e", enum("A", "B")), field("f", fixed(2)), field("u", ["int", "string"])
-        )
-        new = record(
-            "R",
-            field("a", "string"),
-            field("e", enum("A")),
-            field("f", fixed(3)),
-            field("u", ["int"]),
-            field("n", "int"),
-        )
-
-        assert [
-            ("$.a", "type_mismatch"),
-            ("$.e", "missing_enum_symbols"),
-            ("$.f", "fixed_size_mismatch"),
-            ("$.u|1", "missing_union_branch"),
-            ("$.n", "reader_field_missing_default"),
-        ] == problems(ask, old, new)
 
 
 SAME_LAYOUT = {
@@ -255,10 +229,16 @@ class TestLayout:
 
 
 class TestAllData:
-    def test_av_6_a_branch_that_was_never_used_must_still_be_read(self, ask):
-        assert (REFUSE, [("$|1", "AV-6")]) == judged(ask, ["int", "string"], ["int"])
+    def test_union_needs_every_branch(self, ask):
+        """F15: a branch that was never used must still be read, whichever it is (AV-6)."""
+        branches = ["null", "int", "string"]
 
-    def test_av_6_a_plain_reader_that_takes_every_branch_is_enough(self, ask):
+        for at in range(3):
+            verdict, found = judged(ask, branches, [*branches[:at], *branches[at + 1 :]])
+            assert (REFUSE, (f"$|{at}", "AV-6")) == (verdict, found[0])
+
+    def test_plain_reader_of_union(self, ask):
+        """F16: a plain reader that takes every branch is enough (AV-6)."""
         assert MIGRATE is judged(ask, ["int", "long", "float"], "double")[0]
         assert REFUSE is judged(ask, ["int", "long", "string"], "double")[0]
 
@@ -274,9 +254,8 @@ class TestDefaults:
             (field("x", "int"), field("e", enum("A", "B", default="A"), default="B"), 1, "B"),
         ],
     )
-    def test_av_7_the_enums_default_and_the_fields_never_stand_in_for_each_other(
-        self, ask, migrate, old, new, value, expected
-    ):
+    def test_enum_default_versus_field_default(self, ask, migrate, old, new, value, expected):
+        """F17: the enum's default and the field's never stand in for each other (AV-7)."""
         stored, present = record("R", old), record("R", new)
 
         if expected is None:
@@ -303,7 +282,8 @@ UNITS = (
 
 class TestLogicalTypes:
     @pytest.mark.parametrize(("old", "new"), list(itertools.permutations(UNITS, 2)))
-    def test_av_8_another_unit_zone_or_meaning_is_never_compatible(self, ask, old, new):
+    def test_logical_units(self, ask, old, new):
+        """F22: another unit, zone or meaning is never compatible (AV-8)."""
         kind, unit = old.rsplit("-", 1)
         new_kind, new_unit = new.rsplit("-", 1)
         units = ["millis", "micros", "nanos"]
@@ -486,7 +466,8 @@ class Place:
 
 
 class TestBindings:
-    def test_av_12_dicts_and_classes_with_equal_schemas_are_compatible_both_ways(self, ask):
+    def test_generic_to_bound(self, ask):
+        """F11: dicts and classes with equal schemas are compatible, both ways (AV-12)."""
         bound = AvroSerializer.of(Place)
         generic = AvroSerializer(json.loads(bound.schema))
 
