@@ -34,7 +34,7 @@ class GateOptions:
         level: In place of the project's own level, or "".
         strict: Whether a required migration is a failure.
         allow_drift: Whether a job that passes may differ from the last revision.
-        form: How the answer is printed: text, github or junit.
+        form: How the answer is printed: text, github, junit or sarif.
     """
 
     against: str = ""
@@ -63,10 +63,10 @@ def gate_options(function: F) -> F:
     @click.option(
         "--format",
         "form",
-        type=click.Choice(["text", "github", "junit"]),
+        type=click.Choice(["text", "github", "junit", "sarif"]),
         default="text",
         show_default=True,
-        help="With --against: lines, annotations of a GitHub workflow, or JUnit XML.",
+        help="With --against: lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
     )
     @functools.wraps(function)
     def with_gate(
@@ -81,7 +81,8 @@ def hold_against(
     candidate: JobDescription, options: GateOptions, *, trust: tuple[str, ...] = (), with_json: bool
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
-    from ..compat.gate_text import annotation_lines, junit, text_lines, to_data
+    from .. import __version__
+    from ..compat.gate_text import annotation_lines, junit, sarif, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
     from .project import Project
     from .revisions import revisions_against
@@ -100,6 +101,8 @@ def hold_against(
         return status
     if options.form == "junit":
         write_text(junit(report))
+    elif options.form == "sarif":
+        print_json(sarif(report, _file_of(project), __version__))
     elif options.form == "github":
         print_lines(annotation_lines(report, _file_of(project)))
     else:

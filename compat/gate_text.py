@@ -1,4 +1,4 @@
-"""The gate's answer for its readers: lines for a person, plain data, annotations for GitHub, JUnit for a CI server."""
+"""The gate's answer for its readers: lines for a person, plain data, GitHub's annotations, JUnit and SARIF for tools."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from ..serializers.compatibility import Verdict
 from ..serializers.wording import many
 from .explain import finding_data, finding_line
 from .levels import KEY, Direction
+from .rules import rule_book
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..serializers.compatibility import Finding
     from .levels import Failure, GateReport, Override, StateGate
@@ -120,10 +121,11 @@ def _told(failure: Failure) -> str:
     return failure.direction.told(failure.revision)
 
 
-def _against(failure: Failure) -> Iterator[Finding]:
+def _against(failure: Failure) -> tuple[Finding, ...]:
     """Give the findings that stand against a state: what refuses, or asks for a migration where none is allowed."""
     least = Verdict.REQUIRES_MIGRATION if failure.strict else Verdict.INCOMPATIBLE
-    return (finding for finding in failure.findings if finding.verdict >= least)
+    found = tuple(finding for finding in failure.findings if finding.verdict >= least)
+    return found or failure.findings  # where the header alone is to be rewritten
 
 
 def _level_lines(report: GateReport) -> Iterator[list[Span]]:
@@ -177,3 +179,60 @@ def junit(report: GateReport) -> str:
         ET.SubElement(case, "failure", message=message).text = "\n".join(lines)
     ET.indent(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
+    """Give a report as a SARIF log: one result for each finding that stands against a state.
+
+    What an override lets pass is there too, as suppressed, with its reason.
+
+    Args:
+        report: What was found.
+        file: Where the job is, from the root of the repository; "" where that is not known.
+        version: Of this release.
+
+    Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.28.
+    """
+    found = [
+        _sarif_result(state, failure, finding, file)
+        for state in report.states
+        for failure in state.failures
+        for finding in _against(failure)
+    ]
+    driver = {"name": "stateshift", "version": version, "rules": _sarif_rules({one["ruleId"] for one in found})}
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": found}],
+    }
+
+
+def _sarif_rules(identifiers: Iterable[str]) -> list[dict[str, Any]]:
+    book = rule_book()
+    known = [book[identifier] for identifier in sorted(identifiers) if identifier in book]
+    return [
+        {
+            "id": rule.identifier,
+            "shortDescription": {"text": rule.holds or f"{rule.change}: {rule.verdict}"},
+            "help": {"text": rule.why},
+        }
+        for rule in known
+    ]
+
+
+def _sarif_result(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
+    location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": f"{state.name}/{finding.path}"}]}
+    if file:
+        location["physicalLocation"] = {"artifactLocation": {"uri": file}, "region": {"startLine": 1}}
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "level": "warning" if state.passes else "error",
+        "message": {"text": f"{_title(state)}: {_told(failure)}\n{finding_line(finding)}"},
+        "locations": [location],
+    }
+    suppressions = [
+        {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
+        for override in state.overridden
+        if override.rule == finding.rule
+    ]
+    return result | ({"suppressions": suppressions} if suppressions else {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from xml.etree import ElementTree as ET
 
@@ -27,6 +28,41 @@ def gate(run, version, against, *options):
 
 def settings(folder, text):
     (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+
+
+def in_text(text):
+    """State, path and rule of each line that a person reads, under the state's title."""
+    found, state = set(), ""
+    for line in text.splitlines():
+        if titled := re.match(r"(\S+): refuse", line):
+            state = titled[1]
+        elif finding := re.match(r"    (\S+) .*\[(\S+)\]$", line):
+            found.add((state, finding[1], finding[2]))
+    return found
+
+
+def in_annotations(text):
+    titles = re.findall(r"::error file=accounts_v4.py,title=(\S+)%3A .*::(\S+) .*\[(\S+)\]", text)
+    return {tuple(title) for title in titles}
+
+
+def in_junit(text):
+    cases = ((case, case.find("failure")) for case in ET.fromstring(text).iter("testcase"))  # noqa: S314 - ours
+    return {
+        (f"{case.get('classname')}/{case.get('name')}", *re.search(r": (\S+) .*\[(\S+)\]$", line).groups())
+        for case, failure in cases
+        if failure is not None
+        for line in failure.text.splitlines()
+    }
+
+
+def in_sarif(text):
+    (run,) = json.loads(text)["runs"]
+    places = [(one["locations"][0]["logicalLocations"][0], one["ruleId"]) for one in run["results"]]
+    return {(*place["fullyQualifiedName"].rsplit("/", 1), rule) for place, rule in places}
+
+
+READ_FORMS = {"text": in_text, "github": in_annotations, "junit": in_junit, "sarif": in_sarif}
 
 
 class TestHistory:
@@ -129,20 +165,41 @@ class TestGate:
         assert "account-state/account" in failing
         assert "account-state/version-free" not in failing
 
-    def test_annotations_and_junit_carry_the_same_problems(self, run, recorded):
-        """I16."""
-        data = gate(run, 4, recorded, "--json").data
-        paths = {
-            f["path"] for s in data["states"] for one in s["failures"] for f in one["findings"] if f["rule"] == "PRIM-3"
-        }
-        github = gate(run, 4, recorded, "--format", "github").stdout
-        suite = ET.fromstring(gate(run, 4, recorded, "--format", "junit").stdout)  # noqa: S314 - written a line above
+    def test_report_formats(self, run, recorded, example_jobs):
+        """I16: text, JSON, annotations, JUnit and SARIF carry the same problems."""
+        settings(example_jobs, '[tool.stateshift]\njob = "accounts_v4:job"\n')
 
-        assert {"$.visits", "$[].visits", "${}.visits"} == paths
-        assert 4 == github.count("::error title=")
-        assert all(path in github for path in paths)
-        assert ("6", "4") == (suite.get("tests"), suite.get("failures"))
-        assert all(any(path in failure.text for failure in suite.iter("failure")) for path in paths)
+        def printed(form):
+            return gate(run, 4, recorded, "--format", form).stdout
+
+        problems = {
+            (f"{state['operator']}/{state['state']}", finding["path"], finding["rule"])
+            for state in gate(run, 4, recorded, "--json").data["states"]
+            for failure in state["failures"]
+            for finding in failure["findings"]
+            if finding["verdict"] == "incompatible"
+        }
+        assert {"$.visits", "$[].visits", "${}.visits"} == {path for _, path, _ in problems}
+        assert 4 == len(problems)
+
+        shown = {form: of_form(printed(form)) for form, of_form in READ_FORMS.items()}
+        assert dict.fromkeys(READ_FORMS, problems) == shown
+
+    def test_sarif_points_to_the_job_and_tells_the_rules(self, run, recorded, example_jobs):
+        override = 'state = "account-state/account"\nrule = "PRIM-3"\nreason = "emptied"\nexpires = 2999-12-31\n'
+        settings(
+            example_jobs, f'[tool.stateshift]\njob = "accounts_v4:job"\n[[tool.stateshift.overrides]]\n{override}'
+        )
+        ran = gate(run, 4, recorded, "--format", "sarif")
+
+        (log,) = ran.data["runs"]
+        first, *others = log["results"]
+        assert (REFUSE, "2.1.0") == (ran.status, ran.data["version"])
+        assert ["PRIM-3"] == [rule["id"] for rule in log["tool"]["driver"]["rules"]]
+        assert "accounts_v4.py" == first["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        assert [{"kind": "external", "justification": "emptied (until 2999-12-31)"}] == first["suppressions"]
+        assert ["warning", *["error"] * 3] == [result["level"] for result in log["results"]]
+        assert not any("suppressions" in result for result in others)
 
     def test_a_savepoint_a_record_and_a_job_are_revisions_too(self, run, savepoint_of, example_jobs):
         run("snapshot", "--job", "accounts_v3:job", "-o", example_jobs / "v3.json")
@@ -244,3 +301,56 @@ class TestProject:
         assert UNREADABLE == ran.status
         assert words in ran.stderr
         assert "pyproject.toml" in ran.stderr
+
+
+UNFIT = """
+from accounts_v3 import *
+from stateshift import Job, Operator, ValueStateDescriptor
+
+def fails(value):
+    raise ValueError("never")
+
+def job_of(state):
+    return Job([Operator("account-state", key=int, states=[state])])
+
+fails_to_convert = job_of(ValueStateDescriptor("account", Account, converter=fails))
+is_incompatible = job_of(ValueStateDescriptor("account", str))
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "arguments"),
+    [
+        (0, ["check", "SAVEPOINT", "--job", "accounts_v1:job"]),
+        (0, ["check", "SAVEPOINT", "--job", "accounts_v3:job", "--allow-migration"]),
+        (0, ["check", "--job", "accounts_v3:job", "--against", "head"]),
+        (0, ["check", "--job", "accounts_v2:job", "--against", "1", "--allow-drift"]),
+        (1, ["check", "SAVEPOINT", "--job", "unfit:is_incompatible"]),
+        (1, ["check", "--job", "accounts_v4:job", "--against", "head"]),
+        (1, ["check", "--job", "accounts_v3:job", "--against", "1", "--strict"]),
+        (1, ["verify", "HURT"]),
+        (2, ["check", "--job", "accounts_v3:job", "--against", "nowhere"]),
+        (2, ["check", "SAVEPOINT", "--job", "accounts_v9:job"]),
+        (3, ["check", "no-savepoint", "--job", "accounts_v3:job"]),
+        (3, ["inspect", "CUT"]),
+        (4, ["check", "SAVEPOINT", "--job", "accounts_v3:job"]),
+        (5, ["check", "--job", "accounts_v2:job", "--against", "1"]),
+        (6, ["migrate", "SAVEPOINT", "NEW", "--job", "unfit:fails_to_convert", "--dry-run"]),
+    ],
+)
+@pytest.mark.usefixtures("recorded")
+def test_exit_codes(run, damage, savepoint_of, savepoint_copy, example_jobs, tmp_path, status, arguments):
+    """I15: 0 start, 1 refuse, 2 wrong usage, 3 unreadable, 4 migrate first, 5 drift, 6 the run failed."""
+    (example_jobs / "unfit.py").write_text(UNFIT, encoding="utf-8")
+    places = {"SAVEPOINT": savepoint_of("rocksdb-account-v1"), "NEW": tmp_path / "new"}
+    if "CUT" in arguments:
+        places["CUT"] = savepoint_copy("rocksdb-account-v1")
+        damage(places["CUT"] / "_metadata", cut=100)
+    if "HURT" in arguments:
+        places["HURT"] = savepoint_copy("hashmap-string-p2-m128-files")
+        next(file for file in places["HURT"].iterdir() if file.name != "_metadata").unlink()
+
+    ran = run(*(places.get(argument, argument) for argument in arguments))
+
+    assert status == ran.status, ran.stderr
+    assert not (tmp_path / "new").exists()
