@@ -1,4 +1,4 @@
-"""The gate's answer for its readers: lines for a person, plain data, GitHub's annotations, JUnit and SARIF for tools."""
+"""The gate's answer for its readers: lines for a person, data, GitHub's annotations, JUnit and SARIF for tools."""
 
 from __future__ import annotations
 

@@ -187,9 +187,7 @@ class TestGate:
 
     def test_sarif_points_to_the_job_and_tells_the_rules(self, run, recorded, example_jobs):
         override = 'state = "account-state/account"\nrule = "PRIM-3"\nreason = "emptied"\nexpires = 2999-12-31\n'
-        settings(
-            example_jobs, f'[tool.stateshift]\njob = "accounts_v4:job"\n[[tool.stateshift.overrides]]\n{override}'
-        )
+        settings(example_jobs, f'[tool.stateshift]\njob = "accounts_v4:job"\n[[tool.stateshift.overrides]]\n{override}')
         ran = gate(run, 4, recorded, "--format", "sarif")
 
         (log,) = ran.data["runs"]

@@ -1,7 +1,7 @@
 """Schemas of keys and values, flat and nested, as stores of rows judge them (harness cases, section H).
 
-A grid of four: the changed record is the key or the value of a state, itself or within another record. The old side is a
-recorded revision, as it is read back from its file.
+A grid of four: the changed record is the key or the value of a state, itself or within another record. The old side is
+a recorded revision, as it is read back from its file.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.errors import ValueNotConvertible
 
-C, R, M, I = (Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION,
-              Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE)  # fmt: skip
+OK, RECONFIGURE = Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION
+MIGRATE, REFUSE = Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 REJECTED = "rejected as a key"
 
 
@@ -64,7 +64,7 @@ def judged(side, old, new):
     report = report_on(side, old, new)
     first = next(((finding.path, finding.rule) for finding in report.result.findings), None)
     if side == "key" and first == ("$<key>", "ROLE-2"):
-        assert (I, Decision.REFUSE) == (report.result.verdict, report.decision)
+        assert (REFUSE, Decision.REFUSE) == (report.result.verdict, report.decision)
         return REJECTED
     return report.result.verdict
 
@@ -79,13 +79,13 @@ def test_add_field(side, depth):
     with_default = changed(side, depth, {"id": int}, {"id": int, "note": (str, "")})
     without = changed(side, depth, {"id": int}, {"id": int, "note": str})
 
-    assert {"key": (REJECTED, REJECTED), "value": (M, I)}[side] == (with_default, without)
+    assert {"key": (REJECTED, REJECTED), "value": (MIGRATE, REFUSE)}[side] == (with_default, without)
 
 
 @grid
 def test_remove_field(side, depth):
     """H02: a key loses no field, a value may."""
-    assert {"key": REJECTED, "value": M}[side] == changed(side, depth, {"id": int, "note": str}, {"id": int})
+    assert {"key": REJECTED, "value": MIGRATE}[side] == changed(side, depth, {"id": int, "note": str}, {"id": int})
 
 
 @grid
@@ -93,13 +93,13 @@ def test_change_type(side, depth):
     """H03: a field of a value may become wider, and nothing else; one of a key keeps its type."""
     found = [changed(side, depth, {"id": old}, {"id": new}) for old, new in ((Int32, int), (int, Int32), (int, str))]
 
-    assert {"key": [REJECTED] * 3, "value": [M, I, I]}[side] == found
+    assert {"key": [REJECTED] * 3, "value": [MIGRATE, REFUSE, REFUSE]}[side] == found
 
 
 @grid
 def test_tighten_writer(side, depth):
     """H04: what is stored may be None."""
-    assert {"key": REJECTED, "value": I}[side] == changed(side, depth, {"id": int | None}, {"id": int})
+    assert {"key": REJECTED, "value": REFUSE}[side] == changed(side, depth, {"id": int | None}, {"id": int})
 
 
 @pytest.mark.parametrize("depth", ["flat", "nested"])
@@ -114,7 +114,7 @@ def test_a_key_whose_stored_type_does_not_say_what_may_be_none_keeps_its_bytes(d
     by_flink = attrs.evolve(operator, key=SerializerDescription(operator.key.snapshot))
     (report,) = check(JobDescription("savepoint", (by_flink,)), job(of_java(id=int), str)).operators
 
-    assert (C, Decision.START) == (report.key.result.verdict, report.key.decision)
+    assert (OK, Decision.START) == (report.key.result.verdict, report.key.decision)
     assert "may_fail_per_value" in {flag for _, flag in report.key.result.flags}
 
 
@@ -123,8 +123,8 @@ def test_loosen(side, depth):
     """H05: the bytes change where the layout has no null flag yet (OPT-1); a record has one for each field (REC-10)."""
     bare = (int, int | None) if depth == "flat" else (list[int], list[int | None])
 
-    assert {"key": REJECTED, "value": M}[side] == judged(side, *bare)
-    assert C is changed(side, depth, {"id": int}, {"id": int | None})
+    assert {"key": REJECTED, "value": MIGRATE}[side] == judged(side, *bare)
+    assert OK is changed(side, depth, {"id": int}, {"id": int | None})
 
 
 @grid
@@ -133,12 +133,12 @@ def test_rename(side, depth):
     names = int, (int, 0), Annotated[int, Field(aliases=("id",))]
     found = [changed(side, depth, {"id": int}, {"number": number}) for number in names]
 
-    assert {"key": [REJECTED, REJECTED, R], "value": [I, M, R]}[side] == found
+    assert {"key": [REJECTED, REJECTED, RECONFIGURE], "value": [REFUSE, MIGRATE, RECONFIGURE]}[side] == found
 
 
 @pytest.mark.parametrize("depth", ["flat", "nested"])
 def test_rename_that_loses_the_values_is_flagged(depth):
-    """H06: the verdict is M, as the new field has a default; the flag says that it may have been a rename (REC-7)."""
+    """H06: it migrates, as the new field has a default; the flag says that it may have been a rename (REC-7)."""
     report = report_on("value", order(depth, id=int), order(depth, number=(int, 0)))
 
     assert "possible_rename:id->number" in {flag for _, flag in report.result.flags}
@@ -154,8 +154,8 @@ def test_rename_with_a_java_class(depth):
 
     moved = Annotated[int, Field(aliases=("id",))]
 
-    assert M is judged("value", of_java(id=int, note=str), of_java(number=moved, note=str))
-    assert R is judged("value", of_java(id=int, note=str), of_java(key=moved, note=str))
+    assert MIGRATE is judged("value", of_java(id=int, note=str), of_java(number=moved, note=str))
+    assert RECONFIGURE is judged("value", of_java(id=int, note=str), of_java(key=moved, note=str))
 
 
 NAMES = [f"{number:04}".join(("field", "x" * 60)) for number in range(1100)]
@@ -167,14 +167,14 @@ def test_very_long_schema():
     old, same, more = (made("Wide", **fields) for fields in (wide, wide, wide | {"note": (str, "")}))
 
     assert len("".join(NAMES)) > 65_536
-    assert C is judged("value", old, same)
+    assert OK is judged("value", old, same)
     assert ["$.note"] == [finding.path for finding in report_on("value", old, more).result.findings]
 
     def avro(kind):
         return AvroSerializer({"type": "record", "name": "R", "fields": [{"name": "n" * 65_537, "type": kind}]})
 
-    assert C is judged("value", avro("int"), avro("int"))
-    assert M is judged("value", avro("int"), avro("double"))
+    assert OK is judged("value", avro("int"), avro("int"))
+    assert MIGRATE is judged("value", avro("int"), avro("double"))
 
 
 def test_one_name_past_64_kib_is_refused_by_its_length():
@@ -191,5 +191,5 @@ def test_schema_file_version_1_readable(root):
     (operator,) = check(from_json(text), new).operators
 
     assert '"version": 1,' in text
-    assert (C, M) == (operator.key.result.verdict, operator.states[0].result.verdict)
+    assert (OK, MIGRATE) == (operator.key.result.verdict, operator.states[0].result.verdict)
     assert ["$.note"] == [finding.path for finding in operator.states[0].result.findings]
