@@ -51,6 +51,7 @@ def test_random_evolution():
 
     holds()
 
-    assert set(Verdict) - {Verdict.REQUIRES_MIGRATION_WITH_FALLBACK} <= verdicts
-    assert len(RULES & rules) > len(RULES) // 3
+    few = profiles.examples < profiles.USUAL
+    assert few or set(Verdict) - {Verdict.REQUIRES_MIGRATION_WITH_FALLBACK} <= verdicts
+    assert few or len(RULES & rules) > len(RULES) // 3
     assert profiles.examples < profiles.NIGHTLY or (set(Verdict), set()) == (verdicts, RULES - rules)
