@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
@@ -90,6 +91,7 @@ def command(
 
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
+        _refuse_what_needs_a_savepoint()
         with _uncollected():
             return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
@@ -111,6 +113,25 @@ def command(
     flags += "".join(f" --trust {shlex.quote(name)}" for name in trust)
     print_lines(["", *_next_steps(report, savepoint, new, flags)])
     return status
+
+
+_OF_A_SAVEPOINT = {
+    "allow_migration", "drop", "rename_states", "rename_uids", "is_allowed", "max_parallelism", "merge", "target",
+    "forbid", "trust_stored_serializers",
+}  # fmt: skip
+
+
+def _refuse_what_needs_a_savepoint() -> None:
+    """Pass over no option in silence: a history has no savepoint that they could change.
+
+    Raises:
+        UsageError: One is given.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_A_SAVEPOINT:
+            raise click.UsageError(f"{parameter.opts[0]} is for a savepoint; leave it out with --against")
 
 
 @contextmanager

@@ -245,6 +245,13 @@ class TestGate:
         assert USAGE == ran.status
         assert "either SAVEPOINT or --against PLACE" in ran.stderr
 
+    @pytest.mark.parametrize("option", [["--drop", "account"], ["--forbid", "lossy"], ["--repartition"]], ids=str)
+    def test_what_is_for_a_savepoint_is_not_passed_over(self, run, recorded, option):
+        ran = gate(run, 3, recorded, *option)
+
+        assert USAGE == ran.status
+        assert f"{option[0]} is for a savepoint; leave it out with --against" in ran.stderr
+
 
 class TestProject:
     def test_levels_of_the_project_an_operator_and_a_state(self, run, recorded, example_jobs):
