@@ -170,12 +170,21 @@ def _class(qualified, fields, form, classes):
     return made
 
 
+def _is_constant(value):
+    """Whether a value cannot change, so that records may share it; what holds a list is made anew for each."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 def _attrs_class(name, hints, defaults):
     def field(attribute):
         if attribute not in defaults:
             return attrs.field(type=hints[attribute])
         value = defaults[attribute]
-        if isinstance(value, list | dict):
+        if not _is_constant(value):
             return attrs.field(type=hints[attribute], factory=lambda: value)
         return attrs.field(type=hints[attribute], default=value)
 
