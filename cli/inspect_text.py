@@ -155,8 +155,7 @@ def _unsupported(view: OperatorView) -> Iterator[Line]:
     for state in view.states:
         if state.is_unsupported:
             stored = state.sizes.state
-            place = f" at {stored.unread_path}" if stored.unread_path not in {"", "$"} else ""
-            reasons.setdefault(f"{stored.unsupported}{place}", []).append(state.name)
+            reasons.setdefault(stored.unsupported, []).append(state.name)
     for reason, names in reasons.items():
         yield [(f"  unsupported: {reason} ({', '.join(names)})", "red")]
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from stateshift.compat.type_difference import Kind
+
+HERE = Path(__file__).parent
 
 
 @pytest.mark.usefixtures("example_jobs")
@@ -104,6 +111,20 @@ class TestDiff:
         assert status == ran.status
         assert message in ran.stderr
         assert "Traceback" not in ran.stderr
+
+
+def test_diff_reads_well(run, job_folder):
+    """K16: one change of each kind; STATESHIFT_RECORD=1 writes the text anew, for a person to read."""
+    text = HERE / "differing" / "diff.txt"
+    for name in ("shop_1.py", "shop_2.py"):
+        shutil.copy(HERE / "differing" / name, job_folder / name)
+    ran, data = run("diff", "shop_1:job", "shop_2:job"), run("diff", "shop_1:job", "shop_2:job", "--json").data
+    if os.environ.get("STATESHIFT_RECORD"):
+        text.write_text(ran.stdout, encoding="utf-8")
+
+    states = [state for operator in data["operators"] for state in operator["states"]]
+    assert set(map(str, Kind)) == {change["kind"] for state in states for change in state["changes"]}
+    assert (1, text.read_text(encoding="utf-8")) == (ran.status, ran.stdout)
 
 
 def test_a_state_that_moved_is_not_shown_with_its_values(run, savepoint_of):

@@ -133,7 +133,8 @@ def test_inspect_without_user_code(run, tmp_path):
     assert "list" == own["kind"]
     assert order["bytes"] > 0 < own["bytes"]
     assert "stateshift/acme-own" in own["type"]
-    assert "stateshift/acme-own" in words.stdout
+    why = "the snapshot stateshift/acme-own (version 4, 8 bytes) is not registered, at $[] (own)"
+    assert f"  unsupported: {why}" in words.stdout.splitlines()
     assert (0, False) == (words.status, "acme" in sys.modules)
 
 
