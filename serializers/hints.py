@@ -141,7 +141,8 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
         if hint in _PLAIN:
             return _PLAIN[hint]
     except TypeError as error:
-        raise DeclarationError(f"{shown(hint)} is not a type hint") from error
+        if get_origin(hint) is None:  # a serializer within Annotated may have a default that cannot be hashed
+            raise DeclarationError(f"{shown(hint)} is not a type hint") from error
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         given = _given_serializer(arguments[0], arguments[1:])

@@ -407,3 +407,13 @@ def test_garbage_gives_what_is_written_again_or_an_error_of_ours(write, data):
 
         assert len(again) <= source.position
         assert row == serializer.deserialize(DataInputView(again))
+
+
+def test_a_row_within_a_hint_may_have_a_default_that_cannot_be_hashed():
+    @attrs.frozen
+    class Columns:
+        pair: tuple[list[int], int] = ([], 1)
+
+    rows = row_of(Columns)
+
+    assert rows is serializer_for(Annotated[Row, rows])
