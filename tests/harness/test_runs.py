@@ -63,6 +63,7 @@ def test_publish_is_atomic(tmp_path):
     for step, published in enumerate(is_published, 1):
         if published:
             left = facts_of(tmp_path / str(step))
+            assert facts_of(tmp_path / "whole").keys() == left.keys()
             assert whole == {name: left[name][1] for name in whole}
             assert verify(Savepoint.open(tmp_path / str(step))).ok
     again = migrated(tmp_path / "old", tmp_path / "1", job_of(ValueStateDescriptor("s", V2())))

@@ -95,6 +95,7 @@ def is_gone(process):
 def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
     counts, markers, tmp_path, start_python, facts_of, values_of
 ):
+    """K01 and K02 on Spark; at each step that writes, in process: `tests/harness/test_runs.py`."""
     source, target = counts(ENTRIES), tmp_path / "new"
     before = facts_of(source)
     dying = start_python(RUN, source, target)
