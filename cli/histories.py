@@ -78,8 +78,6 @@ def history_command(*, folder: Path, with_json: bool) -> int:
 
 
 def _data(revision: RecordedRevision) -> dict[str, Any]:
-    from ..compat.recording import digest
-
     return {
         "revision": revision.name,
         "id": revision.id,
@@ -87,7 +85,7 @@ def _data(revision: RecordedRevision) -> dict[str, Any]:
         "created": revision.created.isoformat(),
         "message": revision.message,
         "notes": list(revision.notes),
-        "sha256": digest(revision.description),
+        "sha256": revision.sha256,
     }
 
 

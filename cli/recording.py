@@ -106,7 +106,7 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
 
     history = read_history(folder)
     head = None if merges else history.require_one_head()
-    if head is not None and digest(head.description) == digest(description):
+    if head is not None and head.sha256 == digest(description):
         facts, lines = {"file": None, "revision": head.name, "id": head.id}, [f"nothing to record: it is {head.name}"]
     else:
         revision = history.next(description, message, dt.datetime.now(tz=dt.UTC).date(), merges=merges)

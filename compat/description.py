@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.declared import Facts, declared_facts, with_facts
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ class SerializerDescription:
         converter: Decides what old values become. Given by the new side.
         trust: Qualified names of pickled classes whose values may be opened. Given with the old side, by the caller.
         unread: Why this release cannot read stored values although the snapshot may be restored, or "".
+        declared: What code said beyond the snapshot, where the side is a record of it (`declared_facts`).
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -143,6 +145,7 @@ class SerializerDescription:
     converter: Converter | None = None
     trust: tuple[str, ...] = ()
     unread: str = ""
+    declared: Facts | None = attrs.field(default=None, eq=False, repr=False)
 
     @classmethod
     def of(
@@ -161,7 +164,22 @@ class SerializerDescription:
         Raises:
             OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
         """
-        return self.serializer or self.snapshot.restore_serializer()
+        if self.serializer is not None:
+            return self.serializer
+        restored = self.snapshot.restore_serializer()
+        return with_facts(restored, self.declared) if self.declared else restored
+
+    @property
+    def knows_code(self) -> bool:
+        """Whether the side is code, or a record of code that says more than its snapshot."""
+        return self.serializer is not None or bool(self.declared)
+
+    @property
+    def what_code_says(self) -> Facts:
+        """What code says beyond the snapshot, where the side is code, or a record of it."""
+        if self.serializer is not None:
+            return declared_facts(self.serializer)
+        return self.declared or {}
 
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be."""

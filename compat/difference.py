@@ -307,9 +307,9 @@ def _changes(
 ) -> tuple[Change, ...]:
     """Compare two types; a class in code may know that a field which is gone and one that is new are the same."""
     changes = compare_types(a.snapshot, b.snapshot, path)
-    if a.serializer is not None and b.serializer is not None:
+    if a.knows_code and b.knows_code:
         told = {change.path for change in changes if change.kind is Kind.OPTIONAL}
-        declared = compare_declared(a.serializer, b.serializer, path)
+        declared = compare_declared(a.new_side(), b.new_side(), path)
         changes += tuple(one for one in declared if one.path not in told or not one.a.startswith("optional: "))
     for way, is_forwards in ((forwards, True), (backwards, False)):
         for finding in way.findings if way is not None else ():

@@ -46,6 +46,7 @@ class RecordedRevision:
         message: What a person said of it.
         created: The day.
         description: What the job declared.
+        sha256: Of what the job declared (`recording.digest`).
         notes: What the change from its parents may mean: a field that is gone and a new one may be one, renamed.
     """
 
@@ -54,12 +55,13 @@ class RecordedRevision:
     message: str
     created: dt.date
     description: JobDescription = attrs.field(repr=False)
+    sha256: str
     notes: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """Twelve hexadecimal digits."""
-        facts = [sorted(self.parents), self.message, self.created.isoformat(), digest(self.description)]
+        facts = [sorted(self.parents), self.message, self.created.isoformat(), self.sha256]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_ID_LENGTH]
 
     @property
@@ -91,7 +93,8 @@ class RecordedRevision:
             facts = parse_document(text, FORMAT, VERSION)
             recorded, parents = facts.text("id"), facts.texts("parents")
             message, created, notes = facts.text("message"), _date(facts), facts.texts("notes")
-            revision = cls(name, parents, message, created, from_fields(facts), notes)
+            description, sha256 = from_fields(facts)
+            revision = cls(name, parents, message, created, description, sha256, notes)
             if revision.id != recorded:
                 raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
             return revision
@@ -208,12 +211,13 @@ class History:
         number = 1 + max((head.number for head in heads), default=0)
         name = "_".join(filter(None, [f"{number:04}", _slug(message)]))
         notes = tuple(dict.fromkeys(note for head in heads for note in _likely_renames(head, description)))
-        return RecordedRevision(name, tuple(head.id for head in heads), message, created, description, notes)
+        parents = tuple(head.id for head in heads)
+        return RecordedRevision(name, parents, message, created, description, digest(description), notes)
 
 
 def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
     """Give revisions as levels judge them."""
-    return [Revision(revision.name, revision.description) for revision in revisions]
+    return [Revision(revision.name, revision.description, revision.sha256) for revision in revisions]
 
 
 def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:

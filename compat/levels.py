@@ -88,6 +88,11 @@ class Levels:
     operators: dict[str, Level] = attrs.field(factory=dict)
     states: dict[str, Level] = attrs.field(factory=dict)
 
+    @property
+    def used(self) -> frozenset[Level]:
+        """All levels that may hold for some state."""
+        return frozenset([self.project, *self.operators.values(), *self.states.values()])
+
     def of(self, operator: str, state: str) -> tuple[Level, str]:
         """Give the level of a state, and what it was set for: `project`, an operator or a state."""
         name = f"{operator}/{state}"
@@ -122,10 +127,12 @@ class Revision:
     Attributes:
         name: As a person names it: `0003`, a savepoint's place, a git reference.
         description: What it declared.
+        sha256: Its digest, where that is known.
     """
 
     name: str
     description: JobDescription
+    sha256: str = ""
 
 
 @attrs.frozen
@@ -238,15 +245,18 @@ def judge(
     """
     failures: dict[tuple[str, str], list[Failure]] = {place: [] for place in _places(candidate)}
     for revision in reversed(history):
+        is_last = revision is history[-1]
         for direction in Direction:
+            if not any(_counts(level, direction, is_last=is_last) for level in levels.used):
+                continue
             for operator, state, failure in _asked(revision, candidate, direction, strict=strict):
                 of_state = failures.setdefault((operator, state), [])
                 level, _ = levels.of(operator, state)
-                if failure is not None and _counts(level, direction, is_last=revision is history[-1]):
+                if failure is not None and _counts(level, direction, is_last=is_last):
                     of_state.append(failure)
     given = tuple(overrides)
     states = tuple(_gated(*place, tuple(of), levels, given, today) for place, of in sorted(failures.items()))
-    is_recorded = bool(history) and digest(history[-1].description) == digest(candidate)
+    is_recorded = bool(history) and (history[-1].sha256 or digest(history[-1].description)) == digest(candidate)
     return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded)
 
 

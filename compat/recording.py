@@ -17,7 +17,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..serializers.declared import declared_facts, with_facts
 from ..serializers.errors import CorruptFile, StateShiftError, located
 from ..serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
@@ -93,7 +92,7 @@ def _operator_data(operator: OperatorDescription) -> dict[str, Any]:
 
 def _declared(part: SerializerDescription | None) -> Facts:
     """What code says beyond the snapshot, where the side is code: its defaults decide what it could take over."""
-    return declared_facts(part.serializer) if part is not None and part.serializer is not None else {}
+    return {} if part is None else part.what_code_says
 
 
 def _snapshot_data(part: SerializerDescription | None) -> dict[str, Any] | None:
@@ -121,11 +120,15 @@ def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
         UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
     """
     with located(file=file or None):
-        return from_fields(parse_document(text, FORMAT, VERSION))
+        return from_fields(parse_document(text, FORMAT, VERSION))[0]
 
 
-def from_fields(facts: Fields) -> JobDescription:
-    """Read what `to_data` gave, out of an object that holds nothing else any more; raises as `from_json`."""
+def from_fields(facts: Fields) -> tuple[JobDescription, str]:
+    """Read what `to_data` gave, out of an object that holds nothing else any more; raises as `from_json`.
+
+    Returns:
+        The description and its digest.
+    """
     description = JobDescription(
         facts.text("origin"),
         tuple(map(_operator, facts.objects("operators"))),
@@ -138,7 +141,7 @@ def from_fields(facts: Fields) -> JobDescription:
         raise CorruptFile("an operator is listed twice")
     if recorded != digest(description):
         raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
-    return description
+    return description, recorded
 
 
 def _operator(facts: Fields) -> OperatorDescription:
@@ -193,7 +196,7 @@ def _part(facts: Fields) -> SerializerDescription:
     if hashlib.sha256(data).hexdigest() != recorded:
         raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
     snapshot = _snapshot(data)
-    return SerializerDescription(snapshot, with_facts(snapshot.restore_serializer(), declared) if declared else None)
+    return SerializerDescription(snapshot, declared=declared)
 
 
 def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:

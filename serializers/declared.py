@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
@@ -45,22 +46,36 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
             _collect(one, other, f"{path}[{index}]", facts)
     if not _has_parts(here) or not _has_parts(there):
         return
-    for field in attrs.fields(type(here)):
-        if not hasattr(there, field.name):
-            continue
-        one, other = getattr(here, field.name), getattr(there, field.name)
-        if not _is_declared(field):
-            _collect(one, other, f"{path}.{field.name}", facts)
-        elif one != other:
-            facts.setdefault(path, {})[field.name] = _plain(one, here)
+    declared, others = _attributes(type(here))  # type: ignore[arg-type]  # a class has a hash
+    for name in declared:
+        value = getattr(here, name)
+        if value != getattr(there, name, value):
+            facts.setdefault(path, {})[name] = _plain(value, here)
+    for name in others:
+        part = getattr(here, name)
+        if isinstance(part, tuple) or _has_parts(part):
+            _collect(part, getattr(there, name, None), f"{path}.{name}", facts)
+
+
+@functools.cache
+def _attributes(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Give the names of a class's declared attributes, and of the others."""
+    fields = attrs.fields(cls)
+    declared = tuple(field.name for field in fields if _is_declared(field))
+    return declared, tuple(field.name for field in fields if field.name not in declared)
 
 
 def _is_declared(field: attrs.Attribute[Any]) -> bool:
     return DECLARED.items() <= field.metadata.items()
 
 
+@functools.cache
+def _is_attrs(cls: Any) -> bool:
+    return attrs.has(cls)
+
+
 def _has_parts(value: object) -> bool:
-    return attrs.has(type(value)) and not isinstance(value, type)
+    return not isinstance(value, type) and _is_attrs(type(value))  # type: ignore[arg-type]  # a class has a hash
 
 
 def _plain(value: Any, owner: Any) -> Any:

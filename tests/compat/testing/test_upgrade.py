@@ -340,7 +340,7 @@ def test_a_run_without_the_harness_loads_nothing_heavy():
     """The plugin is loaded in every run of every project on the machine."""
     code = (
         "import sys, pytest\n"
-        "import stateshift.compat.testing.plugin\n"
+        "import stateshift.compat.testing.plugin, stateshift.state.testing, stateshift.spark.testing\n"
         "heavy = {'hypothesis', 'numpy', 'pyspark', 'pandas', 'pyarrow'} & set(sys.modules)\n"
         "print(sorted(heavy))"
     )
