@@ -136,6 +136,7 @@ class SerializerDescription:
         trust: Qualified names of pickled classes whose values may be opened. Given with the old side, by the caller.
         unread: Why this release cannot read stored values although the snapshot may be restored, or "".
         declared: What code said beyond the snapshot, where the side is a record of it (`declared_facts`).
+        sha256: Of the snapshot's bytes as they were recorded, in hexadecimal; "" where the side is no record.
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -146,6 +147,7 @@ class SerializerDescription:
     trust: tuple[str, ...] = ()
     unread: str = ""
     declared: Facts | None = attrs.field(default=None, eq=False, repr=False)
+    sha256: str = attrs.field(default="", eq=False, repr=False)
 
     @classmethod
     def of(

@@ -48,17 +48,33 @@ def to_data(description: JobDescription) -> dict[str, Any]:
 
 def digest(description: JobDescription) -> str:
     """SHA-256 in hexadecimal over what a check compares; where it comes from, and how parallel it is, do not count."""
-    whole = hashlib.sha256()
-    for operator in sorted(description.operators, key=lambda one: one.operator_id):
-        parts = [(operator.operator_id, operator.key)]
+    pieces: dict[str, list[_Piece]] = {}
+    for operator in description.operators:
+        of_operator = pieces.setdefault(operator.operator_id, [_piece(operator.operator_id, operator.key)])
         for state in _sorted(operator.states):
             place = f"{state.kind}/{state.name}"
-            parts += [(place, state.value), (f"{place}<key>", state.key), (f"{place}<namespace>", state.namespace)]
-        for place, part in parts:
-            data = b"" if part is None else snapshot_to_bytes(part.snapshot)
-            declared = json.dumps(_declared(part), sort_keys=True).encode()
-            name = place.encode("utf-8", "surrogatepass")  # Java's names may hold half a surrogate pair
-            for piece in (name, data, declared):
+            of_operator.append(_piece(place, state.value))
+            of_operator += [_piece(f"{place}<key>", state.key), _piece(f"{place}<namespace>", state.namespace)]
+    return _digest_of(pieces)
+
+
+_Piece = tuple[str, str, "Facts"]
+"""Where a serializer is, the SHA-256 of its snapshot or "" where there is none, and what only code says of it."""
+
+
+def _piece(place: str, part: SerializerDescription | None) -> _Piece:
+    if part is None:
+        return place, "", {}
+    # Of a record, that of the bytes in the file: this release may write the same snapshot in a later version (SNAP-5).
+    return place, part.sha256 or hashlib.sha256(snapshot_to_bytes(part.snapshot)).hexdigest(), _declared(part)
+
+
+def _digest_of(pieces: dict[str, list[_Piece]]) -> str:
+    whole = hashlib.sha256()
+    for operator_id in sorted(pieces):
+        for place, sha256, declared in pieces[operator_id]:
+            facts = json.dumps(declared, sort_keys=True) if declared else "{}"
+            for piece in (place.encode("utf-8", "surrogatepass"), sha256.encode(), facts.encode()):  # as Java's names
                 whole.update(len(piece).to_bytes(4, "big") + piece)
     return whole.hexdigest()
 
@@ -196,7 +212,7 @@ def _part(facts: Fields) -> SerializerDescription:
     if hashlib.sha256(data).hexdigest() != recorded:
         raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
     snapshot = _snapshot(data)
-    return SerializerDescription(snapshot, declared=declared)
+    return SerializerDescription(snapshot, declared=declared, sha256=recorded)
 
 
 def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:

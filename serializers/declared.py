@@ -16,6 +16,7 @@ import attrs
 
 from .errors import CorruptFile, OldReaderUnavailable, StateShiftError
 from .record_fields import Default
+from .rows import RowSerializer
 from .serializer import DECLARED, TypeSerializer
 from .views import DataInputView, DataOutputView
 
@@ -30,6 +31,8 @@ _SHOWN_DEFAULT = 80
 
 def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
     """Give what a serializer knows and its snapshot does not; nothing where the snapshot restores nothing."""
+    if not _says_more(serializer):
+        return {}
     try:
         restored = serializer.snapshot_configuration().restore_serializer()
     except StateShiftError:
@@ -37,6 +40,19 @@ def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
     facts: Facts = {}
     _collect(serializer, restored, "", facts)
     return facts
+
+
+def _says_more(value: Any) -> bool:
+    """Whether anything within is declared at all: restoring a serializer takes longer than looking."""
+    if isinstance(value, tuple):
+        return any(map(_says_more, value))
+    if not _has_parts(value):
+        return False
+    if isinstance(value, RowSerializer) and value.names:
+        return True  # the snapshot of a row has no names; that of a record has them
+    declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
+    more = any(getattr(value, name) for name in declared if name != "name")
+    return more or any(_says_more(getattr(value, name)) for name in others)
 
 
 def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
