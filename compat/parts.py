@@ -91,7 +91,7 @@ class Part:
         """Whether a null, which the entry's own flag tells, gets a stamp in a migration that gives all values one."""
         if not isinstance(self.new, TtlSerializer) or self.had_stamps or not self.nullable:
             return False
-        return bool(getattr(self.new.value, "allow_null", False))
+        return isinstance(self.new.value, OptionalSerializer) or bool(getattr(self.new.value, "allow_null", False))
 
     @property
     def bare(self) -> CompatibilityResult[Any]:
@@ -200,7 +200,9 @@ def _pieces(
         nullable = False
     elif new.kind is StateKind.MAP and isinstance(serializer, MapSerializer):
         names = ("key", "value")
-        nullable = serializer.nullable_values or isinstance(serializer.value, OptionalSerializer)
+        value = serializer.value
+        behind = value.value if isinstance(value, TtlSerializer) else value
+        nullable = serializer.nullable_values or isinstance(behind, OptionalSerializer)
     else:
         return ()
     snapshots = without_ttl_awareness(old.value.snapshot).children()

@@ -202,11 +202,14 @@ def maps(draw, item):
     key, value = draw(leaves(INTEGERS)), draw(item)
     nullable = draw(st.booleans())
     values = st.one_of(st.none(), value.values) if nullable else value.values
+    gets_stamps = isinstance(value.new, TtlSerializer) and not isinstance(value.old, TtlSerializer)
+    has_form = gets_stamps and isinstance(value.new.value, OptionalSerializer)
+    null = TtlValue(milliseconds(AT), None) if has_form else None  # as Flink lists it
     return Change(
         MapSerializer(key.old, value.old, nullable_values=nullable),
         MapSerializer(key.new, value.new, nullable_values=nullable),
         st.dictionaries(key.values, values, max_size=3),
-        lambda whole: {key.model(k): None if v is None else value.model(v) for k, v in whole.items()},
+        lambda whole: {key.model(k): null if v is None else value.model(v) for k, v in whole.items()},
     )
 
 
