@@ -93,35 +93,56 @@ def hold_against(
         attrs.evolve(revision, description=revision.description.trusting(trust))
         for revision in revisions_against(options.against, project.history)
     ]
+    project.require_known(candidate, *(revision.description for revision in history))
     today = dt.datetime.now(tz=dt.UTC).date()
     report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
-    status = _status(report, options)
+    drift = _drift(report, options, project)
+    status = _status(report, options, drift)
     if with_json:
-        print_json(to_data(report) | {"exit_status": int(status)})
+        print_json(to_data(report) | {"drift": drift or None, "exit_status": int(status)})
         return status
+    file = _file_of(candidate, project)
     if options.form == "junit":
         write_text(junit(report))
     elif options.form == "sarif":
-        print_json(sarif(report, _file_of(project), __version__))
+        print_json(sarif(report, file, __version__))
     elif options.form == "github":
-        print_lines(annotation_lines(report, _file_of(project)))
+        print_lines(annotation_lines(report, file))
     else:
         print_styled(text_lines(report))
-    if status is Status.DRIFT:
-        differs = f"differs from revision {report.revisions[-1]}" if report.revisions else "is not recorded"
+    if drift and report.passes:
+        print_notice(f"drift: {candidate.origin} {drift}")
         job = candidate.origin.removeprefix("job ")
-        print_notice(f"drift: {candidate.origin} {differs}")
         print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE, and commit the file")
     return status
 
 
-def _status(report: GateReport, options: GateOptions) -> Status:
+def _status(report: GateReport, options: GateOptions, drift: str) -> Status:
     if not report.passes:
         return Status.REFUSED
-    return Status.DONE if report.is_recorded or options.allow_drift else Status.DRIFT
+    return Status.DRIFT if drift and not options.allow_drift else Status.DONE
 
 
-def _file_of(project: Project) -> str:
-    """Where annotations point to: the module of the project's job."""
-    module = project.job.partition(":")[0].replace(".", "/")
-    return f"{module}.py" if module and (project.folder / f"{module}.py").is_file() else ""
+def _drift(report: GateReport, options: GateOptions, project: Project) -> str:
+    """Say what the job differs from in the working tree's history, whatever it is held against; "" where it is there.
+
+    Where no history is kept, there is nothing from which a job could drift.
+    """
+    from .revisions import read_history
+
+    place = Path(options.against)
+    is_history = place.is_dir() and not (place / "_metadata").exists()
+    heads = read_history(place if is_history else project.history).heads
+    if any(head.sha256 == report.sha256 for head in heads):
+        return ""
+    if heads:
+        return f"differs from revision {heads[-1].name}"
+    return "is not recorded" if is_history else ""
+
+
+def _file_of(candidate: JobDescription, project: Project) -> str:
+    """Where annotations point to: the module of the job, as a path from the current folder, or ""."""
+    origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
+    module = origin.partition(":")[0].replace(".", "/")
+    found = (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py")
+    return next((name for name in found if module and Path(name).is_file()), "")

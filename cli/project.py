@@ -21,12 +21,16 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.levels import Level, Levels, Override
-from ..serializers.errors import CorruptFile, located
+from ..compat.levels import KEY, Level, Levels, Override
+from ..compat.rules import rule_book
+from ..serializers.errors import DeclarationError, located
+
+if TYPE_CHECKING:
+    from ..compat.description import JobDescription
 
 FILE = "pyproject.toml"
 _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
@@ -55,7 +59,7 @@ class Project:
         """Read the settings of the nearest `pyproject.toml` at or above a folder that has any.
 
         Raises:
-            CorruptFile: A setting is not known, or has a value that it cannot have.
+            DeclarationError: A setting is not known, or has a value that it cannot have.
         """
         for folder in (start, *start.parents):
             file = folder / FILE
@@ -63,6 +67,35 @@ class Project:
                 with located(file=str(file)):
                     return cls._of(folder, _settings(file))
         return cls(start)
+
+    def require_known(self, *sides: JobDescription) -> None:
+        """Refuse a level or an override that is for nothing: a name that is mistyped would be passed over in silence.
+
+        Args:
+            sides: The job, and its history.
+
+        Raises:
+            DeclarationError: None of them has such an operator or state, or the book no such rule.
+        """
+        operators = {operator.uid or operator.operator_id: operator for side in sides for operator in side.operators}
+        states = {f"{uid}/{KEY}" for uid, operator in operators.items() if operator.key is not None}
+        for side in sides:
+            for operator in side.operators:
+                states |= {f"{operator.uid or operator.operator_id}/{state.name}" for state in operator.states}
+        wanted = [(name, operators.keys() | states) for name in (*self.levels.operators, *self.levels.states)]
+        wanted += [(override.state, states) for override in self.overrides]
+        for name, known in wanted:
+            if name not in known:
+                raise DeclarationError(
+                    f"[tool.stateshift] is about {name!r}, and there is none in the job or its history",
+                    advice=f"write UID for an operator, or UID/STATE; there are: {', '.join(sorted(states))}",
+                )
+        for override in self.overrides:
+            if override.rule not in rule_book():
+                raise DeclarationError(
+                    f"an override names the rule {override.rule!r}, and the book has none of that name",
+                    advice="write it as the finding does, as in REC-3",
+                )
 
     @classmethod
     def _of(cls, folder: Path, settings: dict[str, Any]) -> Project:
@@ -77,7 +110,10 @@ class Project:
         )
         overrides = tuple(map(_override, _taken(settings, "overrides", list, [])))
         if settings:
-            raise CorruptFile(f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting")
+            raise DeclarationError(
+                f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting",
+                advice="settings are job, history, level, levels and overrides",
+            )
         return cls(folder, job, folder / history, levels, overrides)
 
 
@@ -85,16 +121,16 @@ def _settings(file: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stateshift", {})
     except (ValueError, AttributeError) as error:
-        raise CorruptFile(f"it is no TOML: {error}") from error
+        raise DeclarationError(f"it is no TOML: {error}") from error
     if not isinstance(found, dict):
-        raise CorruptFile("[tool.stateshift] is no table")
+        raise DeclarationError("[tool.stateshift] is no table")
     return dict(found)
 
 
 def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any:
     value = settings.pop(name, default)
     if not isinstance(value, kind):
-        raise CorruptFile(f"{name!r} is {value!r}, and should be a {kind.__name__}")
+        raise DeclarationError(f"{name!r} is {value!r}, and should be a {kind.__name__}")
     return value
 
 
@@ -102,16 +138,16 @@ def _level(text: object) -> Level:
     try:
         return Level(str(text))
     except ValueError as error:
-        raise CorruptFile(f"{text!r} is no level; levels are {', '.join(Level)}") from error
+        raise DeclarationError(f"{text!r} is no level; levels are {', '.join(Level)}") from error
 
 
 def _override(facts: object) -> Override:
     if not isinstance(facts, dict) or facts.keys() != _OVERRIDE.keys():
-        raise CorruptFile(
+        raise DeclarationError(
             f"an override is {facts!r}",
             advice="give it a state (UID/STATE), a rule, a reason and a day on which it expires",
         )
     for name, kind in _OVERRIDE.items():
         if not isinstance(facts[name], kind) or isinstance(facts[name], dt.datetime) or not facts[name]:
-            raise CorruptFile(f"{name!r} of an override is {facts[name]!r}, and should be a {kind.__name__}")
+            raise DeclarationError(f"{name!r} of an override is {facts[name]!r}, and should be a {kind.__name__}")
     return Override(**facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,9 +17,8 @@ from .output import print_json, print_lines, print_notice, write_text
 from .whole_files import output_option, whole_file
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..compat.description import JobDescription
+    from ..compat.history import History
 
 
 @click.command(
@@ -109,6 +109,7 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
     if head is not None and head.sha256 == digest(description):
         facts, lines = {"file": None, "revision": head.name, "id": head.id}, [f"nothing to record: it is {head.name}"]
     else:
+        _tell_what_is_refused(history, description)
         revision = history.next(description, message, dt.datetime.now(tz=dt.UTC).date(), merges=merges)
         file = folder / f"{revision.name}{SUFFIX}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -121,3 +122,23 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
     else:
         print_lines(lines)
     return Status.DONE
+
+
+def _tell_what_is_refused(history: History, description: JobDescription) -> None:
+    """Say what the gate refuses now: held against the new revision, it would say so no more."""
+    from ..compat.gate_text import text_lines
+    from ..compat.history import judged
+    from ..compat.levels import judge
+    from .project import Project
+
+    project = Project.find(Path.cwd())
+    today = dt.datetime.now(tz=dt.UTC).date()
+    report = judge(judged(history.revisions), description, project.levels, today=today, overrides=project.overrides)
+    if report.passes:
+        return
+    for line in text_lines(report):
+        print_notice("".join(text for text, _ in line))
+    print_notice(
+        "it is recorded all the same; the gate refuses it where it is held against what runs (--against a stamp, or the"
+        " branch that it is merged into)"
+    )

@@ -206,13 +206,15 @@ class GateReport:
         candidate: Where the new side comes from, in words.
         revisions: Names of the history, the oldest first.
         states: All states and keys of the candidate and of the revisions that count, by name.
-        is_recorded: Whether the candidate equals the last revision (rule CI-4).
+        is_recorded: Whether the candidate equals the last of these revisions (rule CI-4).
+        sha256: Digest of what the candidate declares.
     """
 
     candidate: str
     revisions: tuple[str, ...]
     states: tuple[StateGate, ...]
     is_recorded: bool
+    sha256: str = ""
 
     @property
     def passes(self) -> bool:
@@ -256,8 +258,9 @@ def judge(
                     of_state.append(failure)
     given = tuple(overrides)
     states = tuple(_gated(*place, tuple(of), levels, given, today) for place, of in sorted(failures.items()))
-    is_recorded = bool(history) and (history[-1].sha256 or digest(history[-1].description)) == digest(candidate)
-    return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded)
+    sha256 = digest(candidate)
+    is_recorded = bool(history) and (history[-1].sha256 or digest(history[-1].description)) == sha256
+    return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded, sha256)
 
 
 def _places(job: JobDescription) -> Iterator[tuple[str, str]]:

@@ -134,7 +134,7 @@ class TestGate:
 
         assert DRIFT == ran.status
         assert ran.stdout.startswith("accept: ")
-        assert "differs from revision 0001_version_1" in ran.stderr
+        assert "differs from revision 0002_version_3" in ran.stderr
         assert START == gate(run, 2, "0001", "--allow-drift").status
 
     def test_what_fails_is_refused_with_path_rule_and_ways_out(self, run, recorded):
@@ -152,6 +152,24 @@ class TestGate:
         assert REFUSE == ran.status
         assert "  forward: 0001_version_1 could not take the state back\n" in ran.stdout
         assert "give up the way back: a level of BACKWARD" in ran.stdout
+
+    @pytest.mark.usefixtures("recorded")
+    def test_drift_is_from_the_history_in_the_working_tree_whatever_the_job_is_held_against(self, run):
+        """As in a pull request that records its revision, held against the branch that it is merged into."""
+        ran = gate(run, 3, "0001")
+
+        assert (START, "") == (ran.status, ran.stderr)
+
+    def test_what_the_gate_refuses_is_told_when_it_is_recorded(self, run, recorded):
+        ran = run("snapshot", "--job", "accounts_v4:job", "-m", "Back")
+
+        assert START == ran.status
+        assert "$.visits  long -> int" in ran.stderr
+        assert "it is recorded all the same" in ran.stderr
+
+    @pytest.mark.usefixtures("recorded")
+    def test_annotations_stand_at_the_module_of_the_job(self, run):
+        assert "::error file=accounts_v4.py,title=" in gate(run, 4, "2", "--format", "github").stdout
 
     @pytest.mark.usefixtures("recorded")
     def test_strict_allows_no_migration(self, run):
@@ -202,7 +220,7 @@ class TestGate:
     def test_a_savepoint_a_record_and_a_job_are_revisions_too(self, run, savepoint_of, example_jobs):
         run("snapshot", "--job", "accounts_v3:job", "-o", example_jobs / "v3.json")
 
-        assert DRIFT == gate(run, 3, savepoint_of("rocksdb-account-v1")).status
+        assert START == gate(run, 3, savepoint_of("rocksdb-account-v1")).status
         assert START == gate(run, 3, "v3.json").status
         assert REFUSE == gate(run, 4, "accounts_v3:job").status
 
@@ -303,9 +321,29 @@ class TestProject:
         settings(example_jobs, f"[tool.stateshift]\n{text}\n")
         ran = gate(run, 3, recorded)
 
-        assert UNREADABLE == ran.status
+        assert USAGE == ran.status
         assert words in ran.stderr
         assert "pyproject.toml" in ran.stderr
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ('[tool.stateshift.levels]\n"account-stat" = "FULL"', "about 'account-stat'"),
+            ('[tool.stateshift.levels]\n"account-state/acount" = "FULL"', "about 'account-state/acount'"),
+            ('{override}account"\nrule = "REC-33"{rest}', "the rule 'REC-33'"),
+            ('{override}acount"\nrule = "REC-3"{rest}', "about 'account-state/acount'"),
+        ],
+    )
+    def test_what_is_for_nothing_is_told(self, run, recorded, example_jobs, text, words):
+        rest = '\nreason = "x"\nexpires = 2999-12-31\n'
+        text = text.replace("{override}", '[[tool.stateshift.overrides]]\nstate = "account-state/').replace(
+            "{rest}", rest
+        )
+        settings(example_jobs, text)
+        ran = gate(run, 3, recorded)
+
+        assert USAGE == ran.status
+        assert words in ran.stderr
 
 
 UNFIT = """
