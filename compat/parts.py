@@ -280,7 +280,10 @@ def stored_child(
 
 
 def _converted(judged: Judgement, converter: Converter) -> Judgement:
-    """Let a converter decide what the value part becomes; what the rules found stays told, as a migration."""
+    """Let a converter decide what the value part becomes; what the rules found stays told, as a migration.
+
+    Its flags go: they say what a conversion by the rules would lose, and the converter sees the whole old value.
+    """
     *others, value = judged.parts
     if value.bare.verdict < Verdict.REQUIRES_MIGRATION:
         return judged
@@ -290,7 +293,7 @@ def _converted(judged: Judgement, converter: Converter) -> Judgement:
         is_about = finding.path.startswith("$" + value.step) and finding.rule not in {"STATE-4", "STATE-5"}
         if finding.verdict < Verdict.REQUIRES_MIGRATION or not is_about:
             return finding
-        return attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=way_out)
+        return attrs.evolve(finding, verdict=Verdict.REQUIRES_MIGRATION, ways_out=way_out, flags=())
 
     own: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
         fallback=value.result.fallback, conversion=_lifted(value, converter)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from stateshift import Job, Operator, ValueStateDescriptor
 from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
@@ -133,3 +134,19 @@ def test_accepted_flags_are_in_the_plan_that_the_lineage_keeps_run_6(judged):
     migration = plan(judged(serializer_for(bytes), serializer_for(str)))
 
     assert (("$", "may_fail_per_value"),) == migration.operators[0].states[0].flags
+
+
+def test_where_a_converter_decides_nothing_is_flagged_that_only_the_rules_would_lose():
+    before, after = (
+        attrs.make_class("Account", {name: attrs.field(type=int, default=0)}) for name in ("cents", "euros")
+    )
+
+    def decision(**more):
+        old, new = (
+            Job([Operator("bank", key=int, states=[ValueStateDescriptor("account", cls, **given)])]).describe()
+            for cls, given in ((before, {}), (after, more))
+        )
+        return check(old, new, policy=Policy(frozenset({Flag.DROPS, Flag.POSSIBLE_RENAME}))).decision
+
+    assert Decision.REFUSE is decision()
+    assert Decision.MIGRATE is decision(converter=lambda account: after(account.cents // 100))
