@@ -40,6 +40,10 @@ class RecordOptions:
     retired_types: tuple[tuple[str, Any], ...] = ()
 
 
+def _names(given: Iterable[str]) -> tuple[str, ...]:  # tells type checkers what callers may pass; `tuple` does not
+    return tuple(given)
+
+
 @attrs.frozen
 class Field:
     """Options of one field, given as `Annotated[type, Field(...)]`.
@@ -53,7 +57,7 @@ class Field:
     """
 
     name: str = ""
-    aliases: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    aliases: tuple[str, ...] = attrs.field(default=(), converter=_names)
     on_none: Any = NO_VALUE
     declared_by: str = ""
 

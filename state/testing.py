@@ -16,6 +16,8 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hypothesis.strategies import SearchStrategy
+
     from .job import Job
     from .migration.options import MigrationOptions
     from .savepoint.reader import Savepoint
@@ -89,6 +91,33 @@ def migrate_in_process(
     results = [perform(task, source.folder, folder) for task in prepared.tasks]
     publish_result(source, prepared.plan, prepared.tasks, results, folder)
     return Savepoint.open(target)
+
+
+def jobs(types: SearchStrategy[Any] | None = None) -> SearchStrategy[Job]:
+    """Draw whole jobs: one to three operators, keyed or not, with states of every kind, some with TTL.
+
+    Keys of operators are of types whose hash is the same in every JVM. Hypothesis is imported when this is called.
+
+    Args:
+        types: Draws the types of the states; by default `stateshift.compat.testing.strategies.types()`, which tells of
+            the classes in them.
+    """
+    from ..compat.testing import strategies
+    from . import job_strategies
+
+    return job_strategies.jobs(strategies.types() if types is None else types)
+
+
+def contents_of(job: Job) -> SearchStrategy[Contents]:
+    """Draw what the states of a job hold, as `write_savepoint` takes it.
+
+    Args:
+        job: One that was drawn, or your own, as long as its types have values that
+            `stateshift.compat.testing.strategies.values_of` knows.
+    """
+    from . import job_strategies
+
+    return job_strategies.contents_of(job)
 
 
 @pytest.fixture

@@ -1,0 +1,140 @@
+"""Hints and classes that are made on the fly; records and enums have a stable name, so that they are the same state."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
+
+import attrs
+
+from ....serializers.enums import EnumSerializer, JavaEnumSerializer, enum_options
+from ....serializers.record_classes import Field, class_fields, options_of, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ....serializers.enums import SymbolAliases
+    from ....serializers.record_fields import Default
+
+MODULE = "drawn"
+"""Where classes say that they are from; there is no such module, so their values cannot be pickled."""
+
+_NONE = Field()
+
+
+def generic(origin: Any, *arguments: Any) -> Any:
+    """Give `origin[…]` of types that are known at run time only."""
+    return origin[arguments]
+
+
+def optional(hint: Any) -> Any:
+    """Give `T | None` of any hint."""
+    return Optional[hint]  # noqa: UP045 - not all hints know the operator
+
+
+@attrs.frozen
+class Attribute:
+    """A field of a record class: its name in Python, its type, what `Field` says of it, its default."""
+
+    name: str
+    hint: Any
+    options: Field = _NONE
+    default: Default | None = None
+
+    def renamed(self, name: str, *, aliases: Iterable[str]) -> Attribute:
+        """Give the field under another name."""
+        return attrs.evolve(self, name=name, options=attrs.evolve(self.options, name="", aliases=aliases))
+
+    def of_type(self, hint: Any) -> Attribute:
+        """Give the field with another type; what was declared of the values of the old one need not fit."""
+        kept = Field(name=self.options.name, aliases=self.options.aliases, declared_by=self.options.declared_by)
+        return attrs.evolve(self, hint=hint, options=kept, default=None)
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """What it is called in the state, and was."""
+        return (self.options.name or self.name, *self.options.aliases)
+
+
+@attrs.frozen
+class RecordClass:
+    """What there is to say of a record class; `made` makes it."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    module: str = MODULE
+    java_class: str = ""
+    aliases: tuple[str, ...] = ()
+    retired: Any = ()
+
+    @classmethod
+    def of(cls, given: type) -> RecordClass:
+        """Say it of a class that is there: an attrs class, a dataclass or a named tuple."""
+        options = options_of(given)
+        attributes = tuple(_attribute(field.attribute, field.hint, field.default) for field in class_fields(given))
+        retired = dict(options.retired_types) or options.retired
+        return cls(given.__qualname__, attributes, given.__module__, options.java_class, options.aliases, retired)
+
+    @property
+    def identity(self) -> str:
+        """Its name in the state."""
+        return self.java_class or f"{self.module}.{self.name}"
+
+    def made(self) -> type:
+        """Make an attrs class, whose values cannot be changed."""
+        fields = {attribute.name: _attrs_field(attribute) for attribute in self.attributes}
+        made = attrs.make_class(self.name.rpartition(".")[2], fields, kw_only=True, frozen=True)
+        made.__module__, made.__qualname__ = self.module, self.name
+        return record(java_class=self.java_class, aliases=self.aliases, retired=self.retired)(made)
+
+
+def _attribute(name: str, hint: Any, default: Default | None) -> Attribute:
+    if get_origin(hint) is Annotated:
+        bare, *metadata = get_args(hint)
+        options = next((item for item in metadata if isinstance(item, Field)), Field())
+        others = tuple(item for item in metadata if not isinstance(item, Field))
+        return Attribute(name, Annotated[(bare, *others)] if others else bare, options, default)
+    return Attribute(name, hint, default=default)
+
+
+def _attrs_field(attribute: Attribute) -> Any:
+    hint: Any = attribute.hint if attribute.options == _NONE else Annotated[attribute.hint, attribute.options]
+    if attribute.default is None:
+        return attrs.field(type=hint)
+    factory = attribute.default.factory
+    if factory is None:
+        return attrs.field(type=hint, default=attribute.default.value)
+    return attrs.field(type=hint, factory=factory)
+
+
+def enum_class(
+    name: str,
+    symbols: Iterable[str],
+    *,
+    module: str = MODULE,
+    java_class: str = "",
+    aliases: tuple[str, ...] = (),
+    symbol_aliases: SymbolAliases = (),
+    default: str = "",
+) -> Any:
+    """Make an enum; what contradicts its symbols is left out."""
+    members = {symbol: number for number, symbol in enumerate(symbols)}
+    functional: Any = enum.Enum
+    made = functional(name.rpartition(".")[2], members, module=module, qualname=name)
+    former = {
+        symbol: tuple(alias for alias in names if alias not in members)
+        for symbol, names in symbol_aliases
+        if symbol in members
+    }
+    kept = default if default in members else ""
+    options = enum_options(java_class=java_class, aliases=aliases, symbol_aliases=former, default=kept)
+    return options(made)
+
+
+def enum_like(given: type[enum.Enum], symbols: Iterable[str], **changed: Any) -> Any:
+    """Make an enum as another one, with other symbols and what else is changed."""
+    told = EnumSerializer.of(given)
+    java = told.name if isinstance(told, JavaEnumSerializer) else ""
+    same = {"aliases": told.aliases, "symbol_aliases": told.symbol_aliases, "default": told.default}
+    where = {"module": given.__module__, "java_class": java}
+    return enum_class(given.__qualname__, symbols, **{**where, **same, **changed})

@@ -1,0 +1,88 @@
+"""Whole jobs at random, and what their states hold. It imports hypothesis; `testing` imports it when it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import strategies as st
+
+from ..compat.testing.strategies import types, values_of
+from ..compat.testing.strategies.classes import generic
+from ..serializers.hints import Float32, Int8, Int16, Int32
+from .descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from .job import Job, Operator
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+    from .testing import Contents
+
+_UIDS = ("orders", "people", "totals", "alerts")
+_NAMES = ("open", "last", "count", "seen", "rules", "paid")
+_simple_keys = st.sampled_from([str, int, Int32, Int16, Int8, bool, float, Float32])
+_keys = _simple_keys | st.lists(_simple_keys, min_size=2, max_size=3).map(lambda items: generic(tuple, *items))
+"""Types of keys whose hash is the same in every JVM."""
+_OF_ONE_VALUE = (ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor)
+
+
+@st.composite
+def jobs(draw: DrawFn, of: SearchStrategy[Any]) -> Job:
+    """Draw a job; the types of its states come from `of`."""
+    uids = draw(st.lists(st.sampled_from(_UIDS), min_size=1, max_size=3, unique=True))
+    return Job([draw(_operators(uid, of)) for uid in uids])
+
+
+@st.composite
+def _operators(draw: DrawFn, uid: str, of: SearchStrategy[Any]) -> Operator:
+    rooms: dict[str, list[Any]] = {"states": [], "list_states": [], "union_list_states": [], "broadcast_states": []}
+    made = {"states": _keyed, "broadcast_states": _maps}
+    likely = ["states", *rooms]
+    for name in draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True)):
+        room = draw(st.sampled_from(likely))
+        rooms[room].append(draw(made.get(room, _lists)(name, of)))
+    key: Any = draw(_keys) if rooms["states"] else None
+    given: dict[str, Any] = {"key": key, **rooms}
+    return Operator(uid, **given)
+
+
+@st.composite
+def _keyed(draw: DrawFn, name: str, of: SearchStrategy[Any]) -> StateDescriptor:
+    has_ttl = draw(st.sampled_from([False, False, True]))
+    kind = draw(st.sampled_from([*_OF_ONE_VALUE, None, None]))
+    if kind is not None:
+        return kind(name, draw(of), time_to_live=has_ttl)
+    several: StateDescriptor = draw(draw(st.sampled_from([_lists, _maps]))(name, of, has_ttl=has_ttl))
+    return several
+
+
+@st.composite
+def _lists(draw: DrawFn, name: str, of: SearchStrategy[Any], *, has_ttl: bool = False) -> ListStateDescriptor:
+    return ListStateDescriptor(name, draw(of), time_to_live=has_ttl)
+
+
+@st.composite
+def _maps(draw: DrawFn, name: str, of: SearchStrategy[Any], *, has_ttl: bool = False) -> MapStateDescriptor:
+    return MapStateDescriptor(name, draw(types(max_depth=1, hashable=True)), draw(of), time_to_live=has_ttl)
+
+
+@st.composite
+def contents_of(draw: DrawFn, job: Job) -> Contents:
+    """Draw what the states of a job hold, as `write_savepoint` takes it."""
+    held: dict[str, Any] = {}
+    for operator in job.operators:
+        for state in operator.states:
+            values = values_of(state.state_serializer()).filter(lambda value: value is not None)
+            held[f"{operator.uid}/{state.name}"] = draw(st.dictionaries(values_of(operator.key), values, max_size=3))
+        for listed in (*operator.list_states, *operator.union_list_states):
+            held[f"{operator.uid}/{listed.name}"] = draw(values_of(listed.state_serializer()))
+        for mapped in operator.broadcast_states:
+            pairs = st.dictionaries(values_of(mapped.key_serializer), values_of(mapped.value_serializer), max_size=3)
+            held[f"{operator.uid}/{mapped.name}"] = draw(pairs)
+    return held
