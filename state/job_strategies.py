@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from ..compat.description import StateKind
 from ..compat.testing.strategies import types, values_of
 from ..compat.testing.strategies.classes import generic
 from ..serializers.hints import Float32, Int8, Int16, Int32
@@ -78,7 +79,7 @@ def contents_of(draw: DrawFn, job: Job) -> Contents:
     held: dict[str, Any] = {}
     for operator in job.operators:
         for state in operator.states:
-            values = values_of(state.state_serializer()).filter(lambda value: value is not None)
+            values = values_of(state.state_serializer()).filter(_IS_ENTRY.get(state.kind, _is_there))
             held[f"{operator.uid}/{state.name}"] = draw(st.dictionaries(values_of(operator.key), values, max_size=3))
         for listed in (*operator.list_states, *operator.union_list_states):
             held[f"{operator.uid}/{listed.name}"] = draw(values_of(listed.state_serializer()))
@@ -86,3 +87,11 @@ def contents_of(draw: DrawFn, job: Job) -> Contents:
             pairs = st.dictionaries(values_of(mapped.key_serializer), values_of(mapped.value_serializer), max_size=3)
             held[f"{operator.uid}/{mapped.name}"] = draw(pairs)
     return held
+
+
+def _is_there(value: Any) -> bool:
+    return value is not None
+
+
+# As in Flink, None and an empty list or map are no entry.
+_IS_ENTRY = {StateKind.LIST: bool, StateKind.MAP: bool}

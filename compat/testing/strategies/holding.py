@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -208,9 +207,12 @@ class _Drawing:
 
     def _records(self, serializer: DescribedRecordSerializer[Any]) -> SearchStrategy[Any]:
         circle = {name: one for name, one in serializer.circle.items() if name not in self.records}
-        self.records.update({name: st.deferred(partial(self._one_record, one)) for name, one in circle.items()})
+        self.records.update({name: self._later(one) for name, one in circle.items()})
         subclasses = [self.values(subclass) for _, subclass in serializer.registered]
         return st.one_of(self._one_record(serializer), *subclasses)
+
+    def _later(self, serializer: DescribedRecordSerializer[Any]) -> SearchStrategy[Any]:
+        return st.deferred(lambda: self._one_record(serializer))
 
     def _one_record(self, serializer: DescribedRecordSerializer[Any]) -> SearchStrategy[Any]:
         cls, name = serializer.python_class, serializer.name
