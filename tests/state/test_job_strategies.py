@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import tempfile
 from pathlib import Path
 
@@ -90,3 +91,12 @@ def test_contents_of_a_job_of_the_user(tmp_path):
 
     assert {"shop/account", "shop/by day", "shop/rules"} == set(contents)
     assert all(held_by(write_savepoint(tmp_path / "it", job, contents), job).values())
+
+
+def test_a_map_whose_keys_are_few_is_not_empty():
+    one = enum.Enum("One", ["ONLY"], module=__name__)
+    job = Job([Operator("shop", key=bool, states=[MapStateDescriptor("by day", one, int)])])
+
+    held = find(contents_of(job), lambda held: len(held["shop/by day"]) == 2, settings=many)["shop/by day"]
+
+    assert [{one.ONLY}, {one.ONLY}] == [set(entries) for entries in held.values()]

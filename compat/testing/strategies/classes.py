@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
 import attrs
 
 from ....serializers.enums import EnumSerializer, JavaEnumSerializer, enum_options
+from ....serializers.hints import serializer_for, strip_none
 from ....serializers.record_classes import Field, class_fields, options_of, record
 
 if TYPE_CHECKING:
@@ -20,6 +21,25 @@ MODULE = "drawn"
 """Where classes say that they are from; there is no such module, so their values cannot be pickled."""
 
 _NONE = Field()
+
+
+class _Told(type):
+    """Classes whose fields show where hypothesis prints them: `Item(id: long, note: optional<string>)`."""
+
+    def __repr__(cls) -> str:
+        fields = ", ".join(f"{field.attribute}: {in_words(field.hint)}" for field in class_fields(cls))
+        return f"{cls.__qualname__}({fields})"
+
+
+class _Base(metaclass=_Told):
+    """Under all records that are made; it has no field, and is no part of the state."""
+
+
+def in_words(hint: Any) -> str:
+    """Name a type as messages do."""
+    bare, is_optional = strip_none(hint)
+    words = serializer_for(bare).describe()
+    return f"optional<{words}>" if is_optional and bare is not None else words
 
 
 def generic(origin: Any, *arguments: Any) -> Any:
@@ -83,7 +103,7 @@ class RecordClass:
     def made(self) -> type:
         """Make an attrs class, whose values cannot be changed."""
         fields = {attribute.name: _attrs_field(attribute) for attribute in self.attributes}
-        made = attrs.make_class(self.name.rpartition(".")[2], fields, kw_only=True, frozen=True)
+        made = attrs.make_class(self.name.rpartition(".")[2], fields, bases=(_Base,), kw_only=True, frozen=True)
         made.__module__, made.__qualname__ = self.module, self.name
         return record(java_class=self.java_class, aliases=self.aliases, retired=self.retired)(made)
 

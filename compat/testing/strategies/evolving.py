@@ -12,8 +12,8 @@ from ....serializers.enums import EnumSerializer
 from ....serializers.hints import serializer_for, strip_none
 from ....serializers.record_classes import is_record_class
 from ....serializers.recursive_records import RecursiveRecordSerializer
-from .classes import Attribute, RecordClass, enum_like, generic, optional
-from .hints import FIELD_NAMES, NUMBERS, SYMBOLS, attribute, in_words, leaves, types
+from .classes import Attribute, RecordClass, enum_like, generic, in_words, optional
+from .hints import FIELD_NAMES, NUMBERS, SYMBOLS, attribute, leaves, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

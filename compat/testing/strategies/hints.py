@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
-from ....serializers.hints import BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime, serializer_for, strip_none
+from ....serializers.hints import BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime
 from ....serializers.record_fields import Default
 from .classes import Attribute, RecordClass, enum_class, generic, optional
 from .holding import values_of
@@ -31,7 +31,7 @@ def types(*, max_depth: int = 2, hashable: bool = False) -> SearchStrategy[Any]:
     """Draw type hints: numbers, text, bytes, decimals, times, enums, lists, sets, dicts, tuples, records, `T | None`.
 
     Records (attrs classes) and enums are made on the fly. They have stable names in a module `drawn`, which is not
-    there, so that their values cannot be pickled. `serializer_for(hint).describe()` tells a type in words.
+    there, so that their values cannot be pickled. A record prints with its fields: `Item(id: long, note: string)`.
 
     Args:
         max_depth: How many levels of containers and records a type has at most; 0: none.
@@ -104,10 +104,3 @@ def _is_constant(value: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def in_words(hint: Any) -> str:
-    """Name a type as messages do."""
-    bare, is_optional = strip_none(hint)
-    words = serializer_for(bare).describe()
-    return f"optional<{words}>" if is_optional and bare is not None else words
