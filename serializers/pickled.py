@@ -45,6 +45,11 @@ _OLDEST_PROTOCOL = 2
 Redirect = tuple[str, type]
 
 
+# Its types tell type checkers what callers may pass; those of `tuple` do not.
+def _classes(given: Iterable[type]) -> tuple[type, ...]:
+    return tuple(given)
+
+
 def _redirects(aliases: Mapping[str, type] | Iterable[str | Redirect]) -> tuple[str | Redirect, ...]:
     if isinstance(aliases, str):
         raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({aliases!r},)")
@@ -180,7 +185,7 @@ class PickleSerializer(TypeSerializer[T]):
     make_snapshot: ClassVar[type[PickledSnapshot]] = PickleSnapshot
 
     python_class: type[T]
-    references: tuple[type, ...] = attrs.field(default=(), converter=tuple, kw_only=True)
+    references: tuple[type, ...] = attrs.field(default=(), converter=_classes, kw_only=True)
     aliases: tuple[str | Redirect, ...] = attrs.field(default=(), converter=_redirects, kw_only=True)
     upgrade: Callable[[Any], T] | None = attrs.field(default=None, eq=False, kw_only=True)
     protocol: int = attrs.field(default=PROTOCOL, kw_only=True)

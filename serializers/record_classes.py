@@ -40,7 +40,9 @@ class RecordOptions:
     retired_types: tuple[tuple[str, Any], ...] = ()
 
 
-def _names(given: Iterable[str]) -> tuple[str, ...]:  # tells type checkers what callers may pass; `tuple` does not
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({given!r},)")
     return tuple(given)
 
 

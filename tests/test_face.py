@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 
+import attrs
 import pytest
 
 import stateshift
@@ -43,3 +44,11 @@ def test_importing_the_package_loads_no_room():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert "[]\n" == done.stdout
+
+
+@pytest.mark.parametrize("name", [name for name in stateshift.__all__ if attrs.has(getattr(stateshift, name))])
+def test_type_checkers_know_what_each_argument_takes(name):
+    """A bare `tuple` as converter makes mypy refuse every tuple of names."""
+    bare = [field.name for field in attrs.fields(getattr(stateshift, name)) if field.converter is tuple]
+
+    assert [] == bare

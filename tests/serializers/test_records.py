@@ -518,6 +518,10 @@ class TestDeclarations:
         with pytest.raises(DeclarationError, match=r"the default of .*Bad\.visits does not fit"):
             record_serializer(Bad)
 
+    def test_one_string_is_not_taken_for_names_of_one_letter(self):
+        with pytest.raises(DeclarationError, match="one string was given"):
+            Field(aliases="name")
+
     def test_a_default_none_needs_an_optional_field(self) -> None:
         @attrs.frozen
         class Bad:
