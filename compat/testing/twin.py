@@ -63,8 +63,14 @@ def _twin() -> subprocess.Popen[bytes]:
     twin = subprocess.Popen(  # noqa: S603 - this module
         [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
     )
-    atexit.register(twin.kill)
+    atexit.register(_end, twin)
     return twin
+
+
+def _end(twin: subprocess.Popen[bytes]) -> None:
+    """Leave nothing behind: it ends when nobody asks any more."""
+    with twin:
+        twin.kill()
 
 
 def _send(stream: BinaryIO | Any, data: bytes) -> None:

@@ -32,6 +32,8 @@ from typing import TYPE_CHECKING
 import attrs
 import pytest
 
+from stateshift.serializers.registry import registry
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -223,7 +225,8 @@ def reader(tmp_path):
     person = Reader(clone)
     sys.modules[person.module.__name__] = person.module
     sys.path.insert(0, "")
-    yield person
+    with registry.restored():  # a page may register snapshots, whose modules go with it
+        yield person
     sys.path[:] = paths
     for name in set(sys.modules) - known:
         if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "") or ""):
