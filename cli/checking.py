@@ -34,6 +34,18 @@ if TYPE_CHECKING:
     from .new_side import NewSide
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: most of what a check makes is in its report, and looking takes a tenth of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @click.command(
     "check",
     short_help="Say start, migrate or refuse, field by field.",
@@ -63,6 +75,7 @@ Exit status:
 @forbid_option
 @gate_options
 @common_options
+@_uncollected()
 def command(
     savepoint: str | None,
     *,
@@ -92,15 +105,12 @@ def command(
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
         _refuse_what_needs_a_savepoint()
-        with _uncollected():
-            return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
+        return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
-    with _uncollected():
-        description = new.describe()
-        stored = Savepoint.open(savepoint)
-        old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
-        report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
+    stored = Savepoint.open(savepoint)
+    old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
+    report = check(old, new.describe(), target=Target(target), policy=policy, repartition=repartition)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})
@@ -132,18 +142,6 @@ def _refuse_what_needs_a_savepoint() -> None:
         given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
         if given and parameter.name in _OF_A_SAVEPOINT:
             raise click.UsageError(f"{parameter.opts[0]} is for a savepoint; leave it out with --against")
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Look for no garbage meanwhile: most of what a check makes is in its report, and looking takes a tenth of it."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _next_steps(report: CheckReport, savepoint: str, new: NewSide, flags: str) -> list[str]:
