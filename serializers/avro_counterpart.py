@@ -147,6 +147,9 @@ class _EnumInAvro(EnumSerializer):
         return _short(stored_name) == _short(self.name)
 
 
+_ONLY_ASKED = "a counterpart is asked about stored types; the Avro type itself is what reads and writes"
+
+
 @attrs.define
 class _NothingSnapshot(TypeSerializerConfigSnapshot[Any]):
     """Stands for an Avro type that has no counterpart; never stored."""
@@ -159,10 +162,10 @@ class _NothingSnapshot(TypeSerializerConfigSnapshot[Any]):
         return self.words
 
     def write(self, target: DataOutputView) -> NoReturn:
-        raise NotImplementedError
+        raise TypeError(_ONLY_ASKED)
 
     def read(self, source: DataInputView) -> NoReturn:
-        raise NotImplementedError
+        raise TypeError(_ONLY_ASKED)
 
     def restore_serializer(self) -> NoReturn:
         raise OldReaderUnavailable(f"{self.words} is only read as a part of its schema")
@@ -175,10 +178,10 @@ class _Asked(TypeSerializer[Any]):
     node: Node = attrs.field(eq=False)
 
     def serialize(self, value: Any, target: DataOutputView) -> NoReturn:
-        raise NotImplementedError
+        raise TypeError(_ONLY_ASKED)
 
     def deserialize(self, source: DataInputView) -> NoReturn:
-        raise NotImplementedError
+        raise TypeError(_ONLY_ASKED)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Any]:
         return _NothingSnapshot(self.node.describe())
