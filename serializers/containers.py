@@ -130,7 +130,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     """
 
     element: TypeSerializer[E]
-    nullable_elements: bool = attrs.field(default=False, eq=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True)
     frozen: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @property

@@ -65,7 +65,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
 
     key: TypeSerializer[K]
     value: TypeSerializer[V]
-    nullable_values: bool = attrs.field(default=False, eq=False, kw_only=True)
+    nullable_values: bool = attrs.field(default=False, kw_only=True)
 
     @property
     def layout(self) -> layout.Layout:

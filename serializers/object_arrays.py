@@ -57,7 +57,7 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
         nullable_elements: Whether None may be an element; strings have a null form of their own.
     """
 
-    nullable_elements: bool = attrs.field(default=False, eq=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True)
 
     @property
     def element(self) -> StringSerializer:
@@ -114,7 +114,7 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
     element: TypeSerializer[E]
     component_class: str = ""
-    nullable_elements: bool = attrs.field(default=False, eq=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         # A fallback deserializer stands here too, and has no snapshot to tell its class.

@@ -173,7 +173,11 @@ class TestHint:
             (Array[Float32], PrimitiveArraySerializer(FloatSerializer()), "array<float>"),
             (Array[float], PrimitiveArraySerializer(DoubleSerializer()), "array<double>"),
             (Array[Int32 | None], BOXED, "array<optional<int>>"),
-            (Array[Int8 | None], GenericArraySerializer(ByteSerializer()), "array<optional<byte>>"),
+            (
+                Array[Int8 | None],
+                GenericArraySerializer(ByteSerializer(), nullable_elements=True),
+                "array<optional<byte>>",
+            ),
             (Array[str], StringArraySerializer(), "array<string>"),
             (Array[bytes], GenericArraySerializer(BytesSerializer(), "[B"), "array<bytes>"),
             (Array[Array[int]], GenericArraySerializer(LONGS, "[J"), "array<array<long>>"),

@@ -417,3 +417,14 @@ def test_a_row_within_a_hint_may_have_a_default_that_cannot_be_hashed():
     rows = row_of(Columns)
 
     assert rows is serializer_for(Annotated[Row, rows])
+
+
+def test_a_hint_with_a_serializer_is_not_mistaken_for_one_that_takes_no_nulls():
+    """Python keeps `Annotated` hints by equality, so serializers that read differently must not be equal."""
+    rows = [row_of({"prices": dict[str, value], "tags": set[value]}) for value in (int, int | None)]
+    hints = [Annotated[object, row] for row in rows]
+    columns = [serializer_for(hint).columns for hint in hints]
+
+    assert rows[0] != rows[1]
+    assert [False, True] == [prices.serializer.nullable_values for prices, _ in columns]
+    assert [False, True] == [tags.serializer.nullable_elements for _, tags in columns]
