@@ -108,9 +108,11 @@ def command(
         return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
+    # The job first: its module registers the snapshots by which the savepoint is read.
+    description = new.describe()
     stored = Savepoint.open(savepoint)
     old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
-    report = check(old, new.describe(), target=Target(target), policy=policy, repartition=repartition)
+    report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
         print_json(explain.to_data(report) | {"exit_status": status})

@@ -7,7 +7,7 @@ import click
 from .failures import Status
 from .options import common_options, import_option
 from .output import print_json, print_styled
-from .sides import describe_side
+from .sides import describe_sides
 
 
 @click.command(
@@ -39,7 +39,7 @@ def command(a: str, b: str, *, with_json: bool) -> int:
     from ..compat.difference import compare
     from ..compat.difference_text import text_lines, to_data
 
-    difference = compare(describe_side(a), describe_side(b))
+    difference = compare(*describe_sides(a, b))
     status = Status.DONE if difference.is_equal else Status.REFUSED
     if with_json:
         print_json(to_data(difference) | {"exit_status": int(status)})

@@ -20,6 +20,16 @@ RECORDED = ".json"
 _KINDS = "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote"
 
 
+def describe_sides(a: str, b: str) -> tuple[JobDescription, JobDescription]:
+    """Load what two arguments name; jobs first, whose modules register the snapshots by which savepoints are read.
+
+    Raises:
+        UsageError: One is none of the three.
+    """
+    described = {text: describe_side(text) for text in sorted((a, b), key=lambda text: _JOB.fullmatch(text) is None)}
+    return described[a], described[b]
+
+
 def describe_side(text: str) -> JobDescription:
     """Load what an argument names; a file or folder that is there goes before a job of that name.
 

@@ -47,10 +47,19 @@ with SavepointWriter("savepoint", job) as writer:
 """
 
 
+JOB = """
+from import_test_cents import CentsSerializer
+from stateshift import Job, Operator, ValueStateDescriptor
+
+job = Job([Operator("purses", key=str, states=[ValueStateDescriptor("purse", CentsSerializer())])])
+"""
+
+
 @pytest.fixture
 def purse(tmp_path):
     """A savepoint of a module of the user, and the folder of that module; it is never imported in this process."""
     (tmp_path / "import_test_cents.py").write_text(MODULE)
+    (tmp_path / "import_test_job.py").write_text(JOB)
     subprocess.run([sys.executable, "-c", WRITE], cwd=tmp_path, check=True)
     return tmp_path
 
@@ -82,3 +91,20 @@ def test_a_module_that_is_not_there_is_wrong_usage(purse):
     assert answer.returncode == 2
     assert "nothing_here" in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("check", "savepoint", "--job", "import_test_job:job"),
+        ("diff", "savepoint", "import_test_job:job"),
+        ("plan", "savepoint", "--job", "import_test_job:job"),
+        ("migrate", "savepoint", "new", "--job", "import_test_job:job", "--dry-run"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_the_module_of_a_job_registers_for_it_without_the_option(purse, arguments):
+    answer = stateshift(purse, *arguments)
+
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert "not registered" not in answer.stdout

@@ -133,7 +133,10 @@ class Reader:
         self.status = 0
         self.module = types.ModuleType("docs_page")
         self.environment = {
-            name: value for name, value in os.environ.items() if not name.startswith(("STATESHIFT_", "PYTHON"))
+            name: value
+            for name, value in os.environ.items()
+            # CI: pytest shortens nothing there, and a reader sits at a terminal.
+            if not name.startswith(("STATESHIFT_", "PYTHON")) and name not in {"CI", "BUILD_NUMBER"}
         }
         self.environment |= {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
