@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -9,7 +10,7 @@ import attrs
 from ...serializers.errors import StateShiftError, ValuesCollide, add_step, located, shown
 from ...serializers.views import DataInputView, DataOutputView
 from .bad_values import BadValue
-from .objects import expect_end, hex_shown, name_rule, recode, recode_all
+from .objects import expect_end, hex_shown, name_rule, read_old, recode, recode_all
 from .transcoder import TranscodedElements
 
 if TYPE_CHECKING:
@@ -101,13 +102,21 @@ class _MapPiece:
     plan: StatePlan
     recoding: Recoding | None
     old: TypeSerializerConfigSnapshot[Any] | None
-    _restored: TypeSerializer[Any] | None = None
+
+    @cached_property
+    def _restored(self) -> TypeSerializer[Any] | None:
+        """What reads a piece as its snapshot says; None where only the reader that the plan found can."""
+        try:
+            return self.old.restore_serializer() if self.old is not None else None
+        except StateShiftError:
+            if self.recoding is None:
+                raise
+            return None
 
     def rewritten(self, source: DataInputView) -> bytes:
-        target = DataOutputView()
         if self.recoding is None:
-            self.copied(source, target)
-            return target.getvalue()
+            return self.passed(source)
+        target = DataOutputView()
         try:
             recode(self.recoding, source, target)
         except StateShiftError as error:
@@ -116,12 +125,14 @@ class _MapPiece:
             raise
         return target.getvalue()
 
-    def copied(self, source: DataInputView, target: DataOutputView) -> None:
-        """Pass over a piece as the snapshot describes it."""
-        if self._restored is None and self.old is not None:
-            self._restored = self.old.restore_serializer()
+    def passed(self, source: DataInputView) -> bytes:
+        """Pass over a piece, and give it as it is stored."""
+        start = source.position
         if self._restored is not None:
-            self._restored.copy_bytes(source, target)
+            self._restored.copy_bytes(source, DataOutputView())
+        elif self.recoding is not None:
+            read_old(self.recoding, source)
+        return source.span(start)
 
     def shown(self, data: bytes) -> str:
         return shown(self._restored.deserialize(DataInputView(data))) if self._restored is not None else hex_shown(data)
@@ -131,12 +142,10 @@ def _entry_aside(
     error: StateShiftError, source: DataInputView, start: int, key: _MapPiece, value: _MapPiece
 ) -> BadValue | None:
     """Leave an entry out where its end can be told; nothing frames it, and its reader may have failed halfway."""
-    key_bytes, value_bytes = DataOutputView(), DataOutputView()
     try:
         source.position = start
-        key.copied(source, key_bytes)
-        value.copied(source, value_bytes)
-        error.where.setdefault("key", key.shown(key_bytes.getvalue()))
+        key_bytes, value_bytes = key.passed(source), value.passed(source)
+        error.where.setdefault("key", key.shown(key_bytes))
     except StateShiftError:
         return None
-    return BadValue.of(error, key_bytes.getvalue(), value_bytes.getvalue())
+    return BadValue.of(error, key_bytes, value_bytes)

@@ -176,13 +176,14 @@ class Takeover:
     def _fitting(self, value):
         """The pieces that fit, converted, and how many do not; two that became one stop the run all the same."""
         parts, left = [], 0
+        if self.state.kind == "map":  # its values come before its keys: they may have expired
+            values = runs.judge_state("map", self.state.shape, attrs.evolve(self.new, key=self.state.shape.key))
+            for piece in runs.pieces("map", value):
+                _converted_unless_it_collides(values, piece)
         for piece in runs.pieces(self.state.kind, value):
-            try:
-                parts.append(self.answer.convert(piece, True))
-            except Unfit as error:
-                if error.flag == "collision_check":
-                    raise
-                left += 1
+            found = _converted_unless_it_collides(self.answer, piece)
+            parts += [] if found is None else [found]
+            left += found is None
         return parts, left
 
     def _after(self, target):
@@ -213,6 +214,16 @@ class Takeover:
         assert again.becomes == self.becomes
         again._reads(after, found)
         assert runs.plans_nothing(after, again.job)
+
+
+def _converted_unless_it_collides(answer, piece):
+    """What a piece becomes; None where it does not fit, unless because two things became one, which stops a run."""
+    try:
+        return answer.convert(piece, True)
+    except Unfit as error:
+        if error.flag == "collision_check":
+            raise
+        return None
 
 
 def _converted(answer, contents, *, as_read):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from evolution import profiles, runs
 from evolution.beginnings import contents_of, lives
 from evolution.declared import Declared
 from evolution.shapes import Field, Leaf, ListOf, MapOf, Maybe, RecordOf, SetOf, TupleOf, with_ttl
 from evolution.takeover import Outcome, Takeover
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 LONG, TEXT, BYTES, FLOAT = map(Leaf, ("long", "string", "bytes", "float"))
@@ -54,3 +55,45 @@ def test_a_run_ends_at_what_does_not_fit_or_puts_it_aside_run_4():
     holds()
 
     assert {Outcome.STOP, Outcome.MIGRATE} == outcomes
+
+
+BIG = 2**63 - 2
+TWINS = ("set", frozenset({("int", BIG), ("int", BIG + 1)}))
+"""Two longs that are one float."""
+SEALED = record(Maybe(Leaf("sealed")), BYTES)
+A_NULL = ("record", frozenset({("a", None), ("b", ("bytes", b""))}))
+
+
+def of_entries(*pairs):
+    return {0: ("map", frozenset(pairs))}
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new", "contents"),
+    [
+        (kind, MapOf(BYTES, SetOf(LONG)), MapOf(TEXT, SetOf(FLOAT)), of_entries((("bytes", b"\xff"), TWINS)))
+        for kind in ("map", "broadcast")
+    ]
+    + [
+        (
+            "broadcast",
+            MapOf(LONG, SEALED),
+            MapOf(LONG, record(Leaf("opened"), BYTES)),
+            of_entries((("int", 0), A_NULL)),
+        )
+    ],
+    ids=["two faults in an entry", "two faults in an entry of a broadcast map", "only a fallback finds the end"],
+)
+def test_what_the_random_runs_met_once(kind, old, new, contents):
+    @settings(profiles.profile, max_examples=1)
+    @given(st.none())
+    def holds(_):
+        with tempfile.TemporaryDirectory() as place:
+            state = runs.write(Path(place) / "v1", kind, Declared.of(old), contents)
+            takeover = Takeover.of(state, new)
+
+            takeover.run(Path(place) / "v2")
+
+            assert Outcome.STOP is takeover.outcome
+
+    holds()
