@@ -238,7 +238,7 @@ class _Run:
                 found = run_watched(context, lambda: _summary(rows).collect(), "encoding", self.tell)
                 sizes, encoded = _summed(found)
                 require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
-                operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism)
+                operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism, self.sources)
                 written = self._written(rows, operators, worker)
                 answers = run_watched(context, written.collect, "writing", self.tell)
             finally:

@@ -14,14 +14,13 @@ import attrs
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ...serializers.wording import many
-from ..key_groups import key_group_range
 from ..migration.run import SUBTASK_BYTES
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
 from ..savepoint.new_streams import store_operator_state
 from ..savepoint.publish import now, publish
-from .streams import NewOperator, StreamResult, write_empty
+from .streams import NewOperator, StreamResult, write_rowless
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,7 +138,11 @@ def check_position(position: Any) -> None:
 
 
 def new_operators(
-    job: Job, sizes: Mapping[int, int], parallelism: int | None, max_parallelism: int
+    job: Job,
+    sizes: Mapping[int, int],
+    parallelism: int | None,
+    max_parallelism: int,
+    sources: Sequence[ResolvedSource] = (),
 ) -> dict[int, NewOperator]:
     """Give the operators with keyed state, by place, with their parallelism.
 
@@ -150,14 +153,21 @@ def new_operators(
         sizes: Bytes of each one's entries.
         parallelism: Of all of them; None: one subtask for every `SUBTASK_BYTES`.
         max_parallelism: Number of key groups.
+        sources: What is written.
     """
     found = {}
     for place, operator in enumerate(job.operators):
-        count = parallelism or min(max(1, -(-sizes.get(place, 0) // SUBTASK_BYTES)), max_parallelism)
+        count = parallelism or subtasks_for(sizes.get(place, 0), max_parallelism)
         new = NewOperator.of(operator, count, max_parallelism)
         if new is not None:
-            found[place] = new
+            whole = frozenset(one.state_id for one in sources if one.operator == place and one.has_whole_lists)
+            found[place] = attrs.evolve(new, whole_lists=whole)
     return found
+
+
+def subtasks_for(size: int, max_parallelism: int) -> int:
+    """How many subtasks an operator gets whose entries have so many bytes, where nobody asks for a number."""
+    return min(max(1, -(-size // SUBTASK_BYTES)), max_parallelism)
 
 
 def publish_bootstrap(
@@ -171,6 +181,7 @@ def publish_bootstrap(
     max_parallelism: int,
     restore_target: Target,
     position: Any,
+    origin: str = "bootstrap",
 ) -> Lineage:
     """Give the files their names, write the streams without entries, the lineage, and `_metadata` last.
 
@@ -184,6 +195,7 @@ def publish_bootstrap(
         max_parallelism: Number of key groups.
         restore_target: Decides the version of `_metadata`.
         position: Goes into the lineage.
+        origin: Where the types come from, in words, for the lineage.
 
     Raises:
         MigrationFailed: What was written is not what was encoded.
@@ -200,7 +212,7 @@ def publish_bootstrap(
         for index in range(count):
             keyed = None
             if new is not None:
-                result = by_stream.get((place, index)) or write_empty(new, place, index, folder)
+                result = by_stream.get((place, index)) or write_rowless(new, place, index, folder)
                 by_stream[place, index] = result
                 keyed = _handle(result, new, folder, files)
             managed, written = store_operator_state(folder, operator, index, {}, {})
@@ -213,7 +225,7 @@ def publish_bootstrap(
         )
     clear_attempts(folder)
     lineage = Lineage(
-        stateshift=__version__, created=now(), job="bootstrap", states=tuple(counts), files=files, position=position
+        stateshift=__version__, created=now(), job=origin, states=tuple(counts), files=files, position=position
     )
     return publish(folder, SavepointMetadata.new(tuple(states)).written_for(restore_target), lineage)
 
@@ -256,8 +268,7 @@ def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: 
         stream = RelativeFileHandle(stored.name, stored.size)
     if stored.digest is not None:
         files[stored.name] = stored.digest
-    groups = key_group_range(result.subtask, operator.parallelism, operator.max_parallelism)
-    return KeyedHandle(CANONICAL, groups.start, result.offsets, stream)
+    return KeyedHandle(CANONICAL, operator.key_groups[result.subtask].start, result.offsets, stream)
 
 
 def _counts(

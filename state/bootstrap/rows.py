@@ -20,14 +20,15 @@ import pyarrow.compute as pc
 
 from ...compat.description import StateKind
 from ...compat.transcode.entry_values import entry_values, map_value
-from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, located, shown
+from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.optional import OptionalSerializer
 from ...serializers.tuples import TupleSerializer
 from ..key_groups import key_group, key_hasher, prefix_size
-from ..savepoint.entry_keys import decode, encode
-from .column_bytes import encode_column, encode_values, join_pieces, nulls_of, number_bytes
+from ..savepoint.entry_keys import encode
+from .column_bytes import encode_column, join_pieces, number_bytes
 from .column_order import order_bytes
 from .column_values import python_values
+from .every_row import encode_lists, patched, refuse_null, required
 from .key_columns import hash_column, key_groups_of
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class RowEncoder:
             if source.user_key_columns:
                 serializer: Any = source.description.value.new_side()
                 data = join_pieces(
-                    [data, _required(serializer.key, _tuple_column(batch, source.user_key_columns, serializer.key))]
+                    [data, required(serializer.key, _tuple_column(batch, source.user_key_columns, serializer.key))]
                 )
             place = order_bytes([batch.column(name) for name in source.order_columns]) if source.order_columns else None
             values = self._called(batch, keys) if source.function is not None else self._values(batch)
@@ -165,7 +166,7 @@ class RowEncoder:
                 with located(key=shown(value), path="key"):
                     found.append(encode(serializer, value))
                     groups[declined[len(found) - 1]] = key_group(hasher(value), self.max_parallelism)
-            data = _patched(data, encoded.declined, found)
+            data = patched(data, encoded.declined, found)
         prefix = number_bytes(groups, ">u1" if prefix_size(self.max_parallelism) == 1 else ">u2")
         namespace = np.zeros((len(groups), len(_VOID_NAMESPACE)), dtype=np.uint8)
         return _Keys(groups, join_pieces([prefix, data, namespace]), column)
@@ -183,13 +184,15 @@ class RowEncoder:
         else:
             column = batch.column(source.value_column)
         serializer = source.item
+        if source.has_whole_lists:
+            return encode_lists(serializer, column, source.value_column)
         if source.description.kind is not StateKind.MAP:
-            return _required(serializer, column, source.value_column)
+            return required(serializer, column, source.value_column)
         is_map: Any = source.description.value.new_side()
         if not is_map.nullable_values:
-            _refuse_null(column, source.value_column)
+            refuse_null(column, source.value_column)
         try:
-            return _required(OptionalSerializer(serializer), column)
+            return required(OptionalSerializer(serializer), column)
         except StateShiftError as error:  # the flag of a map's value is no step of its path
             error.where["path"] = "${}" + str(error.where.get("path", "")).removeprefix("$?")
             raise
@@ -285,48 +288,6 @@ def _tuple_column(batch: pa.RecordBatch, names: tuple[str, ...], serializer: Typ
     if is_whole:
         return columns[0]
     return pa.StructArray.from_arrays(columns, names=[str(index) for index in range(len(columns))])
-
-
-def _required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") -> pa.Array:
-    """Encode a column: by blocks, and row by row where that declines; an error has the row as `error.row`."""
-    if not isinstance(serializer, OptionalSerializer):
-        _refuse_null(column, name)
-    encoded = encode_column(serializer, column)
-    data = encoded.join()
-    declined = np.flatnonzero(encoded.declined)
-    if len(declined):
-        data = _patched(data, encoded.declined, encode_values(serializer, column, declined.tolist()))
-    _prove(serializer, column, data)
-    return data
-
-
-def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
-    """Hold the first value of a block to the serializer: it writes the same bytes, and reads them (rule RUN-7)."""
-    written = encode_values(serializer, column, [0])[0]
-    read = decode(serializer, written)
-    if written != data[0].as_py() or encode(serializer, read) != written:
-        raise MigrationFailed(
-            f"a block was written as {shown(data[0].as_py().hex())}, and its serializer reads and writes "
-            f"{shown(written.hex())}",
-            rule="RUN-7",
-            advice="make the serializer deterministic; if it is none of yours, report a bug: nothing is published",
-        )
-
-
-def _refuse_null(column: pa.Array, name: str) -> None:
-    if not column.null_count:
-        return
-    what = f" in the column {name!r}" if name else ""
-    error = ValueNotConvertible(
-        f"there is a null{what}, and the type is not optional",
-        advice="leave such rows out with dropna, or declare the type optional (T | None)",
-    )
-    error.row = int(np.flatnonzero(nulls_of(column))[0])  # type: ignore[attr-defined]  # read by the caller
-    raise error
-
-
-def _patched(data: pa.Array, mask: np.ndarray[Any, np.dtype[np.bool_]], found: list[bytes]) -> pa.Array:
-    return pc.replace_with_mask(data, pa.array(mask), pa.array(found, pa.large_binary()))
 
 
 def _call(function: Callable[[Any], Any], argument: Any) -> Any:

@@ -45,7 +45,8 @@ class StateColumns:
             these fields from these columns, the others by name; a column's name; a function of the row, whose None
             leaves the row out. Of list state it is an element, of map state a value of the map.
         user_key: Map state: column of the key within the map; several make a tuple.
-        order_by: List state: columns that put the rows of a key in order, ascending. With `aggregate`: of any state.
+        order_by: List state: columns that put the rows of a key in order, ascending; without them `value` is a column
+            of arrays, each the whole list of a key. With `aggregate`: of any state.
         aggregate: Function of an iterator over all rows of a key, whose result is the value, list or dict; None is no
             entry.
     """
@@ -104,6 +105,12 @@ class ResolvedSource:
         return item_serializer(self.description)
 
     @property
+    def has_whole_lists(self) -> bool:
+        """Whether each row gives all elements of a list state's key, as an array."""
+        is_list = self.description.kind is StateKind.LIST and self.aggregate is None
+        return is_list and not self.order_columns
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns that are needed; None where a function is to see all."""
         if self.function is not None or self.aggregate is not None:
@@ -148,6 +155,17 @@ def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSourc
     keyed = [state for state in operator.describe().states if state.kind.is_keyed]
     state_id, description = _keyed_state(operator, keyed, source.state)
     assert operator.key is not None  # noqa: S101 - an operator with keyed states has a key
+    base = ResolvedSource(place, operator.uid or operator.id, state_id, description, operator.key, source.key_by)
+    return resolve_columns(base, source, schema)
+
+
+def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schema) -> ResolvedSource:
+    """Find the columns of a source whose state and key are known.
+
+    Raises:
+        DeclarationError: As `resolve`.
+    """
+    description = base.description
     if description.kind is StateKind.TIMERS:
         raise DeclarationError(
             f"{source.state!r} holds timers, which are not made from rows",
@@ -164,8 +182,8 @@ def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSourc
         raise DeclarationError(f"the DataFrame has two columns {twice!r}", advice="rename one of them")
     if not source.key_by:
         raise DeclarationError("there is no key column", advice="name it: key_by=…")
-    _check_shape(source, description.kind)
-    _check_type(operator.key, _column_type(source.key_by, schema, operator.key), source.key_by, "key")
+    _check_shape(source, description.kind, schema)
+    _check_type(base.key, _column_type(source.key_by, schema, base.key), source.key_by, "key")
     for name in source.order_by:
         if not can_order(_field(schema, name).type):
             raise DeclarationError(
@@ -175,16 +193,8 @@ def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSourc
     serializer: Any = description.value.new_side()
     if source.user_key:
         _check_type(serializer.key, _column_type(source.user_key, schema, serializer.key), source.user_key, "user key")
-    base = ResolvedSource(
-        place,
-        operator.uid or operator.id,
-        state_id,
-        description,
-        operator.key,
-        source.key_by,
-        user_key_columns=source.user_key,
-        order_columns=source.order_by,
-        aggregate=source.aggregate,
+    base = attrs.evolve(
+        base, user_key_columns=source.user_key, order_columns=source.order_by, aggregate=source.aggregate
     )
     if source.aggregate is not None:
         return base
@@ -194,7 +204,7 @@ def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSourc
 
 
 def _with_value(base: ResolvedSource, value: Value | None, schema: pa.Schema) -> ResolvedSource:
-    serializer = base.item
+    serializer: Any = base.description.value.new_side() if base.has_whole_lists else base.item
     if isinstance(value, str):
         kind = _field(schema, value).type
         _check_type(serializer, kind, (value,), "value")
@@ -226,7 +236,7 @@ def _field_columns(
         )
 
 
-def _check_shape(source: StateColumns, kind: StateKind) -> None:
+def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> None:
     """Refuse arguments that do not go together."""
     if source.aggregate is not None:
         if source.value is not None or source.user_key:
@@ -239,13 +249,18 @@ def _check_shape(source: StateColumns, kind: StateKind) -> None:
         raise DeclarationError("there is no column for the keys of the map", advice="name it: user_key=…")
     if kind is not StateKind.MAP and source.user_key:
         raise DeclarationError(f"a {kind} state has no keys within a map", advice="leave user_key out")
-    if kind is StateKind.LIST and not source.order_by:
+    has_whole_list = isinstance(source.value, str) and _is_array(_field(schema, source.value).type)
+    if kind is StateKind.LIST and not source.order_by and not has_whole_list:
         raise DeclarationError(
             "the rows of a DataFrame have no order, and the elements of a list have one",
-            advice="say which column orders them: order_by=…",
+            advice="say which column orders them: order_by=…; or name a column of arrays, each a whole list",
         )
     if kind is not StateKind.LIST and source.order_by:
         raise DeclarationError(f"a {kind} state has one row for each key, and no order", advice="leave order_by out")
+
+
+def _is_array(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _column_type(columns: tuple[str, ...], schema: pa.Schema, serializer: TypeSerializer[Any]) -> pa.DataType:

@@ -27,14 +27,18 @@ from ..savepoint.sink import StoredBytes, StreamSink
 from .column_bytes import join_pieces, number_bytes, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from ...compat.description import StateDescription
+    from ...serializers.serializer import TypeSerializer
     from ..job import Operator
     from ..savepoint.files import Folder
+    from .kept import KeptBlocks
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")
 _WORDS = {
     StateKind.VALUE: "a value state has one value for each",
+    StateKind.LIST: "each row is the whole list of its key",
     StateKind.REDUCING: "a reducing state has one value for each",
     StateKind.AGGREGATING: "an aggregating state has one accumulator for each",
     StateKind.MAP: "a map state has one value for each key and user key",
@@ -46,35 +50,43 @@ class NewOperator:
     """A keyed operator of the new savepoint.
 
     Attributes:
-        operator: As declared.
+        operator_id: 32 hexadecimal digits.
+        title: What messages call it.
+        key: Serializer of the key.
+        states: By state id.
         header: Of its keyed streams.
         parallelism: Number of its subtasks.
         max_parallelism: Number of its key groups.
+        whole_lists: List states of which a row has all elements of a key, by state id; of others it has one element.
     """
 
-    operator: Operator
+    operator_id: str
+    title: str
+    key: TypeSerializer[Any]
+    states: tuple[StateDescription, ...]
     header: KeyedStreamHeader
     parallelism: int
     max_parallelism: int
+    whole_lists: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, operator: Operator, parallelism: int, max_parallelism: int) -> NewOperator | None:
-        """Give it; None where the operator keeps no keyed state."""
+        """Give an operator as declared; None where it keeps no keyed state."""
         header = keyed_header(operator)
-        return None if header is None else cls(operator, header, parallelism, max_parallelism)
+        if header is None or operator.key is None:
+            return None
+        states = tuple(state for state in operator.describe().states if state.kind.is_keyed)
+        title = operator.uid or operator.id
+        return cls(operator.id, title, operator.key, states, header, parallelism, max_parallelism)
 
     @property
-    def title(self) -> str:
-        """What messages call it."""
-        return self.operator.uid or self.operator.id
-
-    def kind(self, state_id: int) -> StateKind:
-        """The kind of a state."""
-        return next(s.kind for s in self.operator.describe().states if s.name == self.header.states[state_id].name)
+    def key_groups(self) -> list[range]:
+        """Those of each subtask."""
+        return [key_group_range(at, self.parallelism, self.max_parallelism) for at in range(self.parallelism)]
 
     def sink(self, folder: Folder, subtask: int) -> StreamSink:
         """Give where the stream of a subtask goes."""
-        return StreamSink(folder, stream_name(self.operator.id, "keyed", subtask))
+        return StreamSink(folder, stream_name(self.operator_id, "keyed", subtask))
 
 
 @attrs.frozen
@@ -88,6 +100,12 @@ class RowCount:
 
     rows: int = 0
     checksum: int = 0
+
+    @classmethod
+    def of(cls, keys: Iterable[bytes], values: Iterable[bytes]) -> RowCount:
+        """Count rows of one state."""
+        sums = [zlib.crc32(key) + zlib.crc32(value) for key, value in zip(keys, values, strict=True)]
+        return cls(len(sums), sum(sums))
 
     def __add__(self, other: RowCount) -> RowCount:
         return RowCount(self.rows + other.rows, self.checksum + other.checksum)
@@ -115,7 +133,10 @@ class StreamResult:
 
 
 def write_streams(
-    batches: Iterable[pa.RecordBatch], operators: dict[int, NewOperator], folder: Folder
+    batches: Iterable[pa.RecordBatch],
+    operators: dict[int, NewOperator],
+    folder: Folder,
+    kept: Callable[[int, int], KeptBlocks | None] = lambda _, __: None,
 ) -> Iterator[StreamResult]:
     """Write the streams whose rows are given, and give the result of each.
 
@@ -123,6 +144,7 @@ def write_streams(
         batches: Rows of `SORTED_ROWS`, sorted by operator, key group, state and key. All rows of a subtask are there.
         operators: By place.
         folder: The target.
+        kept: Gives what else goes into the stream of an operator's place and a subtask.
 
     Raises:
         ValueNotConvertible: There are two rows for a key where one is allowed.
@@ -136,7 +158,7 @@ def write_streams(
                     yield pending.finish()
                     pending = None
                 if pending is None:
-                    pending = _Stream(operators[place], place, subtask, folder)
+                    pending = _Stream(operators[place], place, subtask, folder, kept(place, subtask))
                 pending.add(rows)
         if pending is not None:
             yield pending.finish()
@@ -147,9 +169,11 @@ def write_streams(
         raise
 
 
-def write_empty(operator: NewOperator, place: int, subtask: int, folder: Folder) -> StreamResult:
-    """Write the stream of a subtask without entries: its header."""
-    return _Stream(operator, place, subtask, folder).finish()
+def write_rowless(
+    operator: NewOperator, place: int, subtask: int, folder: Folder, kept: KeptBlocks | None = None
+) -> StreamResult:
+    """Write the stream of a subtask for which there are no rows: its header, and what is kept."""
+    return _Stream(operator, place, subtask, folder, kept).finish()
 
 
 def _by_subtask(
@@ -176,16 +200,18 @@ def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[tuple[int, i
 class _Stream:
     """The stream of one subtask while it is written."""
 
-    def __init__(self, operator: NewOperator, place: int, subtask: int, folder: Folder) -> None:
+    def __init__(
+        self, operator: NewOperator, place: int, subtask: int, folder: Folder, kept: KeptBlocks | None
+    ) -> None:
         self.place, self.subtask = place, subtask
         self._operator = operator
-        self._kinds = [operator.kind(state_id) for state_id in range(len(operator.header.states))]
-        self._is_list = np.array([kind is StateKind.LIST for kind in self._kinds])
+        lists = {at for at, state in enumerate(operator.states) if state.kind is StateKind.LIST}
+        self._has_elements = np.isin(np.arange(len(operator.states)), [*(lists - operator.whole_lists)])
         self._sink = operator.sink(folder, subtask)
-        groups = key_group_range(subtask, operator.parallelism, operator.max_parallelism)
-        self._writer = KeyedStreamWriter(operator.header, groups, self._sink.write)
+        self._writer = KeyedStreamWriter(operator.header, operator.key_groups[subtask], self._sink.write)
+        self._kept = kept
         self._held: list[pa.RecordBatch] = []
-        self._rows = [RowCount()] * len(self._kinds)
+        self._rows = [RowCount()] * len(operator.states)
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Write rows, but for those of the last key."""
@@ -202,6 +228,8 @@ class _Stream:
         with located(operator=self._operator.title), self._sink:
             if self._held:
                 self._write(_joined(self._held))
+            if self._kept is not None:
+                self._put_kept(self._kept.rest())
             offsets = self._writer.finish()
             stored = self._sink.finish()
         return StreamResult(self.place, self.subtask, stored, offsets, tuple(self._writer.entries), tuple(self._rows))
@@ -221,39 +249,55 @@ class _Stream:
         for first, end in _runs((groups[1:] != groups[:-1]) | (states[1:] != states[:-1])):
             entries = np.flatnonzero(starts[first:end])
             begin = int(offsets[first])
-            self._writer.add(
-                Block(
-                    int(groups[first]),
-                    int(states[first]),
-                    bytes(data[begin : int(offsets[end])]),
-                    len(entries),
-                    int(offsets[first + entries[-1]]) - begin,
-                )
+            block = Block(
+                int(groups[first]),
+                int(states[first]),
+                bytes(data[begin : int(offsets[end])]),
+                len(entries),
+                int(offsets[first + entries[-1]]) - begin,
             )
+            if self._kept is not None:
+                self._put_kept(self._kept.up_to(block.key_group))
+                self._refuse_taken(block, self._kept)
+            self._writer.add(block)
         self._count(rows, states)
+
+    def _put_kept(self, blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            self._writer.add(block)
+
+    def _refuse_taken(self, block: Block, kept: KeptBlocks) -> None:
+        """Refuse rows whose keys have an entry already."""
+        key = kept.taken_by(block)
+        if key is not None:
+            raise ValueNotConvertible(
+                "the key has an entry in the state already, and a row would be a second one",
+                advice="leave out rows of such keys (a left_anti join); or write the whole state anew, with overwrite",
+                operator=self._operator.title,
+                state=self._operator.states[block.state_id].name,
+                key=self._shown(key, block.state_id),
+            )
 
     def _refuse_doubles(
         self, rows: pa.RecordBatch, states: np.ndarray[Any, Any], starts: np.ndarray[Any, np.dtype[np.bool_]]
     ) -> None:
-        doubled = np.flatnonzero(~starts & ~self._is_list[states])
+        doubled = np.flatnonzero(~starts & ~self._has_elements[states])
         if not len(doubled):
             return
         row, state_id = int(doubled[0]), int(states[doubled[0]])
-        operator, kind = self._operator, self._kinds[state_id]
+        state = self._operator.states[state_id]
         raise ValueNotConvertible(
-            f"two rows for one key, and {_WORDS[kind]}",
+            f"two rows for one key, and {_WORDS[state.kind]}",
             advice="make it one row for each key (groupBy, dropDuplicates), or pass aggregate=…",
-            operator=operator.title,
-            state=operator.header.states[state_id].name,
+            operator=self._operator.title,
+            state=state.name,
             key=self._shown(rows.column("key")[row].as_py(), state_id),
         )
 
     def _shown(self, data: bytes, state_id: int) -> str:
         operator = self._operator
-        state = next(s for s in operator.operator.describe().states if s.name == operator.header.states[state_id].name)
-        key = operator.operator.key
-        assert key is not None  # noqa: S101 - it has keyed state
-        assert state.namespace is not None  # noqa: S101 - described by a descriptor
+        key, state = operator.key, operator.states[state_id]
+        assert state.namespace is not None  # noqa: S101 - described by a descriptor, or read from a savepoint
         is_map = state.kind is StateKind.MAP
         form = EntryKeyFormat.of(key, state.namespace.new_side(), operator.max_parallelism, has_user_key=is_map)
         parts = form.split(data)

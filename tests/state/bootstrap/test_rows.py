@@ -10,6 +10,7 @@ import pytest
 from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.savepoint.entries import read_separated
 
 JOB = Job(
     [
@@ -20,6 +21,8 @@ JOB = Job(
                 ValueStateDescriptor("number", Int32),
                 ValueStateDescriptor("names", list[str]),
                 ListStateDescriptor("list", int),
+                ListStateDescriptor("small list", Int32),
+                ListStateDescriptor("texts", str),
                 MapStateDescriptor("map", str, Int32),
                 MapStateDescriptor("maybe", str, Int32, nullable_values=True),
                 MapStateDescriptor("lists", str, list[Int32]),
@@ -76,3 +79,33 @@ def test_a_function_that_gives_something_else_is_told_what_to_give(error_of, sta
     function = arguments.get("value") or arguments["aggregate"]
     assert error.advice == f"let {function.__qualname__} give a value of {wanted}, or None where there is to be none"
     assert "'a'" == error.where["key"]
+
+
+def test_an_array_without_an_order_is_a_whole_list_and_an_empty_one_is_no_entry():
+    lists = [["a", "ż,", ""], [], ["b"], [""], ["x" * 300] * 3]
+    rows = pa.table({"key": ["k0", "k1", "k2", "k3", "k4"], "value": lists}).slice(1)
+    [source] = resolve(JOB, [(StateColumns("o", "texts", key_by="key", value="value"), rows.schema)])
+    [found] = RowEncoder(source, 128, lambda _: None).encode(rows.to_batches())
+
+    assert [None] * 3 == found.column("error").to_pylist()
+    values = found.column("value").to_pylist()
+    assert [one for one in lists[1:] if one] == [list(read_separated(source.item, data)) for data in values]
+    assert [b"k2", b"k3", b"k4"] == [key[2:4] for key in found.column("key").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("lists", "what", "path"),
+    [
+        ([[1], [], [2, 1 << 40]], "does not fit an int", "$[]"),
+        ([[1], [2], [3, None]], "there is a null", "$[]"),
+        ([[1], [2], None], "there is a null in the column 'value'", None),
+    ],
+)
+def test_what_is_wrong_in_a_whole_list_is_told_with_its_key(lists, what, path):
+    rows = pa.table({"key": ["a", "b", "c"], "value": lists})
+    [source] = resolve(JOB, [(StateColumns("o", "small list", key_by="key", value="value"), rows.schema)])
+    [found] = RowEncoder(source, 128, lambda _: None).encode(rows.to_batches())
+
+    error = pickle.loads(found.column("error")[0].as_py())
+    assert what in error.what
+    assert ("'c'", path) == (error.where["key"], error.where.get("path"))

@@ -1,0 +1,88 @@
+"""Columns -> bytes of every row, where none may be missing or be what its type does not hold.
+
+Blocks are encoded at once, and declined rows one by one by the serializer itself, to which each block is held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...compat.transcode.objects import SEPARATOR
+from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
+from ...serializers.optional import OptionalSerializer
+from ..savepoint.entry_keys import decode, encode
+from .column_bytes import encode_column, encode_values, nulls_of
+
+if TYPE_CHECKING:
+    from ...serializers.serializer import TypeSerializer
+
+
+def required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") -> pa.Array:
+    """Encode a column: by blocks, and row by row where that declines; an error has the row as `error.row`."""
+    if not isinstance(serializer, OptionalSerializer):
+        refuse_null(column, name)
+    encoded = encode_column(serializer, column)
+    data = encoded.join()
+    declined = np.flatnonzero(encoded.declined)
+    if len(declined):
+        data = patched(data, encoded.declined, encode_values(serializer, column, declined.tolist()))
+    _prove(serializer, column, data)
+    return data
+
+
+def encode_lists(serializer: TypeSerializer[Any], column: pa.Array, name: str) -> pa.Array:
+    """Encode arrays as list state has them: elements with a separator between; null where there is none (no entry)."""
+    refuse_null(column, name)
+    if not len(column) or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
+        return pa.nulls(len(column), pa.large_binary())
+    try:
+        elements = required(serializer, pc.list_flatten(column), name)
+    except StateShiftError as error:
+        element = error.__dict__.pop("row", None)
+        if element is not None:
+            error.row = pc.list_parent_indices(column)[element].as_py()  # type: ignore[attr-defined]
+        error.where["path"] = "$[]" + str(error.where.get("path", "")).removeprefix("$")
+        raise
+    sizes = pc.list_value_length(column).to_numpy().astype(np.int64)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(sizes)]), pa.int64())
+    lists = pa.LargeListArray.from_arrays(offsets, elements)
+    return pc.replace_with_mask(
+        pc.binary_join(lists, pa.scalar(SEPARATOR, pa.large_binary())),
+        pa.array(sizes == 0),
+        pa.scalar(None, pa.large_binary()),
+    )
+
+
+def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
+    """Hold the first value of a block to the serializer: it writes the same bytes, and reads them (rule RUN-7)."""
+    written = encode_values(serializer, column, [0])[0]
+    read = decode(serializer, written)
+    if written != data[0].as_py() or encode(serializer, read) != written:
+        raise MigrationFailed(
+            f"a block was written as {shown(data[0].as_py().hex())}, and its serializer reads and writes "
+            f"{shown(written.hex())}",
+            rule="RUN-7",
+            advice="make the serializer deterministic; if it is none of yours, report a bug: nothing is published",
+        )
+
+
+def refuse_null(column: pa.Array, name: str) -> None:
+    """Refuse a column with a null; the error has the row as `error.row`."""
+    if not column.null_count:
+        return
+    what = f" in the column {name!r}" if name else ""
+    error = ValueNotConvertible(
+        f"there is a null{what}, and the type is not optional",
+        advice="leave such rows out with dropna, or declare the type optional (T | None)",
+    )
+    error.row = int(np.flatnonzero(nulls_of(column))[0])  # type: ignore[attr-defined]  # read by the caller
+    raise error
+
+
+def patched(data: pa.Array, mask: np.ndarray[Any, np.dtype[np.bool_]], found: list[bytes]) -> pa.Array:
+    """Put bytes in the place of those that a mask names."""
+    return pc.replace_with_mask(data, pa.array(mask), pa.array(found, pa.large_binary()))
