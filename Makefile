@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop fuzz evolution soak clean
+.PHONY: help demo test lint types interop fuzz evolution soak bench clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -37,6 +37,9 @@ fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where 
 
 evolution: $(INSTALLED) ## 5,000 random types, values and changes against a model of the rule book (20 minutes); EXAMPLES=20000
 	@STATESHIFT_EVOLUTION="$(or $(EXAMPLES),5000)" $(PY) -m pytest tests/evolution --hypothesis-show-statistics $(ARGS)
+
+bench: $(INSTALLED) ## state rewritten by us and by Flink's own serializers, side by side; ARGS="--entries 200000 --shapes S2"
+	@$(PY) -m benchmarks.compare $(ARGS)
 
 ##@ Keep house
 

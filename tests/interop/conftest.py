@@ -10,29 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
-import shutil
 import subprocess
-import sys
-import tarfile
 import tempfile
-import zipfile
-from contextlib import contextmanager
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import attrs
 import pytest
+from flink_jars import RELEASES, Unavailable, find_jars, find_jdk, javac_version, made_once
 
 from stateshift.spark.java import cache_folder
 
-RELEASES = {"2.3": "2.3.0", "1.20": "1.20.5"}
 PROGRAMS = Path(__file__).parent / "flink-restore"
-
-
-class Unavailable(Exception):
-    """Something that real Flink needs is not here; the message says what, and why."""
 
 
 def pytest_collection_modifyitems(items):
@@ -108,8 +98,8 @@ def flink():
     @cache
     def ready(release):
         try:
-            jdk = _jdk()
-            jars = _jars(release)
+            jdk = find_jdk()
+            jars = find_jars(release)
             return Flink(release, jars, _compiled(release, jars, jdk), jdk)
         except Unavailable as error:
             if os.environ.get("STATESHIFT_INTEROP") == "required":
@@ -176,81 +166,14 @@ def _run(command, jdk, variables, *, timeout_s):
     return subprocess.run(command, env=variables, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
-def _jdk():
-    """Give the folder of a `javac` of Java 17 or later."""
-    home = os.environ.get("JAVA_HOME")
-    places = [Path(home) / "bin" / "javac"] if home else []
-    on_path = shutil.which("javac")
-    places += [Path(on_path).resolve()] if on_path else []
-    for javac in places:
-        version = _javac_version(javac)
-        if version and int(version.partition(".")[0]) >= 17:
-            return javac.parent
-    raise Unavailable("no JDK 17 or later (javac) under JAVA_HOME or on the path")
-
-
-def _javac_version(javac):
-    try:
-        answer = subprocess.run([javac, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    except OSError:
-        return None
-    found = re.search(r"^javac (\d+[\d.]*)", answer.stdout + answer.stderr, re.MULTILINE)
-    return found[1] if answer.returncode == 0 and found else None
-
-
-def _jars(release):
-    """Give the folder of Flink's jars, downloaded once."""
-    target = cache_folder() / f"flink-{RELEASES[release]}"
-    with _made_once(target) as fresh:
-        if fresh:
-            _download(RELEASES[release], fresh)
-    return target
-
-
-def _download(version, target):
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="download-") as scratch:
-        package = f"apache-flink-libraries=={version}"
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", scratch, package]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        files = list(Path(scratch).iterdir())
-        if ran.returncode != 0 or len(files) != 1:
-            last = (ran.stderr.strip().splitlines() or ["nothing was downloaded"])[-1]
-            raise Unavailable(f"pip cannot download {package} (a few hundred MB): {last}")
-        _unpack_jars(files[0], target)
-    if not list(target.glob("flink-dist-*.jar")):
-        raise Unavailable(f"{files[0].name} holds no flink-dist jar")
-
-
-def _unpack_jars(package, target):
-    """A wheel or a source archive; of either only the jars in pyflink/lib."""
-    if zipfile.is_zipfile(package):
-        with zipfile.ZipFile(package) as archive:
-            for name in archive.namelist():
-                if _is_jar(name):
-                    with archive.open(name) as source, (target / Path(name).name).open("wb") as file:
-                        shutil.copyfileobj(source, file)
-        return
-    with tarfile.open(package) as archive:
-        for member in archive:
-            source = archive.extractfile(member) if _is_jar(member.name) else None
-            if source:
-                with source, (target / Path(member.name).name).open("wb") as file:
-                    shutil.copyfileobj(source, file)
-
-
-def _is_jar(name):
-    path = Path(name)
-    return path.suffix == ".jar" and path.parent.name in ("lib", "deps")
-
-
 def _compiled(release, jars, jdk):
     """Give the folder of the compiled programs, kept by what went into them."""
-    digest = hashlib.sha256(f"{RELEASES[release]} {_javac_version(jdk / 'javac')}".encode())
+    digest = hashlib.sha256(f"{RELEASES[release]} {javac_version(jdk / 'javac')}".encode())
     for file in sorted(PROGRAMS.rglob("*")):
         if file.is_file() and file.suffix in (".java", ".in", ".sh"):
             digest.update(file.relative_to(PROGRAMS).as_posix().encode() + b"\0" + file.read_bytes())
     target = cache_folder() / f"flink-restore-{digest.hexdigest()[:16]}"
-    with _made_once(target) as fresh:
+    with made_once(target) as fresh:
         if fresh:
             legacy = "legacy." if release == "2.3" else "''"
             script = f'. "$HERE/env.sh"; setup {release} "$JARS" {legacy}'
@@ -258,19 +181,3 @@ def _compiled(release, jars, jdk):
             ran = _run(["bash", "-euo", "pipefail", "-c", script], jdk, variables, timeout_s=300)
             assert ran.returncode == 0, ran.stdout + ran.stderr
     return target
-
-
-@contextmanager
-def _made_once(target):
-    """Give a folder to fill, which then becomes `target` whole or not at all; None if that is there already."""
-    if target.is_dir():
-        yield None
-        return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f"{target.name}-"))
-    try:
-        yield fresh
-        if not target.is_dir():  # another run may have been faster
-            fresh.rename(target)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)

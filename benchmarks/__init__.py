@@ -1,0 +1,1 @@
+"""Benchmarks: programs that print figures measured side by side in one run, with their ratios. See README.md."""

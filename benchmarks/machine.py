@@ -1,0 +1,86 @@
+"""What a figure depends on: the machine, the versions, where the files lie; and how tables are printed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+PACKAGES = ("stateshift", "numpy", "numba", "pyarrow", "fastavro", "pyspark")
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
+
+
+def facts(**more: object) -> dict[str, Any]:
+    """Give the machine and the versions; `more` goes with them."""
+    return {
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "load": [round(load, 1) for load in os.getloadavg()],
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        **{name: _version(name) for name in PACKAGES},
+        **more,
+    }
+
+
+def told(found: dict[str, Any]) -> str:
+    """Put facts into a line."""
+    return ", ".join(f"{name} {value}" for name, value in found.items() if value not in (None, ""))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _cpu() -> str:
+    """Give the model of the processor, where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+@contextmanager
+def scratch_folder(place: Path | None = None) -> Iterator[Path]:
+    """Make a folder that is gone afterwards: in `place`, else in a memory file system where there is one."""
+    place = place or (SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
+    folder = tempfile.mkdtemp(prefix="stateshift-benchmark-", dir=place)
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def peak_bytes(process: int | str = "self") -> int:
+    """Give the most memory that a process has had (VmHWM); 0 where the system does not tell."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose first column is text and whose others are figures."""
+    table = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if os.isatty(1) else 140).print(table)

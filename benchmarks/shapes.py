@@ -1,0 +1,243 @@
+"""Shapes of state: what lies in the savepoint, as Arrow tables, and a savepoint of as many entries as are wanted.
+
+The savepoint is written by the project's own encoder of columns, without Spark: one operator, 128 key groups, and as
+many streams as are wanted. Rows are made by a seed, so the same number of entries gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from stateshift.compat.targets import Target
+from stateshift.state.bootstrap.publication import publish_bootstrap
+from stateshift.state.bootstrap.rows import RowEncoder
+from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.streams import NewOperator, RowCount, write_streams
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.publish import prepare_target
+
+from .states_before import STATE, UID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stateshift import Job
+
+KEY_GROUPS = 128
+CHUNK_ENTRIES = 200_000
+REFERENCE_TIME_S = 1_800_000_000
+"""The stamp of values that get a time to live, in seconds since 1970 UTC."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_ "
+_TEXTS = 1 << 16
+_ELEMENTS = 5
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@attrs.frozen
+class Shape:
+    """One kind of state and its change.
+
+    Attributes:
+        name: As in tables and `--shapes`.
+        title: What it is.
+        table: Gives the columns of some entries, from a random generator and their numbers.
+        columns: Which of these become key, user key and value.
+        stored_as: The shape whose savepoint serves it as well.
+        is_avro: Whether values are plain Avro binary.
+        rows: Rows of the table for each entry: the elements of a list.
+    """
+
+    name: str
+    title: str
+    table: Callable[[np.random.Generator, Numbers], dict[str, pa.Array]]
+    columns: dict[str, Any]
+    stored_as: str = ""
+    is_avro: bool = False
+    rows: int = 1
+
+    @property
+    def stored(self) -> str:
+        """The name of the shape that tells what the savepoint holds."""
+        return self.stored_as or self.name
+
+    def before(self) -> Job:
+        """The job that left the savepoint."""
+        return job_of("states_before", self.stored)
+
+    def after(self) -> Job:
+        """The job that wants it otherwise."""
+        return job_of("states_after", self.name)
+
+
+def job_of(module: str, shape: str) -> Job:
+    """Load the job of a shape."""
+    job: Job = getattr(importlib.import_module(f"{__package__}.{module}"), shape.upper())
+    return job
+
+
+def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int = 1, seed: int = 2) -> None:
+    """Write the savepoint of a shape.
+
+    Args:
+        shape: What lies in it.
+        entries: How many.
+        place: A folder that is not there.
+        parallelism: Number of streams.
+        seed: Of the values.
+    """
+    job, folder = shape.before(), Folder.at(place)
+    batches = [*_encoded(shape, job, entries, seed)]
+    operator = NewOperator.of(job.operators[0], parallelism, KEY_GROUPS)
+    assert operator is not None  # noqa: S101 - it has keyed state
+    prepare_target(folder)
+    results = list(write_streams(_by_key_group(batches), {0: operator}, folder))
+    rows = sum((result.rows[0] for result in results), start=RowCount())
+    publish_bootstrap(
+        folder,
+        job,
+        {0: operator},
+        results,
+        {(0, 0): rows},
+        parallelism=parallelism,
+        max_parallelism=KEY_GROUPS,
+        restore_target=Target.ANY,
+        position=None,
+    )
+
+
+def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.RecordBatch]:
+    """Give encoded rows, each batch sorted by key group; all rows of a key are in one batch."""
+    random = np.random.default_rng(seed)
+    encoder: RowEncoder | None = None
+    for first in range(0, entries, CHUNK_ENTRIES):
+        numbers = np.arange(first, min(first + CHUNK_ENTRIES, entries), dtype=np.int64)
+        batch = pa.RecordBatch.from_pydict(shape.table(random, np.repeat(numbers, shape.rows)))
+        if encoder is None:
+            source = StateColumns(UID, STATE, **shape.columns)
+            encoder = RowEncoder(resolve(job, [(source, batch.schema)])[0], KEY_GROUPS, _no_rows)
+        for rows in encoder.encode([batch]):
+            order = np.argsort(rows.column("key_group").to_numpy(), kind="stable")
+            yield rows.take(pa.array(order))
+
+
+def _no_rows(_: Any) -> Any:
+    raise NotImplementedError("columns are encoded by blocks, and not by rows")
+
+
+def _by_key_group(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Merge batches, each of which is sorted by key group."""
+    edges = [np.searchsorted(one.column("key_group").to_numpy(), np.arange(KEY_GROUPS + 1)) for one in batches]
+    for group, (batch, edge) in itertools.product(range(KEY_GROUPS), zip(batches, edges, strict=True)):
+        if edge[group] < edge[group + 1]:
+            yield batch.slice(edge[group], edge[group + 1] - edge[group])
+
+
+def _texts(random: np.random.Generator, count: int, shortest: int, longest: int, *, other: float = 0.0) -> pa.Array:
+    """Give texts of letters and digits, a share `other` of them with an accent and a Chinese character at the end."""
+    drawn = "".join(_LETTERS[index] for index in random.integers(len(_LETTERS), size=_TEXTS + longest))
+    lengths = random.integers(shortest, longest + 1, size=_TEXTS)
+    ends = np.where(random.random(_TEXTS) < other, "é語", "")
+    pool = [
+        drawn[at : at + length - len(end)] + end
+        for at, (length, end) in enumerate(zip(lengths.tolist(), ends.tolist(), strict=True))
+    ]
+    return pa.array(pool).take(pa.array(random.integers(_TEXTS, size=count)))
+
+
+def _or_null(random: np.random.Generator, values: pa.Array, share: float = 0.3) -> pa.Array:
+    kept = random.random(len(values)) >= share
+    return pa.compute.if_else(pa.array(kept), values, None)
+
+
+def _text_keys(numbers: Numbers) -> pa.Array:
+    return pa.compute.binary_join_element_wise("u", pa.array(numbers * 17).cast(pa.string()), "-")
+
+
+def _record(random: np.random.Generator, count: int) -> dict[str, pa.Array]:
+    """The record: ids of mixed magnitudes, so that varints have mixed lengths; three of ten tags are null."""
+    bits = 8 + 5 * (np.arange(count) % 9)
+    return {
+        "active": pa.array(random.random(count) < 0.5),
+        "amount": pa.array(random.random(count) * 1e6),
+        "count": pa.array(random.integers(-100, 65_436, size=count, dtype=np.int32)),
+        "id": pa.array((random.random(count) * 2.0**bits).astype(np.int64)),
+        "name": _texts(random, count, 8, 20),
+        "tag": _or_null(random, _texts(random, count, 3, 10)),
+    }
+
+
+def _s1(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    count = len(numbers)
+    first = pa.array(random.integers(-(2**31), 2**31, size=count, dtype=np.int64).astype(np.int32))
+    second = pa.array(random.integers(-(2**63), 2**63, size=count, dtype=np.int64, endpoint=False))
+    return {"key": pa.array(numbers * 7919), "value": pa.StructArray.from_arrays([first, second], ["_0", "_1"])}
+
+
+def _s2(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    return {"key": _text_keys(numbers)} | _record(random, len(numbers))
+
+
+def _s3(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    columns = _record(random, len(numbers))
+    value = pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    return {"key": _text_keys(numbers), "value": value}
+
+
+def _map(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    """Five entries a key."""
+    item = pa.compute.binary_join_element_wise("item", pa.array(numbers % _ELEMENTS).cast(pa.string()), "-")
+    return {"key": pa.array(numbers // _ELEMENTS * 7919), "item": item} | _record(random, len(numbers))
+
+
+def _list(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    """Five elements a key."""
+    count = len(numbers)
+    return {"key": pa.array(numbers * 7919), "place": pa.array(np.arange(count))} | _record(random, count)
+
+
+def _nested(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    count = len(numbers)
+    customer = pa.StructArray.from_arrays(
+        [
+            _texts(random, count, 4, 12, other=0.05),
+            _texts(random, count, 8, 20, other=0.05),
+            pa.array(random.integers(0, 1000, size=count, dtype=np.int32)),
+        ],
+        ["city", "name", "visits"],
+    )
+    return {
+        "key": _text_keys(numbers),
+        "customer": customer,
+        "id": pa.array(numbers),
+        "note": _or_null(random, _texts(random, count, 3, 30, other=0.05)),
+        "total": pa.array(random.random(count) * 1e4),
+    }
+
+
+SHAPES = {
+    shape.name: shape
+    for shape in (
+        Shape("S1", "a tuple of two numbers, one widened", _s1, {"key_by": "key", "value": "value"}),
+        Shape("S2", "a POJO: dropped, widened, added, renamed", _s2, {"key_by": "key"}),
+        Shape("S2n", "a POJO: dropped and added, as far as Flink goes", _s2, {"key_by": "key"}, stored_as="S2"),
+        Shape("S3", "plain Avro binary, as S2", _s3, {"key_by": "key", "value": "value"}, is_avro=True),
+        Shape("map", "map state of S2's POJOs", _map, {"key_by": "key", "user_key": "item"}),
+        Shape(
+            "list",
+            "list state, five of S2's POJOs a key",
+            _list,
+            {"key_by": "key", "order_by": "place"},
+            rows=_ELEMENTS,
+        ),
+        Shape("nested", "a POJO in a POJO, 5 % of the texts not ASCII", _nested, {"key_by": "key"}),
+        Shape("ttl", "as S2, and TTL is switched on", _s2, {"key_by": "key"}, stored_as="S2"),
+    )
+}

@@ -1,0 +1,99 @@
+"""The jobs that want the state of `states_before` in other types."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from stateshift import (
+    AvroSerializer,
+    Field,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ValueStateDescriptor,
+    record,
+)
+
+UID, STATE = "bench", "s"
+REGION = "eu-west-1"
+
+
+@record(java_class="bench.Rec")
+@attrs.frozen
+class Rec:
+    """`active` is dropped, `count` widened, `region` added, `name` is called `title`."""
+
+    amount: float
+    count: int
+    id: int
+    title: Annotated[str, Field(aliases=["name"])]
+    region: str = REGION
+    tag: str | None = None
+
+
+@record(java_class="bench.Rec")
+@attrs.frozen
+class FlinkRec:
+    """As far as Flink goes by itself: `active` is dropped, `region` added (null, as nothing else can be said)."""
+
+    amount: float
+    count: Int32
+    id: int
+    name: str
+    region: str | None = None
+    tag: str | None = None
+
+
+@record(java_class="bench.Customer")
+@attrs.frozen
+class Customer:
+    """`visits` is widened, `city` is called `town`."""
+
+    name: str
+    town: Annotated[str, Field(aliases=["city"])]
+    visits: int
+
+
+@record(java_class="bench.Order")
+@attrs.frozen
+class Order:
+    """`paid` is added."""
+
+    customer: Customer
+    id: int
+    note: str | None
+    total: float
+    paid: bool = True
+
+
+AVRO = {
+    "type": "record",
+    "name": "bench.Rec",
+    "fields": [
+        {"name": "amount", "type": "double"},
+        {"name": "count", "type": "long"},
+        {"name": "id", "type": "long"},
+        {"name": "region", "type": "string", "default": REGION},
+        {"name": "tag", "type": ["null", "string"], "default": None},
+        {"name": "title", "type": "string", "aliases": ["name"]},
+    ],
+}
+
+
+def job_of(key: type, state: object) -> Job:
+    """A job with one keyed state."""
+    return Job([Operator(UID, key=key, states=[state])])
+
+
+S1 = job_of(int, ValueStateDescriptor(STATE, tuple[int, int]))
+S2 = job_of(str, ValueStateDescriptor(STATE, Rec))
+S2N = job_of(str, ValueStateDescriptor(STATE, FlinkRec))
+S3 = job_of(str, ValueStateDescriptor(STATE, AvroSerializer(AVRO)))
+MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
+LIST = job_of(int, ListStateDescriptor(STATE, Rec))
+NESTED = job_of(str, ValueStateDescriptor(STATE, Order))
+TTL = job_of(str, ValueStateDescriptor(STATE, Rec, time_to_live=True))

@@ -1,0 +1,78 @@
+"""The jobs whose savepoints are rewritten: one for each shape, with the types that lie in the savepoint.
+
+`bench.Rec` is the class of `jvm/before`, so that a job of real Flink takes the same savepoint.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from stateshift import (
+    AvroSerializer,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    ValueStateDescriptor,
+    record,
+)
+
+UID, STATE = "bench", "s"
+
+
+@record(java_class="bench.Rec")
+@attrs.frozen
+class Rec:
+    active: bool
+    amount: float
+    count: Int32
+    id: int
+    name: str
+    tag: str | None = None
+
+
+@record(java_class="bench.Customer")
+@attrs.frozen
+class Customer:
+    city: str
+    name: str
+    visits: Int32
+
+
+@record(java_class="bench.Order")
+@attrs.frozen
+class Order:
+    customer: Customer
+    id: int
+    note: str | None
+    total: float
+
+
+AVRO = {
+    "type": "record",
+    "name": "bench.Rec",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": "string"},
+        {"name": "count", "type": "int"},
+        {"name": "amount", "type": "double"},
+        {"name": "active", "type": "boolean"},
+        {"name": "tag", "type": ["null", "string"], "default": None},
+    ],
+}
+
+
+def job_of(key: type, state: object) -> Job:
+    """A job with one keyed state."""
+    return Job([Operator(UID, key=key, states=[state])])
+
+
+S1 = job_of(int, ValueStateDescriptor(STATE, tuple[Int32, int]))
+S2 = job_of(str, ValueStateDescriptor(STATE, Rec))
+S2N = S2
+S3 = job_of(str, ValueStateDescriptor(STATE, AvroSerializer(AVRO)))
+MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
+LIST = job_of(int, ListStateDescriptor(STATE, Rec))
+NESTED = job_of(str, ValueStateDescriptor(STATE, Order))
+TTL = S2
