@@ -6,6 +6,7 @@ A person meets the decision first (start, migrate, refuse), then each state with
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,6 +15,7 @@ from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many
 from .description import StateKind
 from .report import Status
+from .way_back import ways_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,9 +25,11 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
     from .report import CheckReport, OperatorReport, RoleReport, StateReport
     from .targets import Target
+    from .way_back import WayBack, WaysBack
 
 NOTHING_OLD, NOTHING_NEW = "(none)", "(gone)"
 _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+_WAYS = {Decision.START: "as they are", Decision.MIGRATE: "after migrate --downgrade", Decision.REFUSE: "not at all"}
 _WIDEST_COLUMN, _WORD = 44, len(Decision.MIGRATE)
 
 
@@ -56,8 +60,11 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         `reader`, `converter`, `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`,
         `verdict`, `old` and `new` (types in words), `reader`, `converter` and `note` (null where there is none), and
         `findings`. Of each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`,
-        `forbidden`.
+        `forbidden`. `way_back` of the whole, a key and a state tells what the old job could make of what the new one
+        writes: null where that is refused, or the old job has none; else a decision, and of a key and a state with
+        `decision`, `note` and `findings`.
     """
+    backs = ways_back(report)
     return {
         "decision": str(report.decision),
         "verdict": report.verdict.label,
@@ -66,11 +73,12 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         "old": report.old.origin,
         "new": report.new.origin,
         "counts": {str(decision): count for decision, count in _counts(report).items()},
-        "operators": [_operator_data(operator) for operator in report.operators],
+        "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
+        "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
 
 
-def _operator_data(operator: OperatorReport) -> dict[str, Any]:
+def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
     return {
         "operator_id": operator.operator_id,
         "uid": operator.uid,
@@ -81,12 +89,12 @@ def _operator_data(operator: OperatorReport) -> dict[str, Any]:
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
         "max_parallelism": operator.max_parallelism or None,
-        "key": _role_data(operator.key) if operator.key else None,
-        "states": [_state_data(state) for state in operator.states],
+        "key": _role_data(operator.key, backs.keys.get(operator.operator_id)) if operator.key else None,
+        "states": [_state_data(state, backs.of(operator, state)) for state in operator.states],
     }
 
 
-def _role_data(role: RoleReport) -> dict[str, Any]:
+def _role_data(role: RoleReport, back: WayBack | None) -> dict[str, Any]:
     return {
         "decision": str(role.decision),
         "verdict": role.result.verdict.label,
@@ -95,10 +103,11 @@ def _role_data(role: RoleReport) -> dict[str, Any]:
         "reader": None if role.reader is None else str(role.reader.source),
         "converter": role.converter or None,
         "findings": [finding_data(finding) for finding in role.result.findings],
+        "way_back": _back_data(back),
     }
 
 
-def _state_data(state: StateReport) -> dict[str, Any]:
+def _state_data(state: StateReport, back: WayBack | None) -> dict[str, Any]:
     return {
         "name": state.name,
         "kind": str(state.kind),
@@ -112,7 +121,15 @@ def _state_data(state: StateReport) -> dict[str, Any]:
         "transform": state.transform or None,
         "note": state.note or None,
         "findings": [finding_data(finding) for finding in state.result.findings],
+        "way_back": _back_data(back),
     }
+
+
+def _back_data(back: WayBack | None) -> dict[str, Any] | None:
+    if back is None:
+        return None
+    findings = [finding_data(finding) for finding in back.findings]
+    return {"decision": str(back.decision), "note": back.note or None, "findings": findings}
 
 
 def _counts(report: CheckReport) -> dict[Decision, int]:
@@ -190,6 +207,7 @@ class _Differences:
 def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
     yield _Line(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
     yield _Line(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+    backs = None if report.decision is Decision.REFUSE else ways_back(report)
     for operator in report.operators:
         yield _Line(0, ())
         yield _operator_line(operator)
@@ -201,8 +219,13 @@ def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
             more = f"; converter: {operator.key.converter}" if operator.key.converter else ""
             yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict, more)
             yield _Differences(4, operator.key.result.findings)
+            yield from _back_line(backs.keys.get(operator.operator_id) if backs else None)
         for state in operator.states:
             yield from _state_blocks(state)
+            yield from _back_line(backs.of(operator, state) if backs else None)
+    if backs is not None and backs.states:
+        yield _Line(0, ())
+        yield from _back_summary(backs)
 
 
 def _headline(report: CheckReport) -> str:
@@ -298,6 +321,35 @@ def _presence(state: StateReport) -> str:
     """On which sides a state is. Timers are no job's to declare, so they are not told as missing from it."""
     is_left = state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}
     return "kept" if state.kind is StateKind.TIMERS and is_left else state.status.words
+
+
+def _back_line(back: WayBack | None) -> Iterator[_Line]:
+    """Say of a state or key what the old job can make of it, where there is something to say."""
+    if back is None or (back.decision is Decision.START and not back.note):
+        return
+    if back.decision is Decision.REFUSE:
+        reasons = [f"{one.path}  {change(one)}  [{one.rule}]" for one in back.findings]
+        yield _Line(4, (("way back: none; ", "dim"), ("; ".join(reasons) or back.note, "dim")))
+    elif back.decision is Decision.MIGRATE:
+        drops = f", which drops {', '.join(back.drops)}" if back.drops else ""
+        yield _Line(4, ((f"way back: after migrate --downgrade{drops}", "dim"),))
+    else:
+        yield _Line(4, ((f"way back: as it is, {back.note}", "dim"),))
+
+
+def _back_summary(backs: WaysBack) -> Iterator[_Line]:
+    counts = Counter(back.decision for back in backs.states.values())
+    told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
+    if counts.keys() == {Decision.START}:
+        line = "the old job can use what the new one writes"
+    else:
+        line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
+    yield _Line(0, (("way back: ", "bold"), (line, "")))
+    if any(back.decision is Decision.REFUSE and back.findings for back in backs.states.values()):
+        note = (
+            "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
+        )
+        yield _Line(2, ((note, "dim"),))
 
 
 def text_lines(report: CheckReport) -> list[str]:

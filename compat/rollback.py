@@ -1,7 +1,8 @@
 """Whether the old job could go on with what a migration writes: the check, asked the other way round.
 
 The source of a migration is never touched, so the old job can always start on it; then it misses what happened since.
-Here is asked what it could make of the new savepoint. Source: compatibility rules, RUN-8.
+Here is asked what it could make of the result of a plan; `way_back` asks about what the new job writes later on.
+Source: compatibility rules, RUN-8.
 """
 
 from __future__ import annotations
@@ -10,18 +11,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import NothingInCommon
 from .check import check
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 from .explain import finding_line
 from .plan import StateAction
+from .way_back import STARTS_EMPTY, dropped
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, OperatorPlan, StatePlan
     from .report import StateReport
-
-_STARTS_EMPTY = "the old job would start it empty"
 
 
 @attrs.frozen
@@ -93,19 +93,19 @@ def _answers(after: JobDescription, old: JobDescription) -> dict[tuple[str, str,
 
 def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> Rollback:
     if state.action is StateAction.DROP:
-        return Rollback(Decision.REFUSE, (f"the state is dropped; {_STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (f"the state is dropped; {STARTS_EMPTY}",))
     if operator.new_id:
-        return Rollback(Decision.REFUSE, (f"its operator has the uid {operator.uid} from now on; {_STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (f"its operator has the uid {operator.uid} from now on; {STARTS_EMPTY}",))
     if state.new_name:
-        return Rollback(Decision.REFUSE, (f"it is called {state.new_name} from now on; {_STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (f"it is called {state.new_name} from now on; {STARTS_EMPTY}",))
     if answer is None or answer.was is None:
-        return Rollback(Decision.REFUSE, (f"the new savepoint does not have it; {_STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (f"the new savepoint does not have it; {STARTS_EMPTY}",))
     findings = answer.result.findings
     if answer.decision is Decision.REFUSE:
         reasons = [finding_line(one) for one in findings if one.verdict is Verdict.INCOMPATIBLE]
         return Rollback(answer.decision, tuple(reasons or [answer.note]))
     if answer.decision is Decision.MIGRATE:
-        drops = [flag.partition(":")[2] for one in findings for flag in one.flags if flag.startswith(f"{Flag.DROPS}:")]
+        drops = dropped(findings)
         lost = f", which drops {', '.join(drops)}" if drops else ""
         return Rollback(answer.decision, (f"only after a migration back{lost}",))
     if operator.max_parallelism and state.kind.is_keyed:

@@ -144,3 +144,16 @@ def test_a_forbidden_flag_refuses_and_is_told_on(run, savepoint_of):
     assert (refused.status, everything.status, others.status) == (1, 1, 4)
     assert "the policy forbids drops\n" in refused.stdout
     assert others.stdout.endswith(" --job accounts_v3:job --forbid lossy --forbid unverified\n")
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_it_tells_the_way_back_of_each_state(run, savepoint_of):
+    savepoint = savepoint_of("rocksdb-account-v1")
+
+    text = run("check", savepoint, "--job", "accounts_v3:job").stdout
+    data = run("check", savepoint, "--job", "accounts_v2:job", "--json").data
+
+    assert "    way back: none; $.visits  long -> int  [PRIM-3]\n" in text
+    assert "\nway back: of 7 states, the old job can use 3 as they are, 4 not at all\n" in text
+    states = {state["name"]: state["way_back"]["decision"] for one in data["operators"] for state in one["states"]}
+    assert ("migrate", "migrate", "start") == (data["way_back"], states["account"], states["version-free"])

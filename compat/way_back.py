@@ -1,0 +1,191 @@
+"""Can the old job read what the new job will write? The check, asked the other way round, per state.
+
+The old job can always go back to the savepoint that it left; then it misses what happened since. Here is asked what it
+could make of the new job's state. Of the old job its snapshots are known, and not its code.
+Source: compatibility rules, RUN-8 and section 12 (FORWARD).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.errors import StateShiftError, cause_text
+from .check import check
+from .report import Status, worst_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..serializers.compatibility import Finding
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from .report import CheckReport, OperatorReport, StateReport
+
+STARTS_EMPTY = "the old job would start it empty"
+_KEY_HAS_NONE = "the key of its operator has no way back"
+_FLINK_DROPS = (
+    "unless the job starts in Flink with --allowNonRestoredState: the state is then in no savepoint of its own"
+)
+
+Place = tuple[str, str, str]
+"""A state: the id of its operator, its room, its name, as the report has them."""
+
+
+@attrs.frozen
+class WayBack:
+    """What the old job could make of one state of the new job, or of a key.
+
+    Attributes:
+        decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
+        findings: What stands against reading it as it is.
+        note: A sentence about what the findings do not say, or "".
+    """
+
+    decision: Decision
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """Paths of what a migration back leaves out."""
+        return dropped(self.findings)
+
+
+@attrs.frozen
+class WaysBack:
+    """The ways back of a check.
+
+    Attributes:
+        states: Of each stored state that the check does not refuse.
+        keys: By operator id, of each key that differs and is not refused.
+    """
+
+    states: dict[Place, WayBack]
+    keys: dict[str, WayBack]
+
+    @property
+    def worst(self) -> Decision:
+        """The worst of all."""
+        return worst_decision(back.decision for back in (*self.states.values(), *self.keys.values()))
+
+    def of(self, operator: OperatorReport, state: StateReport) -> WayBack | None:
+        """The way back of a state; None of one that is refused, or that the old job does not have."""
+        return self.states.get(_place(operator, state))
+
+
+def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Paths of what a migration leaves out."""
+    flags = (flag for finding in findings for flag in finding.flags)
+    return tuple(str(flag).partition(":")[2] for flag in flags if flag.startswith(f"{Flag.DROPS}:"))
+
+
+def ways_back(report: CheckReport) -> WaysBack:
+    """Ask for every stored state of a check whether the old job could use what the new one writes.
+
+    What has the same snapshots on both sides is not asked.
+    """
+    states: dict[Place, WayBack] = {}
+    keys: dict[str, WayBack] = {}
+    for operator in report.operators:
+        if operator.status is Status.NEW:
+            continue
+        answers, key = _answers(operator, report)
+        if key is not None:
+            keys[operator.operator_id] = key
+        for state in operator.states:
+            if state.was is not None and state.decision is not Decision.REFUSE:
+                place = _place(operator, state)
+                states[place] = _moved(operator, state, key) or answers.get(place) or _kept(operator, state)
+    return WaysBack(states, keys)
+
+
+def _place(operator: OperatorReport, state: StateReport) -> Place:
+    return operator.operator_id, state.kind.room, state.name
+
+
+def _answers(operator: OperatorReport, report: CheckReport) -> tuple[dict[Place, WayBack], WayBack | None]:
+    """Ask the old operator about what differs in the new one: states, and the key where it does."""
+    was, becomes = operator.was, operator.becomes
+    if was is None or becomes is None or (operator.key is not None and operator.key.decision is Decision.REFUSE):
+        return {}, None
+    key_differs = not _are_same(was.key, becomes.key)
+    asked = [state for state in operator.states if _is_asked(state, key_differs=key_differs)]
+    if not asked and not key_differs:
+        return {}, None
+    after = _with_states(becomes, was, [state.becomes for state in asked if state.becomes is not None], report.new)
+    before = _with_states(was, was, [state.was for state in asked if state.was is not None], report.old)
+    try:
+        (answer,) = check(after, before.as_probe()).operators
+    except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the check itself needs no answer
+        why = error.what if isinstance(error, StateShiftError) else cause_text(error)
+        untold = WayBack(Decision.REFUSE, note=f"it cannot be told: {why}")
+        return {_place(operator, state): untold for state in asked}, None
+    key = _told(answer.key.decision, answer.key.result.findings) if answer.key and key_differs else None
+    found = {
+        (operator.operator_id, state.was.kind.room, state.name): _told(
+            state.decision, state.result.findings, state.note
+        )
+        for state in answer.states
+        if state.was is not None
+    }
+    return found, key
+
+
+def _is_asked(state: StateReport, *, key_differs: bool) -> bool:
+    """Whether both sides have a state, and not the same one."""
+    was, becomes = state.was, state.becomes
+    if was is None or becomes is None or state.decision is Decision.REFUSE or state.status is Status.DROPPED:
+        return False
+    return (key_differs and was.kind.is_keyed) or was.kind is not becomes.kind or not _are_same_states(was, becomes)
+
+
+def _are_same_states(was: StateDescription, becomes: StateDescription) -> bool:
+    pairs = ((was.value, becomes.value), (was.key, becomes.key), (was.namespace, becomes.namespace))
+    return all(_are_same(old, new) for old, new in pairs)
+
+
+def _are_same(old: SerializerDescription | None, new: SerializerDescription | None) -> bool:
+    """Whether two sides write the same; what one side does not know is not judged."""
+    return old is None or new is None or bool(old.snapshot == new.snapshot)
+
+
+def _with_states(
+    operator: OperatorDescription, stored: OperatorDescription, states: list[StateDescription], side: JobDescription
+) -> JobDescription:
+    """Describe a side that has this operator alone, with some of its states, and under its new name."""
+    of_one = attrs.evolve(operator, operator_id=stored.operator_id, states=tuple(states), unreadable="", stored_id="")
+    return attrs.evolve(side, operators=(of_one,), is_probe=False)
+
+
+def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> WayBack:
+    """Keep of an answer what stands against reading the bytes as they are."""
+    least = {Decision.START: Verdict.INCOMPATIBLE, Decision.MIGRATE: Verdict.REQUIRES_MIGRATION}
+    against = tuple(one for one in findings if one.verdict >= least.get(decision, Verdict.INCOMPATIBLE))
+    return WayBack(decision, against, "" if against else note)
+
+
+def _moved(operator: OperatorReport, state: StateReport, key: WayBack | None) -> WayBack | None:
+    """Say of a state that the old job will not find, whatever its type, why."""
+    if state.status is Status.DROPPED:
+        return WayBack(Decision.REFUSE, note=f"the state is dropped; {STARTS_EMPTY}")
+    if operator.was is not None and operator.was.stored_id:
+        return WayBack(Decision.REFUSE, note=f"its operator has the uid {operator.uid} from now on; {STARTS_EMPTY}")
+    if state.was is not None and state.was.stored_name:
+        return WayBack(Decision.REFUSE, note=f"it is called {state.name} from now on; {STARTS_EMPTY}")
+    if key is not None and key.decision is Decision.REFUSE and state.kind.is_keyed:
+        return WayBack(Decision.REFUSE, note=_KEY_HAS_NONE)
+    return None
+
+
+def _kept(operator: OperatorReport, state: StateReport) -> WayBack:
+    """Say what there is to say of a state whose type stays."""
+    if operator.status is Status.ORPHANED:
+        return WayBack(Decision.START, note=_FLINK_DROPS)
+    if operator.max_parallelism and state.kind.is_keyed:
+        number = operator.max_parallelism
+        return WayBack(
+            Decision.START, note=f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
+        )
+    return WayBack(Decision.START)

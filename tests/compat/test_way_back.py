@@ -1,0 +1,219 @@
+"""What the old job could make of what the new job writes: the check, asked the other way round."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import attrs
+import pytest
+
+from stateshift import Int32, Job, ListStateDescriptor, Operator, Repartition, ValueStateDescriptor, record
+from stateshift.compat import explain
+from stateshift.compat.check import check
+from stateshift.compat.description import StateKind
+from stateshift.compat.edits import Edits, NewIdentity
+from stateshift.compat.levels import Level, Levels, Revision, judge
+from stateshift.compat.way_back import ways_back
+from stateshift.serializers.compatibility import Decision
+from stateshift.state.savepoint.metadata import operator_id_of_uid
+
+START, MIGRATE, REFUSE = Decision.START, Decision.MIGRATE, Decision.REFUSE
+
+
+def class_of(**fields):
+    """A Java class with fields by name; only `note` may be left out."""
+    made = {
+        name: attrs.field(type=hint, kw_only=True, **({"default": None} if name == "note" else {}))
+        for name, hint in fields.items()
+    }
+    return record(java_class="acme.Order")(attrs.make_class("Order", made, frozen=True))
+
+
+def job(value, key=str, *, uid="shop", name="open", more=()):
+    lists = [ListStateDescriptor("pending", Int32)]
+    return Job([Operator(uid, key=key, states=[ValueStateDescriptor(name, value)], list_states=lists), *more])
+
+
+def stored(given):
+    """As a savepoint tells it: snapshots, and no code."""
+
+    def bare(part):
+        return None if part is None else attrs.evolve(part, serializer=None)
+
+    description = given.describe("savepoint sp-1")
+    return attrs.evolve(
+        description,
+        operators=tuple(
+            attrs.evolve(
+                operator,
+                key=bare(operator.key),
+                states=tuple(
+                    attrs.evolve(one, value=bare(one.value), key=bare(one.key), namespace=bare(one.namespace))
+                    for one in operator.states
+                ),
+            )
+            for operator in description.operators
+        ),
+    )
+
+
+def backs(old, new, **more):
+    """Decision and reasons by state, and the key's where it differs."""
+    found = ways_back(check(old, new, **more))
+    states = {place[2]: back for place, back in found.states.items()}
+    for key in found.keys.values():
+        states["<key>"] = key
+    return states
+
+
+def rules(back):
+    return [(finding.path, finding.rule) for finding in back.findings]
+
+
+def test_what_stays_is_read_as_it_is():
+    answers = backs(stored(job(Int32)), job(Int32).describe())
+
+    assert {"open": (START, (), ""), "pending": (START, (), "")} == {
+        name: (back.decision, back.findings, back.note) for name, back in answers.items()
+    }
+
+
+def test_a_wider_number_has_no_way_back_and_the_rule_says_why():
+    back = backs(stored(job(Int32)), job(int).describe())["open"]
+
+    assert (REFUSE, [("$", "PRIM-3")]) == (back.decision, rules(back))
+
+
+def test_a_new_field_is_dropped_on_the_way_back():
+    back = backs(stored(job(class_of(id=int))), job(class_of(id=int, note=str | None)).describe())["open"]
+
+    assert (MIGRATE, ("$.note",)) == (back.decision, back.drops)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (Int32, int),
+        (Int32, Int32),
+        (class_of(id=int), class_of(id=int, note=str | None)),
+        (class_of(id=int, note=str | None), class_of(id=int)),
+        (class_of(id=Int32), class_of(id=int)),
+        (list[Int32], list[int]),
+    ],
+    ids=str,
+)
+def test_it_agrees_with_the_level_forward(old, new):
+    before, after = stored(job(old)), job(new).describe()
+
+    gate = judge([Revision("1", before)], after, Levels(Level.FORWARD), today=dt.date(2026, 3, 1))
+    refused = {name for name, back in backs(before, after).items() if back.decision is REFUSE}
+    assert {state.state for state in gate.states if not state.passes} == refused
+
+
+def test_under_another_key_no_keyed_state_has_a_way_back():
+    """What an operator keeps without keys has, and a keyed state that the job does not declare has not."""
+    answers = backs(
+        stored(job(Int32, key=Int32)), job(Int32, key=int, name="others").describe(), repartition=Repartition()
+    )
+
+    assert {"open": REFUSE, "pending": START, "<key>": REFUSE} == {
+        name: back.decision for name, back in answers.items()
+    }
+    assert "the key of its operator has no way back" == answers["open"].note
+    assert "ROLE-2" in dict(map(reversed, rules(answers["<key>"])))
+
+
+def test_another_max_parallelism_is_a_condition():
+    back = backs(
+        attrs.evolve(
+            stored(job(Int32)),
+            operators=tuple(attrs.evolve(one, max_parallelism=128) for one in stored(job(Int32)).operators),
+        ),
+        job(Int32).describe(),
+        repartition=Repartition(max_parallelism=256),
+    )["open"]
+
+    assert (START, True) == (back.decision, "max parallelism: that of the operator is 256" in back.note)
+
+
+@pytest.mark.parametrize(
+    ("edits", "new", "words"),
+    [
+        (Edits(drop=("open",)), job(Int32, name="others"), "the state is dropped"),
+        (Edits(rename_states=(("open", "orders"),)), job(Int32, name="orders"), "it is called orders from now on"),
+        (
+            Edits(rename_operators=(("shop", NewIdentity(operator_id_of_uid("store").hex(), "store")),)),
+            job(Int32, uid="store"),
+            "its operator has the uid store",
+        ),
+    ],
+    ids=["dropped", "state renamed", "operator renamed"],
+)
+def test_what_the_old_job_will_not_find_would_start_empty(edits, new, words):
+    answers = backs(edits.apply(stored(job(Int32))), new.describe())
+    back = next(back for name, back in answers.items() if name != "pending")
+
+    assert (REFUSE, True) == (back.decision, back.note.startswith(words))
+    assert back.note.endswith("the old job would start it empty")
+
+
+def test_an_operator_that_the_job_lacks_is_dropped_by_flink():
+    old = stored(job(Int32, more=[Operator("audit", key=str, states=[ValueStateDescriptor("seen", int)])]))
+    back = backs(old, job(Int32).describe())["seen"]
+
+    assert (START, True) == (back.decision, "--allowNonRestoredState" in back.note)
+
+
+def test_of_what_is_refused_or_new_nothing_is_told():
+    new = job(bool, more=[Operator("audit", key=str, states=[ValueStateDescriptor("seen", int)])]).describe()
+
+    assert {"pending"} == backs(stored(job(str)), new).keys()
+
+
+def test_an_old_serializer_that_fails_when_it_is_asked_ends_no_check(make):
+    """Nor does it hide what can be told of other operators."""
+    asked = []
+
+    @attrs.define
+    class Failing(make.LayoutSnapshot):
+        def restore_serializer(self):
+            asked.append(self)
+            raise RuntimeError("no answer")
+
+    old = make.job(make.state("s", StateKind.VALUE, Failing(1)))
+    new = make.job(make.state("s", StateKind.VALUE, make.Layout(2)))
+
+    back = backs(old, new)["s"]
+    assert asked
+    assert REFUSE == back.decision
+    assert "cannot be told" in back.note
+
+
+class TestText:
+    def lines(self, old, new):
+        return explain.text_lines(check(stored(job(old)), job(new).describe()))
+
+    def test_a_state_with_a_way_back_after_a_migration_says_what_that_drops(self):
+        lines = self.lines(class_of(id=int), class_of(id=int, note=str | None))
+
+        assert "    way back: after migrate --downgrade, which drops $.note" in lines
+        assert "way back: of 2 states, the old job can use 1 as they are, 1 after migrate --downgrade" == lines[-1]
+
+    def test_a_state_without_one_names_path_and_rule(self):
+        lines = self.lines(class_of(id=Int32), class_of(id=int))
+
+        assert "    way back: none; $.id  long -> int  [PRIM-3]" in lines
+        assert "1 not at all" in lines[-2]
+        assert "check --against" in lines[-1]
+
+    def test_where_nothing_differs_one_line_says_so(self):
+        assert ["", "way back: the old job can use what the new one writes"] == self.lines(Int32, Int32)[-2:]
+
+    def test_where_the_check_refuses_there_is_none_to_tell(self):
+        report = check(stored(job(str)), job(bool).describe())
+
+        assert not any("way back" in line for line in explain.text_lines(report))
+        data = explain.to_data(report)
+        ways = {state["name"]: state["way_back"] for state in data["operators"][0]["states"]}
+        assert data["way_back"] is None
+        assert {"open": None, "pending": {"decision": "start", "note": None, "findings": []}} == ways
