@@ -188,7 +188,9 @@ def _failures_told(target_place: str) -> Iterator[None]:
             raise
         raise MigrationFailed(
             f"{target_place} cannot be written: {error.what}",
-            advice="choose a target whose folder is there and may be written to",
+            advice="choose a target whose folder is there and may be written to"
+            if Folder.at(target_place).is_local
+            else error.advice,
             written=error.written or "Nothing was written.",
             **error.where,
         ) from error

@@ -12,7 +12,6 @@ import os
 import re
 import time
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
@@ -42,6 +41,7 @@ from .watching import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -198,13 +198,13 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
 
     A run that may be resumed keeps what is finished.
     """
-    if target == source:
+    if target.is_same(source):
         raise TargetExists(
             "the target is the source, which is never written to",
             advice="choose another folder",
             written="Nothing was written.",
         )
-    if target.is_local and source.is_local and Path(source.place) in Path(target.place).parents:
+    if target.is_inside(source):
         raise TargetExists(
             f"{target.place} lies inside the source, which is never written to",
             advice="choose a folder elsewhere",

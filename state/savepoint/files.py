@@ -1,40 +1,30 @@
-"""One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`.
-
-pyarrow is imported where it is first needed. Local files are read without it: to load it, and numpy with it, takes as
-long as a check of some hundred states.
-"""
+"""One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`."""
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import shutil
 import uuid
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from ...serializers.errors import (
     CorruptFile,
     CorruptSavepoint,
-    NoSpaceLeft,
     SavepointNotFound,
     StateShiftError,
     StorageFailed,
 )
+from .stores import asking, below, is_uri, local_path, opened, parted, refuse_secrets, shows_whole_files_only, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _COPY_BYTES = 4 << 20
-_NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
+_LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 
 @attrs.frozen
@@ -56,11 +46,12 @@ class Folder:
     def at(cls, place: str | os.PathLike[str]) -> Folder:
         """Give the folder at a local path or URI; nothing is opened yet."""
         text = os.fspath(place)
-        if (found := _URI.match(text)) is None:
+        if not is_uri(text):
             return cls(str(Path(text).resolve()))
-        if found[1].lower() == "file":
-            return cls(_local_path(text))
-        return cls(text.rstrip("/"))
+        if store_of(text) == "file":
+            return cls(local_path(text))
+        refuse_secrets(text)
+        return cls("".join(parted(text)))
 
     def __str__(self) -> str:
         return self.place
@@ -68,12 +59,20 @@ class Folder:
     def folder(self, name: str) -> Folder:
         """Give a folder inside this one."""
         self._path(name)
-        return Folder(f"{self.place.rstrip('/')}/{name}")
+        return Folder(below(self.place, name))
+
+    def is_same(self, other: Folder) -> bool:
+        """Whether both are one folder, however their stores are reached."""
+        return parted(self.place)[0] == parted(other.place)[0]
+
+    def is_inside(self, other: Folder) -> bool:
+        """Whether this folder lies below another one."""
+        return parted(self.place)[0].startswith(f"{parted(other.place)[0]}/")
 
     @property
     def is_local(self) -> bool:
         """Whether the folder lies in the local file system."""
-        return _URI.match(self.place) is None
+        return not is_uri(self.place)
 
     def _path(self, name: str) -> str:
         if not name or "\0" in name or any(part in {"", ".", ".."} for part in name.split("/")):
@@ -82,16 +81,16 @@ class Folder:
                 savepoint=self.place,
                 advice="do not trust this savepoint: Flink writes plain names beside _metadata",
             )
-        return f"{_opened(self.place)[1]}/{name}"
+        return f"{opened(self.place)[1]}/{name}"
 
     @property
     def _store(self) -> Any:
-        return _opened(self.place)[0]
+        return opened(self.place)[0]
 
     def read(self, name: str) -> bytes:
         """Give the whole content of a file."""
         path = self._path(name)
-        with _asking(self.place, name), self._store.open_input_stream(path) as stream:
+        with asking(self.place, name), self._store.open_input_stream(path) as stream:
             data: bytes = stream.read()
             return data
 
@@ -109,8 +108,8 @@ class Folder:
 
     def exists(self, name: str = "") -> bool:
         """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
-        path = self._path(name) if name else _opened(self.place)[1]
-        with _asking(self.place, name):
+        path = self._path(name) if name else opened(self.place)[1]
+        with asking(self.place, name):
             if self.is_local:
                 return Path(path).exists()
             return bool(self._store.get_file_info(path).type.value)
@@ -119,22 +118,26 @@ class Folder:
         """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
         from pyarrow.fs import FileSelector
 
-        with _asking(self.place, ""):
-            found = self._store.get_file_info(FileSelector(_opened(self.place)[1]))
+        with asking(self.place, ""):
+            found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
         return tuple(sorted(info.base_name for info in found))
 
     def create(self) -> None:
         """Make the folder and those above it, unless they are there."""
-        with _asking(self.place, ""):
-            self._store.create_dir(_opened(self.place)[1], recursive=True)
+        with asking(self.place, ""):
+            self._store.create_dir(opened(self.place)[1], recursive=True)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file so that it is seen whole or not at all: under an attempt name, then renamed."""
-        attempt = attempt_name(name)
+        """Write a file so that it is seen whole or not at all: under an attempt name, then renamed.
+
+        An object store shows no file before it is whole, and has no rename: there it is one request under its name.
+        """
+        attempt = name if shows_whole_files_only(self.place) else attempt_name(name)
         try:
             with self.output(attempt) as stream:
                 stream.write(data)
-            self.rename(attempt, name)
+            if attempt != name:
+                self.rename(attempt, name)
         except BaseException:
             with suppress(StateShiftError):  # the failure that led here is the one to tell
                 self.delete(attempt)
@@ -145,7 +148,7 @@ class Folder:
         """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
         path = self._path(name)
         try:
-            with _asking(self.place, name):
+            with asking(self.place, name):
                 stream = self._store.open_output_stream(path)
         except SavepointNotFound as error:
             raise StorageFailed(
@@ -161,15 +164,22 @@ class Folder:
             output.close()
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file, replacing one that has the new name; atomic where the store can do that."""
+        """Rename a file, replacing one that has the new name; atomic where the store can do that.
+
+        An object store copies it, and deletes the old one: nobody takes the new name for whole before `_metadata` is.
+        """
         path, new_path = self._path(name), self._path(new_name)
-        with _asking(self.place, name):
+        if shows_whole_files_only(self.place) and self.size(name) > _LARGEST_COPY:
+            self.copy(name, self, new_name)
+            self.delete(name)
+            return
+        with asking(self.place, name):
             self._store.move(path, new_path)
 
     def delete(self, name: str) -> None:
         """Delete a file; one that is not there is no error."""
         path = self._path(name)
-        with _asking(self.place, name):
+        with asking(self.place, name):
             try:
                 self._store.delete_file(path)
             except FileNotFoundError:
@@ -177,9 +187,9 @@ class Folder:
 
     def delete_folder(self) -> None:
         """Delete the folder with all that is in it; one that is not there is no error."""
-        with _asking(self.place, ""):
+        with asking(self.place, ""):
             try:
-                self._store.delete_dir(_opened(self.place)[1])
+                self._store.delete_dir(opened(self.place)[1])
             except FileNotFoundError:
                 return
 
@@ -233,7 +243,7 @@ class FileRange:
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
         check_range(offset, size, self.size, self.name)
-        with _asking(self._place, self.name):
+        with asking(self._place, self.name):
             data: bytes = self._file.read_at(size, offset)
         check_range(offset, size, offset + len(data), self.name)
         return data
@@ -257,14 +267,14 @@ class FileOutput:
 
     def write(self, data: bytes) -> int:
         """Append `data`; a full disk raises `NoSpaceLeft`, the like of it `StorageFailed`."""
-        with _asking(self._place, self.name):
+        with asking(self._place, self.name):
             self._file.write(data)
         self.size += len(data)
         return len(data)
 
     def close(self) -> None:
         """Finish the file."""
-        with _asking(self._place, self.name):
+        with asking(self._place, self.name):
             self._file.close()
 
 
@@ -279,9 +289,9 @@ def check_range(offset: int, size: int, end: int, name: str) -> None:
 @contextmanager
 def open_uri(uri: str) -> Iterator[FileRange]:
     """Open the file at an absolute URI, as a savepoint that may not be moved names it."""
-    if _URI.match(uri) is None:
+    if not is_uri(uri):
         raise CorruptSavepoint(f"{uri!r} is not the URI of a file", advice="use a savepoint whose files lie beside it")
-    store, path = _opened(_local_path(uri) if uri.lower().startswith("file:") else uri)
+    store, path = opened(local_path(uri) if uri.lower().startswith("file:") else uri)
     with _open_range(store, path, "", uri) as reader:
         yield reader
 
@@ -293,12 +303,13 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
         SavepointNotFound: It is not there.
         CorruptFile: It has more than `most_bytes`.
     """
-    if _URI.match(place) is None:
+    if not is_uri(place):
         path = Path(place).absolute()
         folder, name = Folder(str(path.parent)), path.name
     else:
-        parent, _, name = place.rpartition("/")
-        folder = Folder.at(parent)
+        base, options = parted(place)
+        parent, _, name = base.rpartition("/")
+        folder = Folder.at(parent + options)
     if not folder.exists(name):
         raise SavepointNotFound(f"there is no file {name}", advice="check its name", file=place)
     with folder.open_range(name) as reader:
@@ -314,86 +325,7 @@ def attempt_name(name: str) -> str:
 
 @contextmanager
 def _open_range(store: Any, path: str, place: str, name: str) -> Iterator[FileRange]:
-    with _asking(place, name):
+    with asking(place, name):
         file = store.open_input_file(path)
     with file:
         yield FileRange(file, place, name)
-
-
-@contextmanager
-def _asking(place: str, name: str) -> Iterator[None]:
-    """Turn what a store raises into errors that say which file."""
-    try:
-        yield
-    except StateShiftError:
-        raise
-    except (FileNotFoundError, NotADirectoryError) as error:
-        what = f"there is no file {name}" if name else "there is no such folder"
-        raise SavepointNotFound(what, savepoint=place or None, file=name or None) from error
-    except (OSError, ValueError) as error:
-        full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
-        if full is not None:
-            raise NoSpaceLeft(full, savepoint=place or None, file=name or None) from error
-        raise StorageFailed(f"the store says: {error}", savepoint=place or None, file=name or None) from error
-
-
-@lru_cache(maxsize=64)
-def _opened(place: str) -> tuple[Any, str]:
-    found = _URI.match(place)
-    if found is None:
-        return _LocalFiles(), place.rstrip("/")
-    from pyarrow import fs
-
-    scheme = _SAME_STORE.get(found[1].lower(), found[1].lower())
-    with _asking(place, ""):
-        store, path = fs.FileSystem.from_uri(scheme + place[len(found[1]) :])
-    return store, str(path).rstrip("/")
-
-
-class _LocalFiles:
-    """pyarrow's local file system, but for reading."""
-
-    @staticmethod
-    def open_input_stream(path: str) -> Any:
-        return _opened_file(path)
-
-    @staticmethod
-    def open_input_file(path: str) -> Any:
-        return _LocalFile(_opened_file(path))
-
-    def __getattr__(self, name: str) -> Any:
-        from pyarrow import fs
-
-        return getattr(fs.LocalFileSystem(), name)
-
-
-class _LocalFile:
-    """As much of `pyarrow.NativeFile` as `FileRange` uses."""
-
-    __slots__ = ("_file",)
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def size(self) -> int:
-        return os.fstat(self._file.fileno()).st_size
-
-    def read_at(self, size: int, offset: int) -> bytes:
-        self._file.seek(offset)
-        data: bytes = self._file.read(size)
-        return data
-
-    def __enter__(self) -> None:
-        """The one who opened it closes it."""
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-
-def _opened_file(path: str) -> Any:
-    return Path(path).open("rb")
-
-
-def _local_path(uri: str) -> str:
-    """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
-    return str(Path(unquote(urlsplit(uri).path)).absolute())

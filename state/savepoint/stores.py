@@ -1,0 +1,182 @@
+"""Which store a place lies in, how it is opened, and what its failures are called.
+
+    s3://bucket/folder?endpoint_override=127.0.0.1:9000&scheme=http      what follows `?` tells how the store is reached
+
+pyarrow is imported where it is first needed. Local files are read without it: to load it, and numpy with it, takes as
+long as a check of some hundred states.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
+_OBJECT_STORES = {"s3", "gs", "abfs", "abfss"}
+_NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
+_SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
+_FAILURES = (
+    (
+        re.compile(r"NO_SUCH_BUCKET|Bucket '[^']*' not found"),
+        "there is no such bucket",
+        "check its name, or make the bucket first: stateshift makes folders, and no buckets",
+    ),
+    (
+        re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN_ID|status 403"),
+        "the store refuses the credentials, or they do not allow this",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, for the driver and for every worker",
+    ),
+    (
+        re.compile(r"NETWORK_CONNECTION|curlCode: \d+"),
+        "the store does not answer",
+        "check the address (?endpoint_override=host:port&scheme=http, or AWS_ENDPOINT_URL) and the network",
+    ),
+)
+
+
+def is_uri(place: str) -> bool:
+    """Whether a place is a URI, and no local path."""
+    return _URI.match(place) is not None
+
+
+def store_of(place: str) -> str:
+    """The scheme of a URI as pyarrow spells it, such as `s3` for `s3a://…`; of a local path "file"."""
+    found = _URI.match(place)
+    scheme = found[1].lower() if found else "file"
+    return _SAME_STORE.get(scheme, scheme)
+
+
+def shows_whole_files_only(place: str) -> bool:
+    """Whether a file of the store is seen only when it was written to its end: an object store, which cannot rename."""
+    return store_of(place) in _OBJECT_STORES
+
+
+def parted(place: str) -> tuple[str, str]:
+    """Give a place without the options of its URI, and the options with their `?`."""
+    if not is_uri(place):
+        return place, ""
+    base, mark, options = place.partition("?")
+    return base.rstrip("/"), mark + options
+
+
+def below(place: str, name: str) -> str:
+    """Give the place of a file or folder inside a folder."""
+    base, options = parted(place)
+    return f"{base.rstrip('/')}/{name}{options}"
+
+
+def refuse_secrets(uri: str) -> None:
+    """Refuse a URI with credentials in it: places are told in messages, reports and lineages.
+
+    Raises:
+        StorageFailed: It has some; they are not in the message.
+    """
+    parts = urlsplit(uri)
+    names = [name for name, _ in parse_qsl(parts.query) if _SECRET.search(name)]
+    if ":" not in parts.netloc.rpartition("@")[0] and not names:
+        return
+    raise StorageFailed(
+        f"the {parts.scheme} URI has credentials in it, and a place is told in messages, reports and lineages",
+        advice="take them out, and set them in the environment of the driver and of every worker"
+        " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
+        written="Nothing was written.",
+    )
+
+
+@contextmanager
+def asking(place: str, name: str) -> Iterator[None]:
+    """Turn what a store raises into errors that say which file."""
+    where = {"savepoint": place or None, "file": name or None}
+    try:
+        yield
+    except StateShiftError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        what = f"there is no file {name}" if name else "there is no such folder"
+        raise SavepointNotFound(what, **where) from error
+    except (OSError, ValueError) as error:
+        full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
+        if full is not None:
+            raise NoSpaceLeft(full, **where) from error
+        text = str(error)
+        for pattern, what, advice in _FAILURES if is_uri(place or name) else ():
+            if pattern.search(text):
+                raise StorageFailed(f"{what}: {text}", advice=advice, **where) from error
+        raise StorageFailed(f"the store says: {text}", **where) from error
+
+
+@lru_cache(maxsize=64)
+def opened(place: str) -> tuple[Any, str]:
+    """Give the file system of a place, with pyarrow's methods, and the path in it."""
+    if not is_uri(place):
+        return _LocalFiles(), place.rstrip("/")
+    from pyarrow import fs
+
+    base, options = parted(place)
+    store = store_of(place)
+    if store == "s3":  # a small file is one request; else it takes three, and is not one step
+        options = f"{options}&allow_delayed_open=true" if options else "?allow_delayed_open=true"
+    with asking(place, ""):
+        files, path = fs.FileSystem.from_uri(store + base[base.index(":") :] + options)
+    return files, str(path).rstrip("/")
+
+
+def local_path(uri: str) -> str:
+    """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
+    return str(Path(unquote(urlsplit(uri).path)).absolute())
+
+
+class _LocalFiles:
+    """pyarrow's local file system, but for reading."""
+
+    @staticmethod
+    def open_input_stream(path: str) -> Any:
+        return _opened_file(path)
+
+    @staticmethod
+    def open_input_file(path: str) -> Any:
+        return _LocalFile(_opened_file(path))
+
+    def __getattr__(self, name: str) -> Any:
+        from pyarrow import fs
+
+        return getattr(fs.LocalFileSystem(), name)
+
+
+class _LocalFile:
+    """As much of `pyarrow.NativeFile` as `FileRange` uses."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        self._file.seek(offset)
+        data: bytes = self._file.read(size)
+        return data
+
+    def __enter__(self) -> None:
+        """The one who opened it closes it."""
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _opened_file(path: str) -> Any:
+    return Path(path).open("rb")
