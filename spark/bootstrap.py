@@ -45,9 +45,8 @@ from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
 from ..state.savepoint.files import Folder
-from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import check_target, clear_target, prepare_target
+from ..state.savepoint.publish import check_target, clear_target, prepare_target, what_was_written
 from .session import own_session
 from .shipping import shipped
 from .watching import Progress, attempts_of, run_watched, without_values
@@ -196,14 +195,15 @@ def _all_or_nothing(target: Folder) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if target.exists(METADATA):
+        written = what_was_written(target, _NOTHING_PUBLISHED)
+        if written is None:
             raise  # an interrupt that came too late
         with suppress(StateShiftError):
             clear_target(target)
             if not was_there and not target.names():
                 target.delete_folder()
         if isinstance(error, StateShiftError):
-            error.written = _NOTHING_PUBLISHED
+            error.written = written
         raise
 
 

@@ -24,7 +24,6 @@ from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.savepoint.files import Folder
-from ..state.savepoint.metadata import METADATA
 from ..state.savepoint.publish import (
     IfTargetExists,
     check_target,
@@ -32,6 +31,7 @@ from ..state.savepoint.publish import (
     held_bytes,
     prepare_target,
     stream_bytes,
+    what_was_written,
 )
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
@@ -215,18 +215,19 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
     try:
         yield
     except BaseException as error:
-        if target.exists(METADATA):
+        written = what_was_written(target, NOTHING_PUBLISHED)
+        if written is None:
             raise  # an interrupt that came too late
         if target_exists is IfTargetExists.RESUME:
             if isinstance(error, StateShiftError):
-                error.written = f"{NOTHING_PUBLISHED} What is finished is kept, to be resumed."
+                error.written = f"{written} What is finished is kept, to be resumed."
             raise
         with suppress(StateShiftError):
             clear_target(target)
             if not was_there and not target.names():
                 target.delete_folder()
         if isinstance(error, StateShiftError):
-            error.written = NOTHING_PUBLISHED
+            error.written = written
         raise
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import TargetExists
+from ...serializers.errors import StateShiftError, TargetExists
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
@@ -30,6 +30,11 @@ _OURS = re.compile(
     r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-.+)?"
 )
 """Names that a run gives; what a dead run left behind has only these."""
+
+_UNKNOWN = (
+    "Whether the target has a _metadata cannot be told, since its store does not answer; without one, "
+    "nothing was published."
+)
 
 
 def stream_name(operator_id: str, part: str, subtask: int) -> str:
@@ -177,6 +182,19 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     folder.write(LINEAGE, complete.to_json())
     folder.write(METADATA, data)
     return complete
+
+
+def what_was_written(target: Folder, nothing: str) -> str | None:
+    """Say of a run that failed what its target is; None where it was published all the same.
+
+    Args:
+        target: Its target.
+        nothing: What is said where there is no `_metadata`.
+    """
+    try:
+        return None if target.exists(METADATA) else nothing
+    except StateShiftError:
+        return _UNKNOWN
 
 
 def now() -> str:
