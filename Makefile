@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop fuzz evolution soak bench clean
+.PHONY: help demo test lint types interop fuzz evolution faults bench clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -15,7 +15,7 @@ demo: $(INSTALLED) ## a savepoint of real Flink migrated on Spark; then 336,776 
 
 ##@ Check it
 
-test: $(INSTALLED) ## all tests but those of real Flink and the soak; ARGS="-k name" picks some
+test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
 	@$(PY) -m pytest $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), and the import contract
@@ -29,8 +29,8 @@ types: $(INSTALLED) .cache/stateshift ## mypy, strict
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
 
-soak: $(INSTALLED) ## processes killed at seeded moments of runs on a cluster (half an hour); SEEDS=3,7 or SEEDS=20-39
-	@STATESHIFT_SOAK_SEEDS="$(SEEDS)" $(PY) -m pytest -m soak tests/spark/soak $(ARGS)
+faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (half an hour); SEEDS=3,7 or 20-39
+	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark $(ARGS)
 
 fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where atheris has a wheel; SECONDS=3600 for longer
 	@$(PY) tests/fuzz/run_fuzz.py --seconds "$(or $(SECONDS),600)" $(ARGS)

@@ -132,6 +132,7 @@ def test_a_savepoint_on_an_object_store_is_used_as_any_other(
     assert secret not in told + Folder.at(target).read("_stateshift.json").decode()
 
 
+@pytest.mark.faults
 def test_a_store_that_goes_away_in_mid_run_and_comes_back_ends_in_the_right_result(
     s3, upload, counts, markers, start_python, values_of
 ):
@@ -152,6 +153,7 @@ def test_a_store_that_goes_away_in_mid_run_and_comes_back_ends_in_the_right_resu
     check_result(target, values_of)
 
 
+@pytest.mark.faults
 def test_a_store_that_stays_away_fails_the_run_clearly_and_resume_goes_on(
     s3, upload, counts, markers, start_python, values_of
 ):

@@ -1,6 +1,6 @@
 """Real driver processes on a cluster of this machine, what they have started, and the figures that are told at the end.
 
-Seeds come from STATESHIFT_SOAK_SEEDS, such as `0-19` or `3,7`; a seed always makes the same choices.
+Seeds come from STATESHIFT_FAULT_SEEDS, such as `0-19` or `3,7`; a seed always makes the same choices.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ spark.stop()
 def pytest_generate_tests(metafunc):
     if "seed" in metafunc.fixturenames:
         first = metafunc.function.__name__.startswith("test_a_bootstrap")
-        told = os.environ.get("STATESHIFT_SOAK_SEEDS") or ("0-9" if first else "0-19")
+        told = os.environ.get("STATESHIFT_FAULT_SEEDS") or ("0-9" if first else "0-19")
         metafunc.parametrize("seed", seeds_of(told))
 
 

@@ -1,6 +1,6 @@
 """Processes killed at seeded moments: the right result or none, and `resume` does only what was not finished.
 
-STATESHIFT_SOAK_SEEDS=7 makes the choices of seed 7 again: the victim and the moment. What the machine does meanwhile
+STATESHIFT_FAULT_SEEDS=7 makes the choices of seed 7 again: the victim and the moment. What the machine does meanwhile
 is its own affair, so a moment is told by the progress of the run.
 """
 
@@ -17,7 +17,7 @@ import pytest
 from stateshift import Savepoint
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = [pytest.mark.soak, pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
 
 MASTER = "local-cluster[2,1,1024]"
 PARALLELISM = 8
