@@ -98,7 +98,7 @@ def refuse_secrets(uri: str) -> None:
 @contextmanager
 def asking(place: str, name: str) -> Iterator[None]:
     """Turn what a store raises into errors that say which file."""
-    where = {"savepoint": place or None, "file": name or None}
+    where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     try:
         yield
     except StateShiftError:
