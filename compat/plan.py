@@ -38,7 +38,8 @@ class StateAction(enum.StrEnum):
 
     COPY: bytes and header as they are. RELABEL: bytes as they are, under a new snapshot or name. REKEY: the value's
     bytes as they are, under a key that is written anew. CONVERT: read, converted, written anew, the key too where all
-    keys are. DROP: left out, because the caller says so.
+    keys are. DROP: left out, because the caller says so. WRITE: made from rows that come from elsewhere, beside what is
+    stored or in place of it; no migration does that.
     """
 
     COPY = "copy"
@@ -46,6 +47,7 @@ class StateAction(enum.StrEnum):
     REKEY = "rekey"
     CONVERT = "convert"
     DROP = "drop"
+    WRITE = "write"
 
 
 class Compression(enum.StrEnum):

@@ -21,6 +21,7 @@ _MEANINGS = {
     StateAction.REKEY: "values copied as bytes, under new keys",
     StateAction.CONVERT: "read, converted and written anew",
     StateAction.DROP: "dropped",
+    StateAction.WRITE: "written from rows",
 }
 _COMPRESSIONS = {Compression.SNAPPY: "compressed with snappy", Compression.NONE: "uncompressed"}
 

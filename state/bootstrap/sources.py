@@ -85,7 +85,7 @@ class ResolvedSource:
     state_id: int
     description: StateDescription
     key: TypeSerializer[Any]
-    key_columns: tuple[str, ...]
+    key_columns: tuple[str, ...] = ()
     user_key_columns: tuple[str, ...] = ()
     value_column: str = ""
     value_fields: tuple[tuple[str, str], ...] = ()
@@ -151,11 +151,10 @@ def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tupl
 
 
 def _resolve(job: Job, source: StateColumns, schema: pa.Schema) -> ResolvedSource:
-    place, operator = _operator(job, source.operator)
-    keyed = [state for state in operator.describe().states if state.kind.is_keyed]
-    state_id, description = _keyed_state(operator, keyed, source.state)
+    place, operator = find_operator(job, source.operator)
+    state_id, description = find_keyed_state(operator, source.state)
     assert operator.key is not None  # noqa: S101 - an operator with keyed states has a key
-    base = ResolvedSource(place, operator.uid or operator.id, state_id, description, operator.key, source.key_by)
+    base = ResolvedSource(place, operator.uid or operator.id, state_id, description, operator.key)
     return resolve_columns(base, source, schema)
 
 
@@ -194,7 +193,11 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
     if source.user_key:
         _check_type(serializer.key, _column_type(source.user_key, schema, serializer.key), source.user_key, "user key")
     base = attrs.evolve(
-        base, user_key_columns=source.user_key, order_columns=source.order_by, aggregate=source.aggregate
+        base,
+        key_columns=source.key_by,
+        user_key_columns=source.user_key,
+        order_columns=source.order_by,
+        aggregate=source.aggregate,
     )
     if source.aggregate is not None:
         return base
@@ -321,7 +324,12 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
     return schema.field(name)
 
 
-def _operator(job: Job, name: str) -> tuple[int, Operator]:
+def find_operator(job: Job, name: str) -> tuple[int, Operator]:
+    """Give an operator of a job by uid or id, and its place.
+
+    Raises:
+        StateNotFound: There is none.
+    """
     for place, operator in enumerate(job.operators):
         if name in {operator.uid, operator.id}:
             return place, operator
@@ -331,7 +339,13 @@ def _operator(job: Job, name: str) -> tuple[int, Operator]:
     )
 
 
-def _keyed_state(operator: Operator, keyed: list[StateDescription], name: str) -> tuple[int, StateDescription]:
+def find_keyed_state(operator: Operator, name: str) -> tuple[int, StateDescription]:
+    """Give a keyed state of an operator, and its place among them.
+
+    Raises:
+        StateNotFound: There is none.
+    """
+    keyed = [state for state in operator.describe().states if state.kind.is_keyed]
     for state_id, state in enumerate(keyed):
         if state.name == name:
             return state_id, state

@@ -107,7 +107,7 @@ def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewType
     copies = sum(isinstance(task, CopyTask) for task in prepared.tasks)
     summary = {
         "decision": str(Decision.START if plan.is_empty else Decision.MIGRATE),
-        "states": {str(action): actions[action] for action in StateAction},
+        "states": {str(action): actions[action] for action in StateAction if action is not StateAction.WRITE},
         "reference_time": _reference_time(plan, options),
         "flink_restorable": _is_flink_restorable(prepared),
         "streams_rewritten": len(prepared.tasks) - copies,

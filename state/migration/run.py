@@ -193,6 +193,7 @@ def publish_result(
     tasks: Sequence[Task],
     results: Sequence[TaskResult],
     target: Folder,
+    added: Sequence[OperatorState] = (),
 ) -> Lineage:
     """Give the files their names, and write the lineage and `_metadata`: from then on there is a savepoint.
 
@@ -202,6 +203,7 @@ def publish_result(
         tasks: All of them.
         results: One for each, in any order.
         target: Where the results are.
+        added: Operators that the source does not have; what they hold is in the results.
 
     Raises:
         MigrationFailed: A result is missing, or more values are in quarantine than may be.
@@ -222,7 +224,8 @@ def publish_result(
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
         raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
-    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name) for stored in savepoint.metadata.operators)
+    all_operators = (*savepoint.metadata.operators, *added)
+    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name) for stored in all_operators)
     kept = _kept_serializers(savepoint, plan)
     if kept:
         files[SERIALIZERS] = FileDigest.of(write_pickles(target, kept))

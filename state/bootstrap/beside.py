@@ -1,0 +1,243 @@
+"""Rows of one state and a stored savepoint -> a new savepoint that has all of it, but for what the rows replace.
+
+Streams of other operators, and other streams of the same one, are copied as they are. In the keyed streams of the one
+operator the blocks of other states are copied, and the rows' blocks come in between.
+Source: rules RUN-1 to RUN-3, RUN-5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.labels import Labels
+from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
+from ...serializers.errors import MigrationFailed, located
+from ..migration.performing import perform
+from ..migration.rewrite import new_keyed_header
+from ..migration.run import new_parallelism, publish_result, split
+from ..migration.tasks import CopyTask, KeyedTask, TaskResult
+from ..savepoint.keyed_readers import open_keyed, read_header
+from ..savepoint.keyed_stream import KeyedStreamHeader
+from ..savepoint.lineage import StateCount
+from ..savepoint.meta_info import keyed_state
+from ..savepoint.metadata import OperatorState
+from ..savepoint.states import keyed_handles
+from .kept import KeptBlocks
+from .publication import check_counts, subtasks_for
+from .row_files import sorted_batches
+from .streams import NewOperator, StreamResult, write_rowless, write_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..migration.tasks import Task
+    from ..savepoint.blocks import Block
+    from ..savepoint.handles import KeyedHandle
+    from ..savepoint.lineage import Lineage
+    from ..savepoint.reader import Savepoint, SavepointOperator
+    from .row_files import RowFile
+    from .state_write import StateWrite
+    from .streams import RowCount
+
+_PLACE = 0
+"""Of the one operator, in rows and results."""
+
+
+def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile], rows: RowCount, size: int) -> Lineage:
+    """Write and publish the new savepoint.
+
+    Args:
+        write: What is written; the rows are in its target.
+        base: What there is beside it.
+        files: The rows.
+        rows: How many they are.
+        size: Bytes of their entries.
+
+    Raises:
+        ValueNotConvertible: Two rows have one key, or a key has an entry already.
+        CorruptSavepoint: The base is damaged.
+        MigrationFailed: What was written is not what was read and encoded.
+    """
+    merge = _Merge.of(write, base, size)
+    with located(savepoint=base.place, operator=merge.new.title):
+        batches = sorted_batches(files, write.target, _PLACE, merge.state_id)
+        results = list(write_streams(batches, {_PLACE: merge.new}, write.target, merge.kept))
+        left = set(range(merge.new.parallelism)) - {result.subtask for result in results}
+        results += [
+            write_rowless(merge.new, _PLACE, subtask, write.target, merge.kept(_PLACE, subtask))
+            for subtask in sorted(left)
+        ]
+    check_counts(results, {(_PLACE, merge.state_id): rows})
+    counts = merge.counts(results, rows.rows)
+    tasks: list[Task] = [task for task in split(base, merge.plan) if isinstance(task, CopyTask)]
+    copies = [perform(task, base.folder, write.target) for task in tasks]
+    keyed = [TaskResult(result.stored, offsets=result.offsets) for result in results]
+    keyed[0] = attrs.evolve(keyed[0], counts=counts)
+    _clear_others(write, [*keyed, *copies])
+    tasks += [merge.task(result.subtask) for result in results]
+    return publish_result(base, merge.plan, tasks, [*keyed, *copies], write.target, merge.added)
+
+
+@attrs.frozen
+class _Merge:
+    """The one operator: its stored streams, and what they become.
+
+    Attributes:
+        stored: As it lies in the base; without keyed state where it is new.
+        plan: What happens to all operators.
+        new: What is written.
+        state_id: Of the rows' state, in the new header.
+        keeps: Whether entries of that state stay.
+        added: The operator, where the base does not have it.
+        read: Entries that came from the base, by state id.
+        replaced: Entries that did not come with them, in [0].
+    """
+
+    base: Savepoint
+    stored: OperatorState
+    plan: MigrationPlan
+    new: NewOperator
+    state_id: int
+    keeps: bool
+    added: tuple[OperatorState, ...]
+    read: Counter[int] = attrs.field(factory=Counter)
+    replaced: list[int] = attrs.field(factory=lambda: [0])
+
+    @classmethod
+    def of(cls, write: StateWrite, base: Savepoint, size: int) -> _Merge:
+        """Find out what the new operator looks like; `size` is that of the rows' entries."""
+        state, key = write.source.description, write.source.key
+        found = next((one for one in base.operators if one.operator_id == write.operator_id), None)
+        own = _operator_plan(write, found)
+        others = [_copied(one) for one in base.operators if one.operator_id != write.operator_id]
+        target = write.restore_target
+        plan = MigrationPlan(f"savepoint {base.place}", "rows of a DataFrame", (own, *others), target)
+        handles = [] if found is None else list(keyed_handles(found.stored))
+        headers = [read_header(handle, base.folder) for handle in handles]
+        named = [info.name for header in headers for info in header.states]
+        header = (
+            new_keyed_header(own, headers)
+            if headers
+            else KeyedStreamHeader(key.snapshot_configuration(), (), compressed=False)
+        )
+        assert state.namespace is not None  # noqa: S101 - of keyed state
+        if state.name not in named or write.overwrite:
+            info = keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
+            infos = [info if one.name == state.name else one for one in header.states]
+            header = attrs.evolve(header, states=tuple(infos if state.name in named else [*infos, info]))
+        state_id = header.state_id(state.name)
+        if found is None:
+            groups = write.max_parallelism
+            count = write.parallelism or subtasks_for(size, groups)
+            stored = OperatorState(bytes.fromhex(write.operator_id), count, groups, uid=own.uid)
+        else:
+            stored, groups, count = found.stored, found.max_parallelism, new_parallelism(found.stored, own)
+        known = {} if found is None else {one.name: one.description for one in found.states if one.kind.is_keyed}
+        states = tuple((known | {state.name: state})[info.name] for info in header.states)
+        whole = frozenset({state_id} if state.kind is StateKind.LIST else ())
+        new = NewOperator(write.operator_id, write.source.title, key, states, header, count, groups, whole)
+        keeps = state.name in named and not write.overwrite
+        return cls(base, stored, plan, new, state_id, keeps, () if found is not None else (stored,))
+
+    @property
+    def _handles(self) -> list[KeyedHandle]:
+        return list(keyed_handles(self.stored))
+
+    def task(self, subtask: int) -> KeyedTask:
+        """Give the task that the writing of a subtask's stream stands for."""
+        new = self.new
+        groups, own = new.key_groups[subtask], self.plan.operators[0]
+        handles = tuple(one for one in self._handles if key_groups_meet(one.key_groups, groups))
+        return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles)
+
+    def kept(self, _: int, subtask: int) -> KeptBlocks:
+        """Give what a subtask's stream keeps."""
+        return KeptBlocks(self._blocks(self.task(subtask)), self.state_id if self.keeps else -1)
+
+    def _blocks(self, task: KeyedTask) -> Iterator[Block]:
+        for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
+            with open_keyed(handle, self.base.folder, self.new.max_parallelism) as reader:
+                ids = [self.new.header.state_id(info.name) for info in reader.header.states]
+                held: list[Block] = []
+                for block in reader.blocks(task.key_groups):
+                    if held and held[0].key_group != block.key_group:
+                        yield from held
+                        held = []
+                    state_id = ids[block.state_id]
+                    if state_id == self.state_id and not self.keeps:
+                        self.replaced[0] += block.entries
+                        continue
+                    self.read[state_id] += block.entries
+                    moved = attrs.evolve(block, state_id=state_id)
+                    if state_id == self.state_id:
+                        held.append(moved)  # the rows of the key group follow it
+                    else:
+                        yield moved
+                yield from held
+
+    def counts(self, results: Sequence[StreamResult], rows: int) -> tuple[StateCount, ...]:
+        """Count all states of the operator's keyed streams, after proving that nothing was lost (rule RUN-2)."""
+        own, counts = self.plan.operators[0], []
+        for state_id, state in enumerate(self.new.states):
+            is_own = state_id == self.state_id
+            read = self.read[state_id] + (rows if is_own else 0)
+            written = sum(result.entries[state_id] for result in results)
+            if read != written:
+                raise MigrationFailed(
+                    f"{read:,} entries were read and encoded, and {written:,} written",
+                    state=state.name,
+                    rule="RUN-2",
+                    advice="this is a bug in stateshift; nothing is published",
+                )
+            dropped = self.replaced[0] if is_own else 0
+            action = StateAction.WRITE if is_own else StateAction.COPY
+            kind = str(state.kind)
+            counts.append(
+                StateCount(own.operator_id, own.uid, state.name, kind, str(action), read + dropped, written, dropped)
+            )
+        return tuple(counts)
+
+
+def _operator_plan(write: StateWrite, found: SavepointOperator | None) -> OperatorPlan:
+    state = write.source.description
+    new = Labels.of(state)
+    stored = () if found is None else _copied(found).states
+    was = next((one for one in stored if one.kind.is_keyed and one.name == state.name), None)
+    own = StatePlan(state.name, state.kind, StateAction.WRITE, was.old if was is not None else new, new)
+    uid = write.source.title if found is None and write.source.title != write.operator_id else ""
+    return OperatorPlan(
+        write.operator_id,
+        uid if found is None else found.uid,
+        OperatorAction.REWRITE,
+        None if found is None else found.key,
+        relabels_key=False,
+        states=(*(one for one in stored if one is not was), own),
+        is_reframed=found is not None and found.description.is_reframed,
+    )
+
+
+def _copied(operator: SavepointOperator) -> OperatorPlan:
+    states = tuple(
+        StatePlan(state.name, state.kind, StateAction.COPY, Labels.of(state.description), Labels.of(state.description))
+        for state in operator.states
+    )
+    return OperatorPlan(
+        operator.operator_id, operator.uid, OperatorAction.COPY, operator.key, relabels_key=False, states=states
+    )
+
+
+def key_groups_meet(one: range, other: range) -> bool:
+    """Whether two ranges of key groups have any in common."""
+    return one.start < other.stop and other.start < one.stop
+
+
+def _clear_others(write: StateWrite, results: Sequence[TaskResult]) -> None:
+    """Remove the rows, and what failed attempts have left."""
+    winners = {file.attempt for result in results for file in result.files}
+    for name in write.target.names():
+        if ".attempt-" in name and name not in winners:
+            write.target.delete(name)

@@ -1,0 +1,91 @@
+"""Types of state from the types of columns, where nobody declares them: the ones that Flink has for each.
+
+tinyint, smallint, int, bigint   byte, short, int, long        date           LocalDate
+float, double                    float, double                 timestamp      Instant
+boolean, string, binary          boolean, string, byte array   timestamp_ntz  LocalDateTime
+decimal                          BigDecimal                    time           LocalTime
+array, map                       list, map
+struct                           in a key a tuple of its fields; elsewhere a Row with their names
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...serializers.arrays import BytesSerializer
+from ...serializers.containers import ListSerializer
+from ...serializers.decimals import DecimalSerializer
+from ...serializers.errors import DeclarationError
+from ...serializers.maps import MapSerializer
+from ...serializers.numeric import (
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ...serializers.rows import RowSerializer
+from ...serializers.temporal import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+)
+from ...serializers.text import StringSerializer
+from ...serializers.tuples import TupleSerializer
+from .column_values import spark_name
+
+if TYPE_CHECKING:
+    from ...serializers.serializer import TypeSerializer
+
+_PLAIN: dict[pa.DataType, TypeSerializer[Any]] = {
+    pa.bool_(): BooleanSerializer(),
+    pa.int8(): ByteSerializer(),
+    pa.int16(): ShortSerializer(),
+    pa.int32(): IntSerializer(),
+    pa.int64(): LongSerializer(),
+    pa.float32(): FloatSerializer(),
+    pa.float64(): DoubleSerializer(),
+    pa.string(): StringSerializer(),
+    pa.large_string(): StringSerializer(),
+    pa.binary(): BytesSerializer(),
+    pa.large_binary(): BytesSerializer(),
+    pa.date32(): LocalDateSerializer(),
+}
+
+
+def inferred_serializer(kind: pa.DataType, column: str, *, is_key: bool = False) -> TypeSerializer[Any]:
+    """Give the serializer that a column's type stands for.
+
+    Args:
+        kind: Of the column.
+        column: Its name, for errors.
+        is_key: Whether keys are made of it, which Flink must find again.
+
+    Raises:
+        DeclarationError: No type of Flink's is like it.
+    """
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if pa.types.is_decimal(kind):
+        return DecimalSerializer()
+    if pa.types.is_timestamp(kind):
+        return LocalDateTimeSerializer() if kind.tz is None else InstantSerializer()
+    if pa.types.is_time(kind):
+        return LocalTimeSerializer()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return ListSerializer(inferred_serializer(kind.value_type, column))
+    if pa.types.is_map(kind):
+        return MapSerializer(inferred_serializer(kind.key_type, column), inferred_serializer(kind.item_type, column))
+    if pa.types.is_struct(kind) and kind.num_fields:
+        fields = [kind.field(index) for index in range(kind.num_fields)]
+        parts = [inferred_serializer(field.type, column, is_key=is_key) for field in fields]
+        return TupleSerializer(tuple(parts)) if is_key else RowSerializer.of(parts, [field.name for field in fields])
+    raise DeclarationError(
+        f"the column {column!r} is of the type {spark_name(kind)}, and no type of Flink's is like it",
+        advice="cast it; or declare the state in a job: option job, as in shop:job",
+    )

@@ -1,0 +1,257 @@
+"""Of which types the state is that rows are to become: as a job declares it, as it is stored, or as the columns are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateDescription, StateKind
+from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
+from ...serializers.ttl import TtlSerializer
+from ..descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from ..job import Job, Operator
+from ..key_groups import has_stable_hash
+from .inferred import inferred_serializer
+from .sources import StateColumns, find_keyed_state, find_operator
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ...serializers.serializer import TypeSerializer
+    from ..savepoint.reader import SavepointOperator
+    from ..savepoint.states import SavepointState
+
+KEY, USER_KEY, VALUE, KEY_GROUP = "key", "user_key", "value", "key_group"
+_SINGLE: dict[StateKind, type[StateDescriptor]] = {
+    StateKind.VALUE: ValueStateDescriptor,
+    StateKind.REDUCING: ReducingStateDescriptor,
+    StateKind.AGGREGATING: AggregatingStateDescriptor,
+}
+
+
+@attrs.frozen(kw_only=True)
+class Wanted:
+    """What a write is told of the state.
+
+    Attributes:
+        operator: uid or id.
+        state: Name.
+        overwrite: Whether what the state holds already goes; else rows are added to it.
+        job: Declares the types; None: the stored ones, or those of the columns.
+        kind: Kind of a state that nothing else tells the kind of; None: a map where there are user keys, else a value.
+    """
+
+    operator: str
+    state: str
+    overwrite: bool
+    job: Job | None = None
+    kind: StateKind | None = None
+
+
+def columns_of(wanted: Wanted, state: StateDescription, schema: pa.Schema) -> StateColumns:
+    """Name the columns of a state, after looking that there are these and no others.
+
+    Raises:
+        DeclarationError: One is missing, or means nothing; or the state is of another kind than is wanted, or has TTL.
+    """
+    kind = state.kind
+    if wanted.kind not in {None, kind}:
+        raise DeclarationError(
+            f"the state is a {kind} state, and the option kind says {wanted.kind}", advice="leave the option out"
+        )
+    _refuse_time_to_live(state)
+    _require_columns(kind, schema)
+    user_key = USER_KEY if kind is StateKind.MAP else None
+    return StateColumns(wanted.operator, wanted.state, key_by=KEY, value=VALUE, user_key=user_key)
+
+
+def _require_columns(kind: StateKind, schema: pa.Schema) -> None:
+    needed = (KEY, USER_KEY, VALUE) if kind is StateKind.MAP else (KEY, VALUE)
+    there = ", ".join(schema.names) or "none"
+    missing = next((name for name in needed if name not in schema.names), None)
+    if missing is not None:
+        ways = f'name it: .withColumnRenamed("…", "{missing}"), or .select(…, F.struct(…).alias("{missing}"))'
+        if missing == USER_KEY:
+            ways = "a map state has a row for each key and user key; F.explode makes such rows of a column of maps"
+        raise DeclarationError(f"there is no column {missing!r}; the columns are {there}", advice=ways)
+    strange = next((name for name in schema.names if name not in {*needed, KEY_GROUP}), None)
+    if strange is not None:
+        what = f"a {kind} state has {' and '.join(needed)}"
+        raise DeclarationError(
+            f"the column {strange!r} is no part of the state: {what}",
+            advice=f'leave it out: .drop("{strange}"); parts of a value go into one column: F.struct(…).alias("value")',
+        )
+
+
+def new_job(wanted: Wanted, schema: pa.Schema) -> Job:
+    """Give the job whose state a new savepoint holds: the declared one, or one of the types of the columns."""
+    if wanted.job is not None:
+        return wanted.job
+    _require_columns(_kind(wanted, schema), schema)
+    key = inferred_serializer(schema.field(KEY).type, KEY, is_key=True)
+    return Job([_operator_of(wanted.operator, key, _inferred_state(wanted, schema))])
+
+
+def added_operator(wanted: Wanted, schema: pa.Schema, stored: SavepointOperator | None) -> Operator:
+    """Give an operator that a savepoint does not have yet, or not with keyed state, with the one state.
+
+    Raises:
+        StateNotFound: Nothing says that it is meant to be new; or the job has none such.
+    """
+    if wanted.job is not None:
+        _, operator = find_operator(wanted.job, wanted.operator)
+        find_keyed_state(operator, wanted.state)
+        states = [state for state in operator.states if state.name == wanted.state]
+        return Operator(uid=operator.uid, operator_id=operator.operator_id, key=operator.key, states=states)
+    what = "operator" if stored is None else "keyed state in the operator"
+    _require_meant(wanted, f"{what} {wanted.operator!r}")
+    return new_job(wanted, schema).operators[0]
+
+
+def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
+    """Refuse to make anew what may only be misspelt."""
+    if wanted.kind is None:
+        raise StateNotFound(
+            f"the base has no {what}{there}",
+            advice="to add it, declare it in a job (option job), or say of which kind it is (option kind: value, list,"
+            " map, reducing, aggregating); its types are then those of the columns",
+        )
+
+
+def _operator_of(name: str, key: TypeSerializer[Any], state: StateDescriptor) -> Operator:
+    is_id = len(name) == 32 and set(name) <= set("0123456789abcdef")
+    return Operator(operator_id=name, key=key, states=[state]) if is_id else Operator(name, key=key, states=[state])
+
+
+def _kind(wanted: Wanted, schema: pa.Schema) -> StateKind:
+    return wanted.kind or (StateKind.MAP if USER_KEY in schema.names else StateKind.VALUE)
+
+
+def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
+    kind = _kind(wanted, schema)
+    _require_columns(kind, schema)
+    value = inferred_serializer(schema.field(VALUE).type, VALUE)
+    if kind is StateKind.MAP:
+        return MapStateDescriptor(wanted.state, inferred_serializer(schema.field(USER_KEY).type, USER_KEY), value)
+    if kind is StateKind.LIST:
+        element: Any = getattr(value, "element", None)
+        if element is None:
+            raise DeclarationError(
+                "the rows of a list state are whole lists, and the column 'value' holds no arrays",
+                advice='F.array_agg("…").alias("value") makes them',
+            )
+        return ListStateDescriptor(wanted.state, element)
+    make: Any = _SINGLE.get(kind)
+    if make is None:
+        raise DeclarationError(
+            f"a state of the kind {kind} is not made from rows", advice="name value, list, map, reducing or aggregating"
+        )
+    descriptor: StateDescriptor = make(wanted.state, value)
+    return descriptor
+
+
+def changed_state(
+    wanted: Wanted, operator: SavepointOperator, schema: pa.Schema
+) -> tuple[TypeSerializer[Any], StateDescription]:
+    """Tell the types of a state in an operator that is stored and has keyed state.
+
+    Returns:
+        Serializer of the key, and the state as it is to be.
+
+    Raises:
+        StateNotFound: There is no such state, and nothing says that it is new; or it is operator state.
+        IncompatibleState: What the job declares is not what is stored, and that is to stay.
+        DeclarationError: Flink would hash the keys in another way.
+        UnsupportedFormat: The states of the operator cannot be told, or the operator has come to its end.
+    """
+    key = _stored_key(operator)
+    stored = next((state for state in operator.states if state.name == wanted.state and state.kind.is_keyed), None)
+    if stored is None and any(state.name == wanted.state for state in operator.states):
+        raise StateNotFound(
+            f"{wanted.state!r} is operator state, which belongs to no key and is not made from rows",
+            advice="a migration can change its type: stateshift migrate",
+        )
+    declared = None
+    if wanted.job is not None:
+        _, in_code = find_operator(wanted.job, wanted.operator)
+        _, declared = find_keyed_state(in_code, wanted.state)
+        _require_key(operator, in_code)
+    if stored is not None and not (wanted.overwrite and declared is not None):
+        if declared is not None:
+            _require_same(stored, declared)
+        if stored.unsupported:
+            raise UnsupportedFormat(
+                f"values of the state cannot be written: {stored.unsupported}",
+                advice="overwrite it under types of your own: option job",
+            )
+        return key, stored.description
+    if declared is not None:
+        return key, declared
+    names = ", ".join(state.name for state in operator.states if state.kind.is_keyed) or "none"
+    _require_meant(wanted, f"state {wanted.state!r}", f"; the keyed states of the operator are {names}")
+    return key, _inferred_state(wanted, schema).describe()
+
+
+def _stored_key(operator: SavepointOperator) -> TypeSerializer[Any]:
+    if operator.unreadable_keyed:
+        raise UnsupportedFormat(
+            f"the keyed states of the operator cannot be told: {operator.unreadable_keyed}",
+            advice="import the module that registers the snapshot: option job does",
+        )
+    if any(subtask.finished for subtask in operator.stored.subtasks):
+        raise UnsupportedFormat(
+            "the operator has come to its end on some subtasks, and has no place for state there",
+            advice="take a savepoint of a running job",
+        )
+    assert operator.key is not None  # noqa: S101 - the caller has looked
+    key = operator.key.restore_serializer()
+    if operator.description.is_flink_restorable and not has_stable_hash(key):
+        raise DeclarationError(
+            f"keys of type {key.describe()} have no hash that is the same in every JVM, so Flink would not find them",
+            advice="change such state with a migration, which moves no key: stateshift migrate",
+        )
+    return key
+
+
+def _require_key(stored: SavepointOperator, declared: Operator) -> None:
+    assert stored.key is not None and declared.key is not None  # noqa: S101, PT018 - both have keyed state
+    if not declared.key.ensure_compatibility(stored.key).is_compatible_as_is():
+        raise IncompatibleState(
+            f"the keys are of type {stored.key.describe()}, and the job declares {declared.key.describe()}",
+            advice="change the key of the whole operator first: stateshift migrate --repartition",
+        )
+
+
+def _require_same(stored: SavepointState, declared: StateDescription) -> None:
+    """Refuse to add rows of one type to entries of another."""
+    value = declared.value.new_side()
+    is_same = (
+        stored.kind is declared.kind
+        and value.ensure_compatibility(stored.description.value.snapshot).is_compatible_as_is()
+    )
+    if not is_same:
+        raise IncompatibleState(
+            f"the state is {stored.kind} of {stored.description.describe()}, and the job declares {declared.kind} of"
+            f" {declared.describe()}: what is there stays, so rows of another type cannot be added",
+            advice="migrate the savepoint to the job's types first: stateshift migrate; or overwrite the state",
+        )
+
+
+def _refuse_time_to_live(description: StateDescription) -> None:
+    serializer: Any = description.value.new_side()
+    inner = getattr(
+        serializer, {StateKind.LIST: "element", StateKind.MAP: "value"}.get(description.kind, ""), serializer
+    )
+    if isinstance(inner, TtlSerializer):
+        raise DeclarationError(
+            "the values of the state are stored with the time of their last access, which rows do not tell",
+            advice="use bootstrap with a function that gives TtlValue(last_access_ms, value)",
+        )

@@ -1,0 +1,263 @@
+"""One state written from rows: settled before any row is read, encoded by tasks, and published by one process.
+
+    write = settle(wanted, schema, target, base)
+    files = [write.encode(batches, "0") …]          # anywhere, in any order; a task may run twice
+    write.publish(files)                            # from then on there is a savepoint
+
+Without a base the savepoint is a new one. With one, the new savepoint has all that the base has, byte for byte, but for
+the one state. The base is only read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...compat.targets import Target
+from ...serializers.errors import (
+    DeclarationError,
+    IncompatibleState,
+    StateNotFound,
+    TargetExists,
+    ValueNotConvertible,
+    located,
+)
+from ..job import Job
+from ..key_groups import key_group_range
+from ..migration.estimate import require_room
+from ..savepoint.metadata import METADATA
+from ..savepoint.new_streams import check_job
+from ..savepoint.publish import check_target, prepare_target, stream_name
+from ..savepoint.reader import Savepoint
+from .beside import publish_beside
+from .publication import new_operators, publish_bootstrap
+from .row_files import sorted_batches, write_row_file
+from .rows import RowEncoder
+from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
+from .state_types import Wanted, added_operator, changed_state, columns_of, new_job
+from .streams import RowCount, write_streams
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import pyarrow as pa
+
+    from ...compat.description import StateDescription
+    from ..savepoint.files import Folder
+    from ..savepoint.lineage import Lineage
+    from ..savepoint.reader import SavepointOperator
+    from .row_files import RowFile
+
+DEFAULT_KEY_GROUPS = 128
+_NOTHING = "Nothing was published: the target has no _metadata."
+
+
+@attrs.frozen(kw_only=True)
+class StateWrite:
+    """What is to be written, settled. Small: each task gets one.
+
+    Attributes:
+        target: Where the new savepoint goes.
+        operator_id: 32 hexadecimal digits.
+        source: What becomes what.
+        max_parallelism: Number of key groups of the operator.
+        parallelism: Number of its subtasks; None: by the size, or as in the base.
+        restore_target: Who is to restore the result.
+        job: All that a savepoint without a base has.
+        base: The savepoint whose other state the new one has too, or "".
+        overwrite: Whether what the state holds in the base goes.
+    """
+
+    target: Folder
+    operator_id: str
+    source: ResolvedSource
+    max_parallelism: int
+    parallelism: int | None
+    restore_target: Target
+    job: Job | None = None
+    base: str = ""
+    overwrite: bool = False
+
+    def prepare(self) -> None:
+        """Make the target's folder, without what a run that died has left in it; errors as `settle`."""
+        prepare_target(self.target)
+
+    def encode(self, batches: Iterable[pa.RecordBatch], task: int) -> RowFile:
+        """Encode the rows of a task, and write them beside the target's future files.
+
+        What another attempt would meet again (a null key, a value that does not fit) comes back in the result.
+
+        Raises:
+            StorageFailed: The store failed; the task may be tried again.
+        """
+        encoder = RowEncoder(self.source, self.max_parallelism, lambda _: tuple)
+        name = stream_name(self.operator_id, "rows", task)
+        return write_row_file(encoder.encode(batches), self.max_parallelism, self.target, name)
+
+    def publish(self, files: Sequence[RowFile]) -> Lineage:
+        """Write the streams of all rows, and the savepoint.
+
+        Raises:
+            ValueNotConvertible: A row cannot be state; there are two rows for a key; or a key has an entry already.
+            NoSpaceLeft: The target has too little room.
+            MigrationFailed: What was written is not what was encoded.
+            StorageFailed: The store failed.
+        """
+        try:
+            return self._publish(files)
+        except ValueNotConvertible as error:
+            if error.advice and "aggregate=" in error.advice:
+                error.advice = "make it one row for each key: groupBy, dropDuplicates"
+            error.written = _NOTHING
+            raise
+
+    def _publish(self, files: Sequence[RowFile]) -> Lineage:
+        for file in files:
+            file.refuse()
+        rows = sum((file.rows for file in files), RowCount())
+        size = sum(file.held for file in files)
+        require_room(self.target, size, self.target.free_space_bytes())
+        if self.base:
+            return publish_beside(self, Savepoint.open(self.base), files, rows, size)
+        assert self.job is not None  # noqa: S101 - one of the two is there
+        place = self.source.operator, self.source.state_id
+        operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
+        batches = sorted_batches(files, self.target, *place)
+        return publish_bootstrap(
+            self.target,
+            self.job,
+            operators,
+            list(write_streams(batches, operators, self.target)),
+            {place: rows},
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+            restore_target=self.restore_target,
+            position=None,
+            origin="rows of a DataFrame",
+        )
+
+
+def settle(
+    wanted: Wanted,
+    schema: pa.Schema,
+    target: Folder,
+    base: Savepoint | None,
+    *,
+    max_parallelism: int | None = None,
+    parallelism: int | None = None,
+    restore_target: Target = Target.ANY,
+) -> StateWrite:
+    """Decide what is written, of which types and from which columns; nothing is changed.
+
+    Args:
+        wanted: The state.
+        schema: Of the rows.
+        target: Where the new savepoint goes.
+        base: Whose other state the new savepoint has too.
+        max_parallelism: Number of key groups of a new operator; by default 128, or the most of the base.
+        parallelism: Number of subtasks of a new operator; by default one for every 64 MiB.
+        restore_target: Who is to restore the result.
+
+    Raises:
+        TargetExists: The target is taken.
+        StateNotFound: There is no such operator or state where one is needed.
+        DeclarationError: A column is missing or of the wrong type, or the state is of a kind that rows do not make.
+        IncompatibleState: What the job declares is not what is stored; or Flink could not restore it, and is to.
+        UnsupportedFormat: The stored state cannot be told.
+    """
+    _check_target(target, base)
+    with located(operator=wanted.operator, state=wanted.state):
+        if base is not None:
+            write = _beside(base, wanted, schema, target, max_parallelism, parallelism, restore_target)
+        else:
+            job = new_job(wanted, schema)
+            check_job(job, restore_target)
+            place, operator = find_operator(job, wanted.operator)
+            state_id, state = find_keyed_state(operator, wanted.state)
+            assert operator.key is not None  # noqa: S101 - it has keyed state
+            source = ResolvedSource(place, wanted.operator, state_id, state, operator.key)
+            write = StateWrite(
+                target=target,
+                operator_id=operator.id,
+                source=source,
+                max_parallelism=max_parallelism or DEFAULT_KEY_GROUPS,
+                parallelism=parallelism,
+                restore_target=restore_target,
+                job=job,
+            )
+        key_group_range(0, write.parallelism or 1, write.max_parallelism)
+        columns = columns_of(wanted, write.source.description, schema)
+        return attrs.evolve(write, source=resolve_columns(write.source, columns, schema))
+
+
+def _beside(
+    base: Savepoint,
+    wanted: Wanted,
+    schema: pa.Schema,
+    target: Folder,
+    max_parallelism: int | None,
+    parallelism: int | None,
+    restore_target: Target,
+) -> StateWrite:
+    """Settle a write into what a savepoint has."""
+    found = _operator_in(base, wanted.operator)
+    if found is None or (found.key is None and not found.unreadable_keyed):
+        operator = added_operator(wanted, schema, found)
+        check_job(Job([operator]), restore_target)
+        assert operator.key is not None  # noqa: S101 - it has keyed state
+        key, (state,) = operator.key, operator.describe().states
+        operator_id = operator.id
+    else:
+        key, state = changed_state(wanted, found, schema)
+        operator_id = found.operator_id
+    _require_restorable(state, restore_target)
+    groups = max_parallelism
+    if found is not None:
+        groups = found.max_parallelism
+        for asked, there, what in (
+            (max_parallelism, groups, "key groups"),
+            (parallelism, found.parallelism, "subtasks"),
+        ):
+            if asked is not None and asked != there:
+                raise DeclarationError(
+                    f"the operator has {there:,} {what} already, and {asked:,} are asked for",
+                    advice="leave the option out; a migration can change both: stateshift migrate",
+                )
+    return StateWrite(
+        target=target,
+        operator_id=operator_id,
+        source=ResolvedSource(0, wanted.operator, 0, state, key),
+        max_parallelism=groups or max((one.max_parallelism for one in base.operators), default=DEFAULT_KEY_GROUPS),
+        parallelism=parallelism,
+        restore_target=restore_target,
+        base=base.place,
+        overwrite=wanted.overwrite,
+    )
+
+
+def _operator_in(base: Savepoint, name: str) -> SavepointOperator | None:
+    try:
+        return base.operator(name)
+    except StateNotFound:
+        return None
+
+
+def _require_restorable(state: StateDescription, restore_target: Target) -> None:
+    unknown = [part.describe() for part in state.serializers() if not part.snapshot.is_flink]
+    if restore_target.is_flink and unknown:
+        raise IncompatibleState(
+            f"Flink cannot restore the operator: it does not know the type {unknown[0]}",
+            advice='use types that Flink has: a record with @record(java_class="…"), tuples, numbers, strings',
+        )
+
+
+def _check_target(target: Folder, base: Savepoint | None) -> None:
+    if target.exists(METADATA):
+        place = base.place if base is not None and base.folder != target else target.place
+        raise TargetExists(
+            f"there is a savepoint in {target.place} already, and none is ever changed where it lies",
+            advice=f'write a new one, in a folder of its own: .option("base", "{place}").save("…")',
+            written="Nothing was written.",
+        )
+    check_target(target)
