@@ -174,7 +174,9 @@ def test_the_data_hold_everything_that_the_text_shows(report):
     data = json.loads(json.dumps(explain.to_data(report)))
     accounts, other = data["operators"]
     states = {state["name"]: state for state in accounts["states"]}
+    back = states["ratios"].pop("way_back")
 
+    assert ("refuse", ["PRIM-3"]) == (back["decision"], [finding["rule"] for finding in back["findings"]])
     assert {"start": 3, "migrate": 3, "refuse": 1} == data["counts"]
     assert ("refuse", "incompatible", "any") == (data["decision"], data["verdict"], data["target"])
     assert ("start", []) == (accounts["key"]["decision"], accounts["key"]["findings"])
