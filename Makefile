@@ -38,8 +38,8 @@ fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where 
 evolution: $(INSTALLED) ## 5,000 random types, values and changes against a model of the rule book (20 minutes); EXAMPLES=20000
 	@STATESHIFT_EVOLUTION="$(or $(EXAMPLES),5000)" $(PY) -m pytest tests/evolution --hypothesis-show-statistics $(ARGS)
 
-bench: $(INSTALLED) ## state rewritten by us and by Flink's own serializers, side by side; ARGS="--entries 200000 --shapes S2"
-	@$(PY) -m benchmarks.compare $(ARGS)
+bench: $(INSTALLED) ## state rewritten beside Flink's own serializers, end to end, and downtime; ARGS="--scale 0.01"
+	@$(PY) -m benchmarks $(ARGS)
 
 ##@ Keep house
 

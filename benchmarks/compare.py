@@ -1,6 +1,6 @@
 """The rewriting of state, side by side in one run: Flink's own serializers, ours, fastavro, and a copy of the file.
 
-    python -m benchmarks.compare [--entries 2000000] [--rounds 5] [--shapes S1,S2,…] [--json] [--folder DIR]
+    python -m benchmarks.compare [--entries 2000000] [--rounds 5] [--shapes S1,S2,…] [--json]
 
 For each shape a savepoint with one stream is written into a memory file system. Each way through it is a process of its
 own that keeps running; round by round each makes one pass, after two rounds to warm up. Figures are medians. Every
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .machine import facts, print_table, scratch_folder, told
+from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .passes import stream_of
 from .peers import ROOT, Peers, Unavailable, find_peers
 from .shapes import REFERENCE_TIME_S, SHAPES, Shape, write_savepoint
@@ -131,8 +131,12 @@ class JavaProcess(Process):
 
 def executors() -> tuple[str, ...]:
     """Give the names of the project's executors that can run here, the fastest first."""
-    found = [name for name in EXECUTORS if find_spec(f"stateshift.compat.transcode.{name}")]
-    return tuple(name for name in found if name != "numba" or find_spec("numba"))
+    try:
+        from stateshift.compat.transcode.executors import ExecutorName
+    except ImportError:
+        return ("objects",)
+    known = [name for name in EXECUTORS if name in set(ExecutorName)]
+    return tuple(name for name in known if name != "numba" or find_spec("numba"))
 
 
 def processes(shape: Shape, peers: Peers | None, folder: Path) -> Iterator[Process]:
@@ -153,6 +157,11 @@ def processes(shape: Shape, peers: Peers | None, folder: Path) -> Iterator[Proce
         yield Process("fastavro", [*passes, "fastavro", shape.name], folder=folder)
     yield Process("copy", [*passes, "copy", shape.name], folder=folder)
     yield Process("copy in pieces", [*passes, "pieces", shape.name], folder=folder)
+
+
+def chosen_process(shape: Shape, folder: Path) -> Process:
+    """Start the project's own way, with the executor that a migration chooses."""
+    return Process("kernel", [sys.executable, "-m", f"{__package__}.passes", "rewrite", shape.name], folder=folder)
 
 
 def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -222,7 +231,7 @@ def _is_same(one: tuple[str, int], other: tuple[str, int]) -> bool:
         return not second.read(1)
 
 
-def print_shape(name: str, found: dict[str, Any]) -> None:
+def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
     """Print one table: times beside Flink's, and beside a copy of the file."""
     ways = found["ways"]
     flink = ways.get("Flink") or ways.get("Avro Java")
@@ -245,7 +254,7 @@ def print_shape(name: str, found: dict[str, Any]) -> None:
         )
     title = f"{name}: {found['title']}; {found['entries']:,} entries, {found['bytes'] / 1e6:,.1f} MB"
     columns = ("way", "ns/entry", "MB/s read", "speed, of Flink's", "time, of a copy")
-    print_table(title, (*columns, "kernel ns", "kernel, of Flink's", "peak MB", "same bytes"), rows)
+    print_table(title, (*columns, "kernel ns", "kernel, of Flink's", "peak MB", "same bytes"), rows, markdown=markdown)
 
 
 def main() -> int:
@@ -253,10 +262,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--shapes", default=",".join(SHAPES))
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--folder", type=Path, help="for the files; by default a memory file system")
-    arguments = parser.parse_args()
+    parser.add_argument("--shapes", default=",".join(name for name in SHAPES if name != "wide"))
+    arguments = arguments_of(parser)
     try:
         peers = find_peers()
     except Unavailable as error:
@@ -269,7 +276,7 @@ def main() -> int:
         with scratch_folder(arguments.folder) as scratch:
             shapes[name] = measure(SHAPES[name], peers, scratch, arguments)
         if not arguments.json:
-            print_shape(name, shapes[name])
+            print_shape(name, shapes[name], markdown=arguments.markdown)
     if arguments.json:
         print(json.dumps({"machine": found, "shapes": shapes}, indent=2))
     else:

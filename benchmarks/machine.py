@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shutil
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 PACKAGES = ("stateshift", "numpy", "numba", "pyarrow", "fastavro", "pyspark")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made in it
@@ -76,11 +77,25 @@ def peak_bytes(process: int | str = "self") -> int:
     return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def arguments_of(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Add what all benchmarks take, and read the command line."""
+    parser.add_argument("--json", action="store_true", help="print data in place of tables")
+    parser.add_argument("--markdown", action="store_true", help="print tables for a page")
+    parser.add_argument("--folder", type=Path, help="for the files; by default in a memory file system")
+    return parser.parse_args()
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool = False) -> None:
     """Print a table whose first column is text and whose others are figures."""
-    table = Table(title=title, title_justify="left")
+    if markdown:
+        lines = [columns, ["---", *["---:"] * (len(columns) - 1)], *rows]
+        print(f"{title}\n", *(f"| {' | '.join(line)} |" for line in lines), "", sep="\n")
+        return
+    table = Table()
     for index, column in enumerate(columns):
         table.add_column(column, justify="right" if index else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(width=None if os.isatty(1) else 140).print(table)
+    console = Console(width=None if os.isatty(1) else 140)
+    console.print(title, highlight=False)
+    console.print(table)

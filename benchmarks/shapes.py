@@ -185,6 +185,11 @@ def _s2(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
     return {"key": _text_keys(numbers)} | _record(random, len(numbers))
 
 
+def _wide(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
+    """The record with a tag of a thousand letters: a gigabyte for each million entries."""
+    return _s2(random, numbers) | {"tag": _texts(random, len(numbers), 900, 1100)}
+
+
 def _s3(random: np.random.Generator, numbers: Numbers) -> dict[str, pa.Array]:
     columns = _record(random, len(numbers))
     value = pa.StructArray.from_arrays(list(columns.values()), list(columns))
@@ -228,6 +233,7 @@ SHAPES = {
         Shape("S1", "a tuple of two numbers, one widened", _s1, {"key_by": "key", "value": "value"}),
         Shape("S2", "a POJO: dropped, widened, added, renamed", _s2, {"key_by": "key"}),
         Shape("S2n", "a POJO: dropped and added, as far as Flink goes", _s2, {"key_by": "key"}, stored_as="S2"),
+        Shape("wide", "as S2n, a thousand letters a value", _wide, {"key_by": "key"}),
         Shape("S3", "plain Avro binary, as S2", _s3, {"key_by": "key", "value": "value"}, is_avro=True),
         Shape("map", "map state of S2's POJOs", _map, {"key_by": "key", "user_key": "item"}),
         Shape(

@@ -92,6 +92,7 @@ def job_of(key: type, state: object) -> Job:
 S1 = job_of(int, ValueStateDescriptor(STATE, tuple[int, int]))
 S2 = job_of(str, ValueStateDescriptor(STATE, Rec))
 S2N = job_of(str, ValueStateDescriptor(STATE, FlinkRec))
+WIDE = S2N
 S3 = job_of(str, ValueStateDescriptor(STATE, AvroSerializer(AVRO)))
 MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
 LIST = job_of(int, ListStateDescriptor(STATE, Rec))

@@ -71,6 +71,7 @@ def job_of(key: type, state: object) -> Job:
 S1 = job_of(int, ValueStateDescriptor(STATE, tuple[Int32, int]))
 S2 = job_of(str, ValueStateDescriptor(STATE, Rec))
 S2N = S2
+WIDE = S2N
 S3 = job_of(str, ValueStateDescriptor(STATE, AvroSerializer(AVRO)))
 MAP = job_of(int, MapStateDescriptor(STATE, str, Rec))
 LIST = job_of(int, ListStateDescriptor(STATE, Rec))

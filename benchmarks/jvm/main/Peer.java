@@ -175,7 +175,8 @@ public class Peer {
                 return (in, out) -> after.serialize(changed(before.deserialize(in)), out);
             case "S2id":
                 return (in, out) -> before.serialize(before.deserialize(in), out);
-            case "S2n": {
+            case "S2n":
+            case "wide": {
                 TypeSerializer<RecNative> now = pojo(RecNative.class);
                 return (in, out) -> {
                     RecBefore old = before.deserialize(in);

@@ -1,0 +1,36 @@
+"""All benchmarks about rewritten state, one after the other: `python -m benchmarks [--scale 0.01] [--markdown|--json]`.
+
+`--scale` is a factor on all numbers of entries. Ends with the status of the first that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from .peers import ROOT
+
+PROGRAMS = {
+    "compare": ("--entries", [2_000_000]),
+    "migrate": ("--entries", [2_500_000, 5_000_000, 10_000_000]),
+    "downtime": ("--entries", [5_000_000]),
+}
+
+
+def main() -> int:
+    """Run them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0)
+    scale, others = parser.parse_known_args()
+    for name, (option, sizes) in PROGRAMS.items():
+        scaled = ",".join(str(int(size * scale.scale)) for size in sizes)
+        command = [sys.executable, "-m", f"{__package__}.{name}", option, scaled, *others]
+        status = subprocess.run(command, cwd=ROOT, check=False).returncode
+        if status:
+            return status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""The benchmarks that start Spark and Flink as a user does, with few entries."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.interop
+
+
+def test_a_migration_is_measured_beside_the_smallest_one(benchmark):
+    found = benchmark("migrate", "--entries", 3000, "--runs", 1)
+
+    assert ["1000", "3000"] == list(found["sizes"])
+    larger = found["sizes"]["3000"]
+    assert {"driver", "JVM", "JVM, live", "worker", "workers, shared"} == larger["peak_bytes"].keys()
+    assert larger["rest_s"] == larger["seconds"] - found["sizes"]["1000"]["seconds"]
+
+
+def test_downtime_is_that_of_a_job_of_real_flink_which_finds_its_state_both_ways(benchmark):
+    found = benchmark("downtime", "--entries", 2000, "--runs", 1, "--heap", "900m", "--backends", "hashmap")
+
+    seconds, sums = found["backends"]["hashmap"]["seconds"], found["backends"]["hashmap"]["downtime_s"]
+    assert sums["Flink alone"] == seconds["take"] + seconds["restore and migrate"]
+    assert sums["with ours"] == seconds["take"] + seconds["migrate"] + seconds["restore"]
