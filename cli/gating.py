@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..compat.description import JobDescription
+    from ..compat.history import History
     from ..compat.levels import GateReport
     from .project import Project
 
@@ -85,18 +86,20 @@ def hold_against(
     from ..compat.gate_text import annotation_lines, junit, sarif, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
     from .project import Project
-    from .revisions import revisions_against
+    from .revisions import is_history, read_history, revisions_against
 
     project = Project.find(Path.cwd())
+    place = Path(options.against)
+    kept = read_history(place if is_history(place) else project.history)
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
     history = [
         attrs.evolve(revision, description=revision.description.trusting(trust))
-        for revision in revisions_against(options.against, project.history)
+        for revision in revisions_against(options.against, kept, project.history)
     ]
     project.require_known(candidate, *(revision.description for revision in history))
     today = dt.datetime.now(tz=dt.UTC).date()
     report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
-    drift = _drift(report, options, project)
+    drift = _drift(report, kept, is_asked_for=is_history(place))
     status = _status(report, options, drift)
     if with_json:
         print_json(to_data(report) | {"drift": drift or None, "exit_status": int(status)})
@@ -123,21 +126,17 @@ def _status(report: GateReport, options: GateOptions, drift: str) -> Status:
     return Status.DRIFT if drift and not options.allow_drift else Status.DONE
 
 
-def _drift(report: GateReport, options: GateOptions, project: Project) -> str:
+def _drift(report: GateReport, kept: History, *, is_asked_for: bool) -> str:
     """Say what the job differs from in the working tree's history, whatever it is held against; "" where it is there.
 
-    Where no history is kept, there is nothing from which a job could drift.
+    Where no history is kept, there is nothing from which a job could drift, unless `--against` names its folder.
     """
-    from .revisions import read_history
-
-    place = Path(options.against)
-    is_history = place.is_dir() and not (place / "_metadata").exists()
-    heads = read_history(place if is_history else project.history).heads
+    heads = kept.heads
     if any(head.sha256 == report.sha256 for head in heads):
         return ""
     if heads:
         return f"differs from revision {heads[-1].name}"
-    return "is not recorded" if is_history else ""
+    return "is not recorded" if is_asked_for else ""
 
 
 def _file_of(candidate: JobDescription, project: Project) -> str:

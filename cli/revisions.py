@@ -102,13 +102,19 @@ def recorded_job(name: str) -> JobDescription:
     return attrs.evolve(found.description, origin=f"revision {found.name}")
 
 
-def revisions_against(text: str, folder: Path) -> list[Revision]:
+def is_history(place: Path) -> bool:
+    """Whether `--against` names a folder of recorded revisions; a savepoint is a folder, too."""
+    return place.is_dir() and not (place / "_metadata").exists()
+
+
+def revisions_against(text: str, history: History, folder: Path) -> list[Revision]:
     """Give the revisions that `--against` names, the oldest first.
 
     Args:
         text: A folder of recorded revisions; a revision in the project's history, or a stamp on one, which stands for
             all that it follows; a savepoint; a file of `stateshift snapshot`; a job; or a git reference, at which the
             history is read.
+        history: The one in that folder, else the project's.
         folder: The project's history.
 
     Raises:
@@ -119,13 +125,11 @@ def revisions_against(text: str, folder: Path) -> list[Revision]:
     from ..serializers.errors import DeclarationError
 
     place = Path(text)
-    if place.is_dir() and not (place / "_metadata").exists():
-        history = read_history(place)
+    if is_history(place):
         history.require_one_head()
         return judged(history.revisions)
     if place.exists() or ":" in text:
         return [Revision(text, describe_side(text))]
-    history = read_history(folder)
     stamp = read_stamps(folder).find(text)
     try:
         return judged(history.up_to(history.find(stamp.revision if stamp else text)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import attrs
@@ -33,6 +33,9 @@ _LOGICAL = {
     "local-timestamp-nanos": "long",
 }
 _LEAST = {"null": 0, "float": 4, "double": 8}
+_SCHEMAS_KEPT = 2048
+_CRC64_OF_NOTHING = 0xC15D213AA4D7A795
+"""Of the Avro specification, "Schema Fingerprints"."""
 
 
 @attrs.frozen
@@ -111,7 +114,7 @@ class Node:
         return self.name.rpartition(".")[2]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def parse(text: str) -> Node:
     """Parse a schema's JSON text; the same text is parsed once (AV-11).
 
@@ -137,7 +140,7 @@ def schema_text(schema: Any) -> str:
     )
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=_SCHEMAS_KEPT)
 def fingerprint(text: str) -> str:
     """Give the CRC-64-AVRO fingerprint of the parsing canonical form, in hex, as fastavro makes it (AV-12)."""
     try:
@@ -148,8 +151,25 @@ def fingerprint(text: str) -> str:
         canonical = fastavro_schema.to_parsing_canonical_form(json.loads(text))
     except Exception as error:
         raise DeclarationError(f"fastavro does not take the Avro schema: {error}") from error
-    found: str = fastavro_schema.fingerprint(canonical, "CRC-64-AVRO")
-    return found
+    return _crc64(canonical.encode())
+
+
+def _crc64(data: bytes) -> str:
+    """Give CRC-64-AVRO in hex, little-endian as Java's: fastavro makes the table of it anew for each schema."""
+    table, remainder = _crc64_table(), _CRC64_OF_NOTHING
+    for byte in data:
+        remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 0xFF]
+    return remainder.to_bytes(8, "little").hex()
+
+
+@cache
+def _crc64_table() -> tuple[int, ...]:
+    table = []
+    for remainder in range(256):
+        for _ in range(8):
+            remainder = (remainder >> 1) ^ (_CRC64_OF_NOTHING if remainder & 1 else 0)  # noqa: PLW2901 - shifted out
+        table.append(remainder)
+    return tuple(table)
 
 
 class _Parser:

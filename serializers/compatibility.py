@@ -62,6 +62,9 @@ class Flag(enum.StrEnum):
     UNVERIFIED_AFTER = "unverified_after"
 
 
+_DROPS = f"{Flag.DROPS}:"
+
+
 @attrs.frozen
 class Finding:
     """One difference between the stored type and the new one (rule COMP-6).
@@ -92,17 +95,19 @@ class Finding:
     def below(self, step: str) -> Finding:
         """Give the finding as seen from a parent that reaches the child by `step`."""
 
-        def moved(path: str) -> str:
-            return "$" + step + path.removeprefix("$")
-
-        flags = self.flags and tuple(
-            f"{Flag.DROPS}:{moved(flag.partition(':')[2])}" if flag.startswith(f"{Flag.DROPS}:") else flag
-            for flag in self.flags
-        )
+        flags = self.flags
+        if any(flag.startswith(_DROPS) for flag in flags):
+            flags = tuple(
+                _DROPS + _moved(flag.removeprefix(_DROPS), step) if flag.startswith(_DROPS) else flag for flag in flags
+            )
         return Finding(
-            moved(self.path), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
+            _moved(self.path, step), self.rule, self.verdict, self.old, self.new, self.reason, self.ways_out, flags,
             self.forbidden,
         )  # fmt: skip
+
+
+def _moved(path: str, step: str) -> str:
+    return "$" + step + path.removeprefix("$")
 
 
 @attrs.frozen
@@ -172,6 +177,13 @@ class CompatibilityResult(Generic[T]):
     def incompatible(cls, *findings: Finding) -> CompatibilityResult[T]:
         """No automatic conversion is defined."""
         return cls(Verdict.INCOMPATIBLE, findings)
+
+    def preceded_by(self, finding: Finding) -> CompatibilityResult[T]:
+        """Give the answer with one more finding in front, which may make the verdict worse."""
+        return CompatibilityResult(
+            max(self.verdict, finding.verdict), (finding, *self.findings), self.fallback, self.conversion,
+            self._reconfigured, self.children, self.obstacles,
+        )  # fmt: skip
 
     def is_compatible_as_is(self) -> bool:
         """Whether the verdict is `compatible`."""

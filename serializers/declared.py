@@ -46,8 +46,6 @@ def _says_more(value: Any) -> bool:
     """Whether anything within is declared at all: restoring a serializer takes longer than looking."""
     if isinstance(value, tuple):
         return any(map(_says_more, value))
-    if not _has_parts(value):
-        return False
     if isinstance(value, RowSerializer) and value.names:
         return True  # the snapshot of a row has no names; that of a record has them
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
@@ -60,8 +58,6 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
     if isinstance(here, tuple) and isinstance(there, tuple):
         for index, (one, other) in enumerate(zip(here, there, strict=False)):
             _collect(one, other, f"{path}[{index}]", facts)
-    if not _has_parts(here) or not _has_parts(there):
-        return
     declared, others = _attributes(type(here))  # type: ignore[arg-type]  # a class has a hash
     for name in declared:
         value = getattr(here, name)
@@ -69,29 +65,20 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
             facts.setdefault(path, {})[name] = _plain(value, here)
     for name in others:
         part = getattr(here, name)
-        if isinstance(part, tuple) or _has_parts(part):
+        if isinstance(part, tuple) or any(_attributes(type(part))):  # type: ignore[arg-type]  # a class has a hash
             _collect(part, getattr(there, name, None), f"{path}.{name}", facts)
 
 
 @functools.cache
 def _attributes(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the names of a class's declared attributes, and of the others."""
-    fields = attrs.fields(cls)
+    """Give the names of a class's declared attributes, and of the others; none of a class that is not attrs's."""
+    fields = attrs.fields(cls) if attrs.has(cls) else ()
     declared = tuple(field.name for field in fields if _is_declared(field))
     return declared, tuple(field.name for field in fields if field.name not in declared)
 
 
 def _is_declared(field: attrs.Attribute[Any]) -> bool:
     return DECLARED.items() <= field.metadata.items()
-
-
-@functools.cache
-def _is_attrs(cls: Any) -> bool:
-    return attrs.has(cls)
-
-
-def _has_parts(value: object) -> bool:
-    return not isinstance(value, type) and _is_attrs(type(value))  # type: ignore[arg-type]  # a class has a hash
 
 
 def _plain(value: Any, owner: Any) -> Any:
@@ -131,7 +118,7 @@ def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], left
         return value
     if isinstance(value, tuple):
         return tuple(_rebuilt(item, f"{path}[{index}]", facts, left) for index, item in enumerate(value))
-    if not _has_parts(value):
+    if not attrs.has(type(value)):
         return value
     changes = {}
     known = {field.name: field for field in attrs.fields(type(value))}

@@ -7,11 +7,7 @@ The facts stay attributes, so that a caller can act on them, and survive picklin
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any
 
 _PLACES = {
     "savepoint": "savepoint",
@@ -119,16 +115,27 @@ def _rebuild(cls: type[StateShiftError], facts: dict[str, Any]) -> StateShiftErr
     return error
 
 
-@contextmanager
-def located(**where: object) -> Iterator[None]:
-    """Add places to any `StateShiftError` that passes; the innermost word on a place wins."""
-    try:
-        yield
-    except StateShiftError as error:
-        for name, value in where.items():
-            if value is not None:
-                error.where.setdefault(name, value)
-        raise
+class _Located:
+    """A `with` block of `located`; a generator's would cost more than most of what is done within."""
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: dict[str, object]) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        """Wait for an error."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, StateShiftError):
+            for name, value in self._where.items():
+                if value is not None:
+                    error.where.setdefault(name, value)
+
+
+def located(**where: object) -> _Located:
+    """Add places to any `StateShiftError` that passes a `with` block; the innermost word on a place wins."""
+    return _Located(where)
 
 
 def add_step(error: StateShiftError, step: str) -> None:

@@ -23,7 +23,7 @@ from .numeric import (
 from .optional_map import OptionalEntry, OptionalMap
 from .record_fields import Default, RecordField, StoredField
 from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
-from .registry import register_snapshot
+from .registry import register_snapshot, registry
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
 from .views import DataInputView, DataOutputView
 
@@ -133,10 +133,8 @@ class PojoSerializerSnapshot(RecordSnapshot):
             allow_null=True,
         )
 
-    def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
-        """Give each field Java's default, for a check in which this snapshot is the new side."""
-        fields = zip(super()._restored_fields(readers), self.stored_fields(), strict=True)
-        return tuple(attrs.evolve(field, default=java_default(stored.snapshot)) for field, stored in fields)
+    def default_of(self, field: StoredField) -> Default:
+        return java_default(field.snapshot)
 
     def write(self, target: DataOutputView) -> None:
         target.write_utf(self.java_class)
@@ -165,6 +163,10 @@ class PojoSerializerSnapshot(RecordSnapshot):
             for _ in range(2)
         )
 
+
+_PLAIN_KEPT = 1024
+_plain_snapshots: dict[tuple[bytes, int, int], TypeSerializerConfigSnapshot[Any]] = {}
+"""What fields have been of, by bytes, depth and edition of the registry: thousands of fields are of a few types."""
 
 _ZEROS: dict[type, Any] = {
     BooleanSerializerSnapshot: False,
@@ -206,6 +208,10 @@ def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bytes
 def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> TypeSerializerConfigSnapshot[Any] | None:
     if entry.value is None:
         return None
+    place = (entry.value, source.nesting, registry.edition)
+    known = _plain_snapshots.get(place)
+    if known is not None:
+        return known
     view = source.part(entry.value_at, len(entry.value))
     try:
         snapshot = read_versioned_snapshot(view)
@@ -214,7 +220,16 @@ def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> T
         raise
     if view.remaining():
         raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=view.position)
+    if _is_plain(snapshot):
+        if len(_plain_snapshots) >= _PLAIN_KEPT:
+            _plain_snapshots.clear()
+        _plain_snapshots[place] = snapshot
     return snapshot
+
+
+def _is_plain(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether no record is within: each place of a record is judged by itself (COMP-3)."""
+    return snapshot.kind != "record" and all(map(_is_plain, snapshot.children()))
 
 
 def _nested_record(entry: OptionalEntry, source: DataInputView) -> RecordSnapshot | None:

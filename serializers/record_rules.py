@@ -237,8 +237,7 @@ def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tup
     result = serializer.ensure_compatibility(stored.snapshot)
     finding = _nullability(field, stored, advice)
     if finding is not None:
-        verdict = max(result.verdict, finding.verdict)
-        result = attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
+        result = result.preceded_by(finding)
     return Child(step, serializer, result, stored.snapshot.restore_serializer), kept
 
 

@@ -19,7 +19,7 @@ import attrs
 from . import layout, record_rules, record_scopes
 from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
-from .record_fields import RecordField, StoredField
+from .record_fields import Default, RecordField, StoredField
 from .record_values import Record, field_of
 from .registry import register_snapshot
 from .serializer import DECLARED, TypeSerializer, unrelated
@@ -267,15 +267,21 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         return " | ".join([text, *(speller.part(snapshot) for _, snapshot in subclasses)])
 
     def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
+        name = self.record_name()
         return tuple(
             RecordField(
                 field.name,
                 _reader(field, readers),
                 optional=field.optional is not False,
-                declared_by="" if field.declared_by == self.record_name() else field.declared_by,
+                default=self.default_of(field),
+                declared_by="" if field.declared_by == name else field.declared_by,
             )
             for field in self.stored_fields()
         )
+
+    def default_of(self, field: StoredField) -> Default | None:  # noqa: ARG002 - of a record of Python's, none is known
+        """What a stored record gets that lacks the field, for a check in which this snapshot is the new side."""
+        return None
 
     def _restored_subclasses(self, subclasses: tuple[StoredSubclass, ...]) -> tuple[Subclass, ...]:
         return tuple((name, snapshot.restore_with({})) for name, snapshot in subclasses)

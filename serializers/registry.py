@@ -17,9 +17,14 @@ S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
 
 class Registry:
-    """Snapshot ids -> snapshot classes, and Python types -> serializers."""
+    """Snapshot ids -> snapshot classes, and Python types -> serializers.
+
+    Attributes:
+        edition: Another number after each change: what was read or made before may be read or made in another way.
+    """
 
     def __init__(self) -> None:
+        self.edition = 0
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
 
@@ -52,6 +57,7 @@ class Registry:
                     f"the snapshot id {snapshot_id!r} belongs to {taken.__module__}.{taken.__qualname__}"
                 )
             self._snapshots[snapshot_id] = cls
+        self.edition += 1
         return cls
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
@@ -66,6 +72,7 @@ class Registry:
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""
         self._snapshots.update(snapshots)
+        self.edition += 1
 
     @contextmanager
     def restored(self) -> Iterator[None]:
@@ -75,12 +82,14 @@ class Registry:
             yield
         finally:
             self._snapshots, self._serializers = snapshots, serializers
+            self.edition += 1
 
     def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
+        self.edition += 1
 
     def python_types(self) -> tuple[type, ...]:
         """Give the classes that hints may name for a serializer of the user's."""

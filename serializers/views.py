@@ -39,6 +39,8 @@ def join_surrogates(text: str) -> str:
 
 def encode_modified_utf8(text: str) -> bytes:
     """Encode as Java's modified UTF-8: NUL as two bytes, surrogates one by one (format notes 1.1)."""
+    if text.isascii() and "\0" not in text:
+        return text.encode("ascii")
     return split_surrogates(text).encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
 
 
@@ -161,7 +163,10 @@ class DataInputView:
 
     def read_utf(self) -> str:
         """Read a UTF string (format notes 1.1)."""
-        return decode_modified_utf8(self.read_fully(self.read_unsigned_short()))
+        start = self._take(2)
+        size = self._data[start] << 8 | self._data[start + 1]
+        start = self._take(size)
+        return decode_modified_utf8(self._data[start : start + size])
 
     def read_size(self, what: str, *, least_bytes_each: int = 1) -> int:
         """Read an i32 count and refuse one that the remaining bytes cannot hold, before anything is allocated."""
@@ -240,10 +245,11 @@ class DataOutputView:
     def write_utf(self, text: str) -> None:
         """Write a UTF string of at most 65535 bytes (format notes 1.1)."""
         data = encode_modified_utf8(text)
-        if len(data) > MAX_NAME_BYTES:
+        size = len(data)
+        if size > MAX_NAME_BYTES:
             raise ValueNotConvertible(
-                f"a name takes {len(data):,} bytes, and the format allows {MAX_NAME_BYTES:,}: {shown(text, _SHOWN)}",
+                f"a name takes {size:,} bytes, and the format allows {MAX_NAME_BYTES:,}: {shown(text, _SHOWN)}",
                 advice="choose a shorter name",
             )
-        self.write_unsigned_short(len(data))
-        self.write(data)
+        self._data += size.to_bytes(2, "big")
+        self._data += data

@@ -190,16 +190,16 @@ def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
     end = min((offset for offset in handle.offsets if offset), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first key group is said to begin at byte {end} of {source.size}", offset=0)
-    return _parsed_header(source.read_at(0, end), tuple(registry.additions().items()))
+    return _parsed_header(source.read_at(0, end), registry.edition)
 
 
 @lru_cache(maxsize=_HEADERS_KEPT)
-def _parsed_header(data: bytes, registered: tuple[object, ...]) -> KeyedStreamHeader:  # noqa: ARG001 - part of the key
+def _parsed_header(data: bytes, edition: int) -> KeyedStreamHeader:  # noqa: ARG001 - part of the key
     """Parse a header once for all states and subtasks, whose headers are mostly equal: there may be very many states.
 
     Args:
         data: The header.
-        registered: The snapshot classes from outside the package, by id: with others, the same bytes say other things.
+        edition: That of the registry: with other snapshot classes, the same bytes say other things.
     """
     view = DataInputView(data)
     header = read_keyed_header(view)

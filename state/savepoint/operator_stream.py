@@ -220,7 +220,7 @@ def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[Opera
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
     data = source.read_at(0, end)
-    header, begin = _parsed_header(data, tuple(registry.additions().items()))
+    header, begin = _parsed_header(data, registry.edition)
     if header.compressed and data.startswith(STREAM_HEADER, begin):
         begin += len(STREAM_HEADER)
     if begin != end:
