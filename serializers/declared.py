@@ -46,9 +46,9 @@ def _says_more(value: Any) -> bool:
     """Whether anything within is declared at all: restoring a serializer takes longer than looking."""
     if isinstance(value, tuple):
         return any(map(_says_more, value))
-    if isinstance(value, RowSerializer) and value.names:
-        return True  # the snapshot of a row has no names; that of a record has them
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
+    if others and isinstance(value, RowSerializer) and value.names:
+        return True  # the snapshot of a row has no names; that of a record has them
     more = any(getattr(value, name) for name in declared if name != "name")
     return more or any(_says_more(getattr(value, name)) for name in others)
 

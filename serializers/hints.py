@@ -39,10 +39,10 @@ from .object_arrays import GenericArraySerializer, StringArraySerializer
 from .optional import OptionalSerializer
 from .pojo import PojoSerializer
 from .record_classes import (
+    NO_RECORD_OPTIONS,
     NO_VALUE,
     ClassField,
     Field,
-    RecordOptions,
     check_default,
     class_fields,
     is_record_class,
@@ -119,6 +119,7 @@ _PLAIN: dict[object, TypeSerializer[Any]] = {
     SqlTimestamp: SqlTimestampSerializer(exact=True),
     VoidNamespace: VoidNamespaceSerializer(),
 }
+_NO_OPTIONS = Field()
 _CONTAINERS = (list, set, frozenset, dict)
 _SUPPORTED = (
     "int, float, bool, str, bytes, Decimal, datetime, date, time, list, set, dict, tuple, T | None, enums, attrs and "
@@ -278,31 +279,24 @@ def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> Reco
     Raises:
         DeclarationError: Its type or its default cannot be stored.
     """
-    where = f"{qualified_name(cls)}.{field.attribute}"
-    hint, given, options = field.hint, None, Field()
+    hint, given, options = field.hint, None, _NO_OPTIONS
     optional = False
-    while get_origin(hint) is Annotated or _is_optional(hint):
-        if get_origin(hint) is Annotated:
+    while (origin := get_origin(hint)) is Annotated or _is_optional(hint):
+        if origin is Annotated:
             hint, *metadata = get_args(hint)
             given = given or _given_serializer(hint, tuple(metadata))
             options = next((item for item in metadata if isinstance(item, Field)), options)
         else:
             hint, optional = strip_none(hint)
-    optional = optional or strip_none(hint)[1]
+    optional = optional or hint is None or hint is types.NoneType
     serializer: TypeSerializer[Any] = given or serializer_for(hint)
-    if is_pojo and optional and given is None and get_origin(hint) in _CONTAINERS:
+    if is_pojo and optional and given is None and origin in _CONTAINERS:
         # Flink 2 extracts such a field as Nullable<List<…>> (format notes 6.2)
         serializer = OptionalSerializer(serializer)
-
-    def encode(value: Any) -> None:
-        serializer.serialize(value, DataOutputView())
-
-    base = options_of(field.declared_by) if field.declared_by is not cls else RecordOptions()
+    base = options_of(field.declared_by) if field.declared_by is not cls else NO_RECORD_OPTIONS
     on_none = None if options.on_none is NO_VALUE else Default(options.on_none)
-    check_in_time(lambda: check_default(where, field.default, encode))
-    check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
-    if field.default == Default(None) and not optional:
-        raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")
+    if field.default is not None or on_none is not None:
+        _check_defaults(cls, field, on_none, serializer, optional=optional)
     return RecordField(
         name=options.name or field.attribute,
         serializer=serializer,
@@ -315,3 +309,17 @@ def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> Reco
         declared_by=options.declared_by or base.java_class,
         declared_aliases=base.aliases,
     )
+
+
+def _check_defaults(
+    cls: type, field: ClassField, on_none: Default | None, serializer: TypeSerializer[Any], *, optional: bool
+) -> None:
+    where = f"{qualified_name(cls)}.{field.attribute}"
+
+    def encode(value: Any) -> None:
+        serializer.serialize(value, DataOutputView())
+
+    check_in_time(lambda: check_default(where, field.default, encode))
+    check_in_time(lambda: check_default(f"{where} (on_none)", on_none, encode))
+    if field.default == Default(None) and not optional:
+        raise DeclarationError(f"{where} has the default None and is not declared optional", advice="write … | None")

@@ -40,6 +40,10 @@ class RecordOptions:
     retired_types: tuple[tuple[str, Any], ...] = ()
 
 
+NO_RECORD_OPTIONS = RecordOptions()
+"""Of a class of which `record` was not asked to say more."""
+
+
 def _names(given: Iterable[str]) -> tuple[str, ...]:
     if isinstance(given, str):
         raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({given!r},)")
@@ -91,7 +95,7 @@ def record(
 
 def options_of(cls: type) -> RecordOptions:
     """Give what `record` said of this very class, not of a base."""
-    options: RecordOptions = cls.__dict__.get(_OPTIONS, RecordOptions())
+    options: RecordOptions = cls.__dict__.get(_OPTIONS, NO_RECORD_OPTIONS)
     return options
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 import attrs
@@ -45,7 +46,7 @@ T = TypeVar("T")
 OWN_PREFIX = "stateshift/"
 COMPOSITE_MAGIC, NESTED_MAGIC, NESTED_VERSION = 911108, 1333245, 1
 _MAX_NESTING, _SHOWN_ID = 200, 200
-_LEAST_SNAPSHOT_BYTES = 6
+_LEAST_SNAPSHOT_BYTES, _HEADS_KEPT = 6, 256
 
 
 class Speller(Protocol):
@@ -271,8 +272,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
 def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerConfigSnapshot[Any]) -> None:
     """Write SNAP: id, version, body; with length and checksum where the id is stateshift's own (rule SNAP-8)."""
     snapshot_id = snapshot.stored_id if isinstance(snapshot, SkippedSnapshot) else snapshot.snapshot_id
-    target.write_utf(snapshot_id)
-    target.write_int(snapshot.get_version())
+    target.write(_head(snapshot_id, snapshot.get_version()))
     if not snapshot_id.startswith(OWN_PREFIX):
         snapshot.write(target)
         return
@@ -282,6 +282,15 @@ def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerCon
     target.write_int(len(data))
     target.write(zlib.crc32(data).to_bytes(4, "big"))
     target.write(data)
+
+
+@lru_cache(maxsize=_HEADS_KEPT)
+def _head(snapshot_id: str, version: int) -> bytes:
+    """What every snapshot of a class begins with."""
+    target = DataOutputView()
+    target.write_utf(snapshot_id)
+    target.write_int(version)
+    return target.getvalue()
 
 
 def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapshot[Any]:

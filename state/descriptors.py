@@ -38,10 +38,6 @@ def _found_by_bytes(state: StateDescriptor, _: Any, serializer: TypeSerializer[A
     refuse_pickles(serializer, f"a key or namespace of the state {state.name!r}")
 
 
-def _checked_type(_: Any, __: Any, hint: Any) -> None:
-    serializer_for(hint)
-
-
 def _checked_length(descriptor: Any, _: Any, lived: timedelta | None) -> None:
     if lived is None:
         return
@@ -223,8 +219,13 @@ class MapStateDescriptor(StateDescriptor):
 
     kind: ClassVar[StateKind] = StateKind.MAP
     key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for, validator=_found_by_bytes)
-    value_type: Any = attrs.field(validator=_checked_type)
+    value_type: Any
     nullable_values: bool = attrs.field(default=False, kw_only=True)
+    _of_no_null: TypeSerializer[Any] = attrs.field(init=False, eq=False, repr=False)
+
+    @_of_no_null.default
+    def _made(self) -> TypeSerializer[Any]:
+        return serializer_for(strip_none(self.value_type)[0])
 
     @property
     def value_serializer(self) -> TypeSerializer[Any]:
@@ -232,8 +233,7 @@ class MapStateDescriptor(StateDescriptor):
         return serializer_for(self.value_type)
 
     def state_serializer(self) -> TypeSerializer[Any]:
-        inner, is_optional = strip_none(self.value_type)
-        value, nullable = serializer_for(inner), is_optional or self.nullable_values
+        value, nullable = self._of_no_null, strip_none(self.value_type)[1] or self.nullable_values
         if self.time_to_live and nullable:
             value = taking_null(value) or value
         return MapSerializer(self.key_serializer, self._stamped(value), nullable_values=nullable)
