@@ -84,7 +84,6 @@ class BytesSerializer(TypeSerializer[bytes]):
 
 
 @register_snapshot
-@attrs.define
 class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
     """Snapshot of `BytesSerializer`."""
 
@@ -223,7 +222,6 @@ class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
 
 
 @register_snapshot
-@attrs.define
 class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's boolean[]."""
 
@@ -232,7 +230,6 @@ class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's char[]."""
 
@@ -241,7 +238,6 @@ class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's short[]."""
 
@@ -250,7 +246,6 @@ class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's int[]."""
 
@@ -259,7 +254,6 @@ class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's long[]."""
 
@@ -268,7 +262,6 @@ class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's float[]."""
 
@@ -277,7 +270,6 @@ class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
 
 
 @register_snapshot
-@attrs.define
 class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
     """Snapshot of Flink's double[]."""
 

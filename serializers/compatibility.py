@@ -94,7 +94,6 @@ class Finding:
 
     def below(self, step: str) -> Finding:
         """Give the finding as seen from a parent that reaches the child by `step`."""
-
         flags = self.flags
         if any(flag.startswith(_DROPS) for flag in flags):
             flags = tuple(

@@ -94,7 +94,6 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
 
 
 @register_snapshot
-@attrs.define
 class BigDecSerializerSnapshot(FlinkSnapshot[decimal.Decimal]):
     """Snapshot of `DecimalSerializer`."""
 

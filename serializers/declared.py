@@ -49,8 +49,14 @@ def _says_more(value: Any) -> bool:
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
     if others and isinstance(value, RowSerializer) and value.names:
         return True  # the snapshot of a row has no names; that of a record has them
-    more = any(getattr(value, name) for name in declared if name != "name")
-    return more or any(_says_more(getattr(value, name)) for name in others)
+    for name in declared:
+        if name != "name" and getattr(value, name):
+            return True
+    for name in others:
+        part = getattr(value, name)
+        if part and _says_more(part):
+            return True
+    return False
 
 
 def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:

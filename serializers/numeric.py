@@ -66,8 +66,9 @@ class NumberSnapshot(FlinkSnapshot[N]):
         return self.number
 
 
+@attrs.frozen
 class NumberSerializer(TypeSerializer[N]):
-    """What all numbers share: the rules."""
+    """What all numbers share: the rules. None of them has attributes."""
 
     number: ClassVar[str] = ""
 
@@ -92,7 +93,6 @@ class NumberSerializer(TypeSerializer[N]):
         return CompatibilityResult.requires_migration(finding, conversion=conversion)
 
 
-@attrs.frozen
 class ByteSerializer(NumberSerializer[int]):
     """Flink's Byte: -128 to 127."""
 
@@ -114,7 +114,6 @@ class ByteSerializer(NumberSerializer[int]):
         return ByteSerializerSnapshot()
 
 
-@attrs.frozen
 class ShortSerializer(NumberSerializer[int]):
     """Flink's Short: 16 bits."""
 
@@ -134,7 +133,6 @@ class ShortSerializer(NumberSerializer[int]):
         return ShortSerializerSnapshot()
 
 
-@attrs.frozen
 class IntSerializer(NumberSerializer[int]):
     """Flink's Integer: 32 bits."""
 
@@ -154,7 +152,6 @@ class IntSerializer(NumberSerializer[int]):
         return IntSerializerSnapshot()
 
 
-@attrs.frozen
 class LongSerializer(NumberSerializer[int]):
     """Flink's Long: 64 bits. What the hint `int` means."""
 
@@ -174,7 +171,6 @@ class LongSerializer(NumberSerializer[int]):
         return LongSerializerSnapshot()
 
 
-@attrs.frozen
 class FloatSerializer(NumberSerializer[float]):
     """Flink's Float: 32 bits. A Python float is rounded to single precision, as the declared type says."""
 
@@ -194,7 +190,6 @@ class FloatSerializer(NumberSerializer[float]):
         return FloatSerializerSnapshot()
 
 
-@attrs.frozen
 class DoubleSerializer(NumberSerializer[float]):
     """Flink's Double: 64 bits. What the hint `float` means; an int is written only where it is exact."""
 
@@ -295,7 +290,6 @@ class BooleanSerializer(TypeSerializer[bool]):
 
 
 @register_snapshot
-@attrs.define
 class BooleanSerializerSnapshot(FlinkSnapshot[bool]):
     """Snapshot of `BooleanSerializer`."""
 
@@ -310,7 +304,6 @@ class BooleanSerializerSnapshot(FlinkSnapshot[bool]):
 
 
 @register_snapshot
-@attrs.define
 class ByteSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ByteSerializer`."""
 
@@ -322,7 +315,6 @@ class ByteSerializerSnapshot(NumberSnapshot[int]):
 
 
 @register_snapshot
-@attrs.define
 class ShortSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `ShortSerializer`."""
 
@@ -334,7 +326,6 @@ class ShortSerializerSnapshot(NumberSnapshot[int]):
 
 
 @register_snapshot
-@attrs.define
 class IntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `IntSerializer`."""
 
@@ -346,7 +337,6 @@ class IntSerializerSnapshot(NumberSnapshot[int]):
 
 
 @register_snapshot
-@attrs.define
 class LongSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `LongSerializer`."""
 
@@ -358,7 +348,6 @@ class LongSerializerSnapshot(NumberSnapshot[int]):
 
 
 @register_snapshot
-@attrs.define
 class FloatSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `FloatSerializer`."""
 
@@ -370,7 +359,6 @@ class FloatSerializerSnapshot(NumberSnapshot[float]):
 
 
 @register_snapshot
-@attrs.define
 class DoubleSerializerSnapshot(NumberSnapshot[float]):
     """Snapshot of `DoubleSerializer`."""
 
@@ -382,7 +370,6 @@ class DoubleSerializerSnapshot(NumberSnapshot[float]):
 
 
 @register_snapshot
-@attrs.define
 class BigIntSerializerSnapshot(NumberSnapshot[int]):
     """Snapshot of `BigIntSerializer`."""
 

@@ -187,7 +187,6 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
 
 @register_snapshot
-@attrs.define
 class StringArraySerializerSnapshot(SequenceSnapshot, FlinkSnapshot[Any]):
     """Snapshot of `StringArraySerializer`. It does not say whether nulls are stored: a restored one takes them."""
 

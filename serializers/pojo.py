@@ -21,7 +21,7 @@ from .numeric import (
     ShortSerializerSnapshot,
 )
 from .optional_map import OptionalEntry, OptionalMap
-from .record_fields import Default, RecordField, StoredField
+from .record_fields import Default, StoredField
 from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 from .registry import register_snapshot, registry
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
@@ -108,13 +108,15 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     def stored_fields(self) -> tuple[StoredField, ...]:
         return tuple(
-            StoredField(
-                field.name,
-                field.snapshot or LostSnapshot(f"the field {field.name!r} of {self.java_class}"),
-                declared_by=field.declared_by or "",
-            )
+            StoredField(field.name, self._snapshot_of(field), declared_by=field.declared_by or "")
             for field in self.fields
         )
+
+    def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        return tuple(map(self._snapshot_of, self.fields))
+
+    def _snapshot_of(self, field: PojoField) -> TypeSerializerConfigSnapshot[Any]:
+        return field.snapshot or LostSnapshot(f"the field {field.name!r} of {self.java_class}")
 
     def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
         return tuple(

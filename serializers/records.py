@@ -255,7 +255,11 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         subclasses = (*self.registered_subclasses(), *self.unregistered_subclasses())
-        return (*(field.snapshot for field in self.stored_fields()), *(snapshot for _, snapshot in subclasses))
+        return (*self.field_snapshots(), *(snapshot for _, snapshot in subclasses))
+
+    def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        """The snapshots of the fields, in the order of the bytes."""
+        return tuple(field.snapshot for field in self.stored_fields())
 
     def describe(self) -> str:
         return self.record_name()
@@ -279,7 +283,7 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
             for field in self.stored_fields()
         )
 
-    def default_of(self, field: StoredField) -> Default | None:  # noqa: ARG002 - of a record of Python's, none is known
+    def default_of(self, field: StoredField) -> Default | None:
         """What a stored record gets that lacks the field, for a check in which this snapshot is the new side."""
         return None
 

@@ -99,7 +99,10 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
     @property
     def is_flink(self) -> bool:
         """Whether Flink knows this snapshot and all nested ones."""
-        return not self.snapshot_id.startswith(OWN_PREFIX) and all(child.is_flink for child in self.children())
+        if self.snapshot_id.startswith(OWN_PREFIX):
+            return False
+        children = self.children()
+        return not children or all(child.is_flink for child in children)
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         """The nested snapshots."""
@@ -167,8 +170,12 @@ class SkippedSnapshot(TypeSerializerConfigSnapshot[Any]):
         )
 
 
+@attrs.define(slots=False)
 class FlinkSnapshot(TypeSerializerConfigSnapshot[T]):
-    """A snapshot of Flink's without configuration: an empty body at version 3 (format notes 6.1)."""
+    """A snapshot of Flink's without configuration: an empty body at version 3 (format notes 6.1).
+
+    A subclass needs no `attrs.define` of its own: it has no content, and is equal to those of its class.
+    """
 
     version: ClassVar[int] = 3
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, ClassVar
 
-import attrs
-
 from .errors import ValueNotConvertible
 from .numeric import BASE
 from .registry import register_snapshot
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
 
 
-@attrs.frozen
 class DateSerializer(TemporalSerializer):
     """Flink's Date, which is `java.util.Date`. What `JavaDate` (exact) means."""
 
@@ -50,7 +47,6 @@ class DateSerializer(TemporalSerializer):
         return DateSerializerSnapshot()
 
 
-@attrs.frozen
 class SqlDateSerializer(TemporalSerializer):
     """Flink's SqlDate. What `SqlDate` means; Python has no type for it, so that it is always exact."""
 
@@ -63,7 +59,6 @@ class SqlDateSerializer(TemporalSerializer):
         return SqlDateSerializerSnapshot()
 
 
-@attrs.frozen
 class SqlTimeSerializer(TemporalSerializer):
     """Flink's SqlTime. What `SqlTime` means; Python has no type for it, so that it is always exact."""
 
@@ -76,7 +71,6 @@ class SqlTimeSerializer(TemporalSerializer):
         return SqlTimeSerializerSnapshot()
 
 
-@attrs.frozen
 class SqlTimestampSerializer(TemporalSerializer):
     """Flink's SqlTimestamp. What `SqlTimestamp` (exact) means."""
 
@@ -96,7 +90,6 @@ class SqlTimestampSerializer(TemporalSerializer):
 
 
 @register_snapshot
-@attrs.define
 class DateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `DateSerializer`."""
 
@@ -107,7 +100,6 @@ class DateSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class SqlDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlDateSerializer`."""
 
@@ -118,7 +110,6 @@ class SqlDateSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class SqlTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimeSerializer`."""
 
@@ -129,7 +120,6 @@ class SqlTimeSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class SqlTimestampSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `SqlTimestampSerializer`."""
 

@@ -195,7 +195,6 @@ class _ToMoment:
             ) from error
 
 
-@attrs.frozen
 class InstantSerializer(TemporalSerializer):
     """Flink's Instant. What `datetime`, `AwareDatetime` and `Instant` (exact) mean."""
 
@@ -208,7 +207,6 @@ class InstantSerializer(TemporalSerializer):
         return InstantSerializerSnapshot()
 
 
-@attrs.frozen
 class LocalDateSerializer(TemporalSerializer):
     """Flink's LocalDate. What `date` and `LocalDate` (exact) mean."""
 
@@ -221,7 +219,6 @@ class LocalDateSerializer(TemporalSerializer):
         return LocalDateSerializerSnapshot()
 
 
-@attrs.frozen
 class LocalTimeSerializer(TemporalSerializer):
     """Flink's LocalTime. What `time` and `LocalTime` (exact) mean."""
 
@@ -234,7 +231,6 @@ class LocalTimeSerializer(TemporalSerializer):
         return LocalTimeSerializerSnapshot()
 
 
-@attrs.frozen
 class LocalDateTimeSerializer(TemporalSerializer):
     """Flink's LocalDateTime. What `NaiveDatetime` and `LocalDateTime` (exact) mean."""
 
@@ -248,7 +244,6 @@ class LocalDateTimeSerializer(TemporalSerializer):
 
 
 @register_snapshot
-@attrs.define
 class InstantSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `InstantSerializer`."""
 
@@ -259,7 +254,6 @@ class InstantSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class LocalDateSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateSerializer`."""
 
@@ -270,7 +264,6 @@ class LocalDateSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class LocalTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalTimeSerializer`."""
 
@@ -281,7 +274,6 @@ class LocalTimeSerializerSnapshot(TemporalSnapshot):
 
 
 @register_snapshot
-@attrs.define
 class LocalDateTimeSerializerSnapshot(TemporalSnapshot):
     """Snapshot of `LocalDateTimeSerializer`."""
 

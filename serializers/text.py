@@ -148,7 +148,6 @@ class StringSerializer(TypeSerializer[str]):
 
 
 @register_snapshot
-@attrs.define
 class StringSerializerSnapshot(FlinkSnapshot[str]):
     """Snapshot of `StringSerializer`."""
 
@@ -186,7 +185,6 @@ class CharSerializer(TypeSerializer[str]):
 
 
 @register_snapshot
-@attrs.define
 class CharSerializerSnapshot(FlinkSnapshot[str]):
     """Snapshot of `CharSerializer`."""
 

@@ -176,7 +176,6 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
 
 @register_snapshot
-@attrs.define
 class Tuple0SerializerSnapshot(FlinkSnapshot[tuple[Any, ...]]):
     """Snapshot of `TupleSerializer(())`: Flink has a serializer of its own for it."""
 

@@ -38,7 +38,6 @@ class VoidSerializer(TypeSerializer[None]):
 
 
 @register_snapshot
-@attrs.define
 class VoidSerializerSnapshot(FlinkSnapshot[None]):
     """Snapshot of `VoidSerializer`."""
 

@@ -85,7 +85,6 @@ class VoidNamespaceSerializer(TypeSerializer[VoidNamespace]):
 
 
 @register_snapshot
-@attrs.define
 class VoidNamespaceSerializerSnapshot(FlinkSnapshot[VoidNamespace]):
     """Snapshot of `VoidNamespaceSerializer`."""
 
@@ -123,7 +122,6 @@ class TimeWindowSerializer(TypeSerializer[TimeWindow]):
 
 
 @register_snapshot
-@attrs.define
 class TimeWindowSerializerSnapshot(FlinkSnapshot[TimeWindow]):
     """Snapshot of `TimeWindowSerializer`."""
 
@@ -159,7 +157,6 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
 
 
 @register_snapshot
-@attrs.define
 class GlobalWindowSerializerSnapshot(FlinkSnapshot[GlobalWindow]):
     """Snapshot of `GlobalWindowSerializer`."""
 
