@@ -150,17 +150,16 @@ def planted(job_folder, tmp_path, monkeypatch):
     """A savepoint with the planted key and values; the jobs are in the module `jobs` of the current folder."""
     (job_folder / "jobs.py").write_text(JOBS, encoding="utf-8")
     monkeypatch.syspath_prepend(str(job_folder))
-    for known in ("_snapshots", "_serializers"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
-    job = load_job("jobs:before")
-    jobs = sys.modules["jobs"]
+    with registry.restored():
+        job = load_job("jobs:before")
+        jobs = sys.modules["jobs"]
 
-    with SavepointWriter(tmp_path / "sp", job) as writer:
-        writer.put("op", "text", KEY, VALUE)
-        writer.put("op", "raw", KEY, BAD)
-        writer.put("op", "person", KEY, jobs.Person(VALUE))
-        writer.put("op", "numbers", KEY, {NUMBER: VALUE, NUMBER + 1: VALUE})
-    return tmp_path / "sp"
+        with SavepointWriter(tmp_path / "sp", job) as writer:
+            writer.put("op", "text", KEY, VALUE)
+            writer.put("op", "raw", KEY, BAD)
+            writer.put("op", "person", KEY, jobs.Person(VALUE))
+            writer.put("op", "numbers", KEY, {NUMBER: VALUE, NUMBER + 1: VALUE})
+        yield tmp_path / "sp"
 
 
 def shows(ran):

@@ -150,6 +150,15 @@ class TestSnapshot:
         assert 16 == len(plain.fingerprint)
         assert ("avro<geo.Point>", "stateshift/avro") == (plain.describe(), plain.snapshot_id)
 
+    @pytest.mark.parametrize("schema", ["int", POINT], ids=["int", "point"])
+    def test_av_12_the_fingerprint_is_that_of_fastavro(self, schema):
+        serializer = AvroSerializer(schema)
+
+        canonical = fastavro.schema.to_parsing_canonical_form(json.loads(serializer.schema))
+
+        expected = fastavro.schema.fingerprint(canonical, "CRC-64-AVRO")
+        assert expected == serializer.snapshot_configuration().fingerprint
+
     def test_huge_schema(self):
         """F07: a schema past 64 KiB goes round, and is taken over (AV-11)."""
         serializer = AvroSerializer(record("Wide", *(field(f"f{n}", "long", doc="x" * 60) for n in range(1000))))

@@ -1,6 +1,6 @@
 """Flink's POJO snapshots: declaring classes, parts that Flink lost, and where damage in nested ones is."""
 
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import attrs
 import pytest
@@ -11,11 +11,35 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import LongSerializerSnapshot
 from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.record_classes import Field, record
-from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.registry import register_snapshot, registry
+from stateshift.serializers.snapshot import (
+    SkippedSnapshot,
+    TypeSerializerConfigSnapshot,
+    read_versioned_snapshot,
+    snapshot_from_bytes,
+    snapshot_to_bytes,
+)
 from stateshift.serializers.text import StringSerializerSnapshot
 from stateshift.serializers.views import DataInputView
 
 LONG, TEXT = LongSerializerSnapshot(), StringSerializerSnapshot()
+
+
+@attrs.define
+class Later(TypeSerializerConfigSnapshot[Any]):
+    """One that a module registers while the process runs."""
+
+    snapshot_id: ClassVar[str] = "stateshift/tests.later"
+    word: str = ""
+
+    def write(self, target):
+        target.write_utf(self.word)
+
+    def read(self, source):
+        self.word = source.read_utf()
+
+    def restore_serializer(self):
+        raise OldReaderUnavailable("nobody asks for it")
 
 
 def again(snapshot):
@@ -153,6 +177,29 @@ class TestPartsThatFlinkLost:
     def test_they_can_be_told_in_words(self):
         assert "fx.A" == again(LOST_FIELD).describe()
         assert "lost by Flink" in again(LOST_FIELD).children()[0].describe()
+
+
+class TestFieldsOfOneType:
+    def test_a_class_that_is_registered_meanwhile_reads_the_same_bytes(self):
+        data = snapshot_to_bytes(PojoSerializerSnapshot("fx.A", (PojoField("a", "fx.A", Later("kept")),)))
+        before = snapshot_from_bytes(data).fields[0].snapshot
+
+        with registry.restored():
+            register_snapshot(Later)
+            known = snapshot_from_bytes(data).fields[0].snapshot
+        after = snapshot_from_bytes(data).fields[0].snapshot
+
+        assert [SkippedSnapshot, Later, SkippedSnapshot] == [type(one) for one in (before, known, after)]
+        assert "kept" == known.word
+
+    def test_a_type_that_was_read_before_is_refused_where_it_lies_too_deep(self):
+        data = snapshot_to_bytes(FANCY)
+        assert FANCY == snapshot_from_bytes(data)
+        deep = DataInputView(data)
+        deep.nesting = 199
+
+        with pytest.raises(CorruptSavepoint, match="nested more than 200 deep"):
+            read_versioned_snapshot(deep)
 
 
 class TestDamage:

@@ -133,11 +133,12 @@ class Taken(OnlyCurrent):
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered():
     """The snapshots above, known to the process for one test."""
-    monkeypatch.setattr(registry, "_snapshots", dict(registry._snapshots))
-    for cls in (OnlyCurrent, Versioned):
-        register_snapshot(cls)
+    with registry.restored():
+        for cls in (OnlyCurrent, Versioned):
+            register_snapshot(cls)
+        yield
 
 
 @pytest.mark.usefixtures("registered")

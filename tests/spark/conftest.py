@@ -35,9 +35,8 @@ def users_folder(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(cloudpickle.cloudpickle, "_PICKLE_BY_VALUE_MODULES", set())
-    for known in ("_snapshots", "_serializers"):
-        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
-    yield folder
+    with registry.restored():
+        yield folder
     for name, module in list(sys.modules.items()):
         if str(getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
