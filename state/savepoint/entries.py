@@ -66,9 +66,21 @@ class EntryDecoder:
         max_parallelism: int,
     ) -> EntryDecoder:
         """Restore what is needed from the stream's own snapshots; raises `OldReaderUnavailable`."""
-        keys, namespaces = key.restore_serializer(), namespace.restore_serializer()
-        key_format = EntryKeyFormat.of(keys, namespaces, max_parallelism, has_user_key=kind is StateKind.MAP)
-        return cls(kind, key_format, keys, namespaces, value_reader(kind, value))
+        keys, namespaces, values = key.restore_serializer(), namespace.restore_serializer(), value_reader(kind, value)
+        return cls.of_parts(kind, keys, namespaces, values, max_parallelism)
+
+    @classmethod
+    def of_parts(
+        cls,
+        kind: StateKind,
+        key: TypeSerializer[Any],
+        namespace: TypeSerializer[Any],
+        value: TypeSerializer[Any],
+        max_parallelism: int,
+    ) -> EntryDecoder:
+        """Make one of serializers that are there."""
+        key_format = EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
+        return cls(kind, key_format, key, namespace, value)
 
     def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
         """Give key, namespace and user key as bytes."""

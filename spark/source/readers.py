@@ -1,0 +1,105 @@
+"""Who reads: the rows of a state, and the list of what there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, EqualNullSafe, EqualTo, In, InputPartition
+
+from ...serializers.errors import StateShiftError, redact_values
+from ...serializers.registry import registry
+from ...state.columns.listing import listing
+from ...state.savepoint.reader import Savepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+
+    from ...state.columns.table import Slice, StateTable
+
+
+class StatePartition(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, piece: Slice) -> None:
+        super().__init__(piece)
+
+
+class StateReader(DataSourceReader):
+    """Reads a state in slices of its key groups.
+
+    Args:
+        table: The state.
+        tasks: About how many slices to cut.
+        registered: Snapshot classes from outside the package, by id.
+        redacted: Whether messages tell no keys and values.
+    """
+
+    def __init__(self, table: StateTable, tasks: int, registered: dict[str, Any], redacted: bool) -> None:  # noqa: FBT001 - positional from the source
+        self._table = table
+        self._tasks = tasks
+        self._registered = registered
+        self._redacted = redacted
+        self._keys: list[Any] | None = None
+        self._key_groups: set[int] | None = None
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - as Spark calls it
+        """Take filters of one or several values of `key` and `key_group`: only their key groups are read.
+
+        Spark filters again, so that all are given back.
+        """
+        for one in filters:
+            if isinstance(one, EqualTo | EqualNullSafe):
+                self._restrict(one.attribute, [one.value])
+            elif isinstance(one, In):
+                self._restrict(one.attribute, list(one.value))
+        return filters
+
+    def _restrict(self, column: tuple[str, ...], values: list[Any]) -> None:
+        values = [value for value in values if value is not None]
+        groups: set[int] | None = None
+        if column == ("key_group",) and "key_group" in self._table.schema.names:
+            groups = set(values)
+        elif column == ("key",):
+            try:
+                groups = self._table.groups_of(values)
+            except StateShiftError:  # a value that no key can be: Spark will find no row
+                return
+            if groups is not None:
+                self._keys = values if self._keys is None else [value for value in self._keys if value in values]
+        if groups is not None:
+            self._key_groups = groups if self._key_groups is None else self._key_groups & groups
+
+    def partitions(self) -> list[InputPartition]:
+        return [StatePartition(piece) for piece in self._table.slices(self._tasks, self._key_groups)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        registry.add(self._registered)
+        redact_values(self._redacted)
+        if isinstance(partition, StatePartition):  # Spark makes one of its own where there are none
+            yield from self._table.read(partition.value, keys=self._keys, key_groups=self._key_groups)
+
+
+class ListingReader(DataSourceReader):
+    """Lists the states of some operators, each in a task of its own.
+
+    Args:
+        place: The savepoint.
+        operators: Their ids.
+        registered: Snapshot classes from outside the package, by id.
+    """
+
+    def __init__(self, place: str, operators: tuple[str, ...], registered: dict[str, Any]) -> None:
+        self._place = place
+        self._operators = operators
+        self._registered = registered
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(operator) for operator in self._operators]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        registry.add(self._registered)
+        if partition.value is not None:
+            yield listing([Savepoint.open(self._place).operator(partition.value)])

@@ -1,0 +1,107 @@
+"""The data source `savepoint`: options, schema, and who reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from ...serializers.errors import StateShiftError, located, redact_values
+from ...serializers.registry import registry
+from ...state.columns.listing import LISTING
+from ...state.columns.table import StateTable
+from ...state.savepoint.reader import Savepoint
+from .readers import ListingReader, StateReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.types import StructType
+
+    from ...state.savepoint.reader import SavepointOperator
+
+ALL = "*"
+_OPTIONS = ("operator", "state", "exact", "tasks", "path")
+
+
+class SavepointDataSource(DataSource):
+    """Savepoints of Flink and stateshift; `stateshift.spark.register` makes it known to a session.
+
+    Options:
+        operator: uid or id of the operator. Not needed where only one has state.
+        state: Name of the state; `*` or nothing lists what there is.
+        exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
+        tasks: About how many to read with; by default two for each core.
+        path: The savepoint's folder or URI, as given to `load`.
+    """
+
+    tasks: ClassVar[int] = 8
+    registered: ClassVar[dict[str, Any]] = {}
+    redacted: ClassVar[bool] = False
+
+    @classmethod
+    def name(cls) -> str:
+        return "savepoint"
+
+    def schema(self) -> StructType:
+        table = self._table()
+        return from_arrow_schema(LISTING if table is None else table.schema, prefer_timestamp_ntz=True)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        table = self._table()
+        if table is None:
+            return ListingReader(self._place(), tuple(one.operator_id for one in self._operators()), self.registered)
+        return StateReader(table, self._number("tasks", self.tasks), self.registered, self.redacted)
+
+    def _table(self) -> StateTable | None:
+        """Give the table that the options name; None where they ask what there is."""
+        self._prepare()
+        name = self.options.get("state", ALL)
+        if name == ALL:
+            self._operators()
+            return None
+        operators = [operator for operator in self._operators() if operator.stored.has_state]
+        if len(operators) != 1:
+            titles = ", ".join(operator.title for operator in operators) or "none"
+            raise StateShiftError(
+                f"option('operator', …) is missing; operators with state are: {titles}",
+                advice="name one by its uid or id; option('state', '*') lists all states",
+                savepoint=self._place(),
+            )
+        return StateTable.of(operators[0], name, exact=self._flag("exact"))
+
+    def _prepare(self) -> None:
+        """Know in this process what was known where the source was registered; refuse options that there are not."""
+        registry.add(self.registered)
+        redact_values(self.redacted)
+        unknown = sorted(set(map(str, self.options)) - set(_OPTIONS))
+        if unknown:
+            raise StateShiftError(
+                f"the savepoint format has no option {', '.join(map(repr, unknown))}",
+                advice=f"there are: {', '.join(_OPTIONS[:-1])}",
+            )
+
+    def _operators(self) -> tuple[SavepointOperator, ...]:
+        """Give the operator that the options name, or all."""
+        savepoint = Savepoint.open(self._place())
+        with located(savepoint=savepoint.place):
+            wanted = self.options.get("operator", ALL)
+            return savepoint.operators if wanted == ALL else (savepoint.operator(wanted),)
+
+    def _place(self) -> str:
+        place = self.options.get("path")
+        if not place:
+            raise StateShiftError("no savepoint is named", advice="give its folder or URI: .load('/data/savepoint-1')")
+        return str(place)
+
+    def _flag(self, name: str) -> bool:
+        text = self.options.get(name, "false").lower()
+        if text not in {"true", "false"}:
+            raise StateShiftError(f"option({name!r}, {text!r}) is neither 'true' nor 'false'")
+        return bool(text == "true")
+
+    def _number(self, name: str, default: int) -> int:
+        text = str(self.options.get(name, default))
+        if not text.isdecimal() or not int(text):
+            raise StateShiftError(f"option({name!r}, {text!r}) is no number of 1 or more")
+        return int(text)

@@ -1,0 +1,105 @@
+"""Columns of an operator's own state.
+
+subtask, value  list state, split or union: one row an element
+key, value      broadcast state: one row an entry of its map
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ...compat.description import StateKind
+from ...serializers.errors import StateShiftError, shown
+from ..savepoint.entries import read_broadcast
+from ..savepoint.entry_keys import decode
+from ..savepoint.value_readers import value_reader
+from .bytes_at import padded
+from .form import Cells, told_at
+from .forms import Forms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .form import ColumnForm
+
+
+@attrs.frozen
+class ListColumns:
+    """How the elements of an operator's list state become columns."""
+
+    value: ColumnForm
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return pa.schema([pa.field("subtask", pa.int32()), pa.field("value", self.value.kind)])
+
+    def batch(self, subtask: int, elements: Sequence[bytes], *, singly: bool = False) -> pa.RecordBatch:
+        """Decode the elements of a subtask; errors as `KeyedColumns.batch`, with the place of the element."""
+        raw, data = padded(b"".join(elements))
+        ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
+        starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+        cells = Cells(raw, data, starts, ends)
+        found = self.value.decode_singly(cells) if singly else self.value.decode(cells)
+        odd = found.odd | (found.ends != ends)
+        column = found.column
+        if odd.any():
+            rows = np.flatnonzero(odd)
+            told = [self._told(index, elements[index]) for index in rows.tolist()]
+            order = np.arange(len(elements))
+            order[rows] = len(elements) + np.arange(len(rows))
+            column = pa.concat_arrays([column, self.value.array(told)]).take(pa.array(order))
+        subtasks = pa.array(np.full(len(elements), subtask, dtype=np.int32))
+        return pa.RecordBatch.from_arrays([subtasks, column], schema=self.schema)
+
+    def _told(self, index: int, element: bytes) -> Any:
+        try:
+            return told_at(self.value, decode(self.value.serializer, element), "")
+        except StateShiftError as error:
+            error.where["path"] = f"$[{index}]" + str(error.where.get("path", "$")).removeprefix("$")
+            raise
+
+
+@attrs.frozen
+class BroadcastColumns:
+    """How the map of a broadcast state becomes columns."""
+
+    key: ColumnForm
+    value: ColumnForm
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return pa.schema([pa.field("key", self.key.kind), pa.field("value", self.value.kind)])
+
+    def batch(self, data: bytes) -> pa.RecordBatch:
+        """Decode the map, which every subtask holds and is small; errors as `KeyedColumns.batch`."""
+        entries = read_broadcast(data, self.key.serializer, self.value.serializer)
+        keys, values = [], []
+        for name, item in entries.items():
+            try:
+                keys.append(told_at(self.key, name, "<key>"))
+                values.append(told_at(self.value, item, "{}"))
+            except StateShiftError as error:
+                error.where.setdefault("key", shown(name))
+                raise
+        return pa.RecordBatch.from_arrays([self.key.array(keys), self.value.array(values)], schema=self.schema)
+
+
+def list_columns(kind: StateKind, value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False) -> ListColumns:
+    """Make the columns of a list state; raises `OldReaderUnavailable` where nothing reads its values."""
+    return ListColumns(Forms(exact).of(value_reader(kind, value)))
+
+
+def broadcast_columns(
+    key: TypeSerializerConfigSnapshot[Any], value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False
+) -> BroadcastColumns:
+    """Make the columns of a broadcast state; errors as `list_columns`."""
+    forms = Forms(exact)
+    reader = value_reader(StateKind.BROADCAST, value)
+    return BroadcastColumns(forms.of(key.restore_serializer()), forms.of(reader))

@@ -1,0 +1,238 @@
+"""Which form the values of a serializer have in a column."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+
+from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
+from ...serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
+from ...serializers.decimals import DecimalSerializer
+from ...serializers.either import EitherSerializer
+from ...serializers.enums import EnumSerializer, JavaEnumSerializer
+from ...serializers.errors import OldReaderUnavailable
+from ...serializers.kryo import KryoBytesSerializer
+from ...serializers.maps import MapSerializer
+from ...serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ...serializers.object_arrays import GenericArraySerializer, StringArraySerializer
+from ...serializers.optional import OptionalSerializer
+from ...serializers.pojo import PojoSerializer
+from ...serializers.records import DescribedRecordSerializer, RecordSerializer
+from ...serializers.rows import RowSerializer
+from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from ...serializers.temporal import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+    TemporalSerializer,
+)
+from ...serializers.text import CharSerializer, StringSerializer
+from ...serializers.ttl import TtlSerializer
+from ...serializers.tuples import TupleSerializer
+from ...serializers.void import VoidSerializer
+from ...serializers.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
+from .nested import EitherForm, OptionalForm, PairForm, Part, RecordForm, RowForm, TtlForm, TupleForm, WindowForm
+from .repeated import ListForm, MapForm
+from .scalars import (
+    BigIntForm,
+    BinaryForm,
+    BooleanForm,
+    CharForm,
+    DecimalForm,
+    EnumForm,
+    ExactNumberForm,
+    FramedBytesForm,
+    NothingForm,
+    NumberForm,
+    StringForm,
+)
+from .singly import CounterpartForm, JsonForm
+from .temporal import DateForm, DateTimeForm, ExactTimeForm, MillisForm, MomentForm, TimeForm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...serializers.serializer import TypeSerializer
+    from .form import ColumnForm
+
+
+@attrs.frozen
+class Forms:
+    """Gives forms.
+
+    Attributes:
+        exact: Whether big numbers and times are told as text, and rows with their kind: exactly as they are stored.
+    """
+
+    exact: bool = False
+
+    def of(self, serializer: TypeSerializer[Any]) -> ColumnForm:
+        """Give the form of a serializer's values; the serializer reads generic values, as restored ones do."""
+        make = _MAKERS.get(type(serializer))
+        if make is not None:
+            return make(self, serializer)
+        snapshot = serializer.snapshot_configuration()
+        counterpart = snapshot.counterpart()
+        if counterpart is not None:
+            try:
+                own = counterpart.serializer.snapshot_configuration().restore_serializer()
+            except OldReaderUnavailable:  # a union of Avro's, which is like nothing else
+                return JsonForm(serializer)
+            return CounterpartForm(serializer, self.of(own), counterpart.to_own)
+        return FramedBytesForm(serializer) if snapshot.kind == "pickle" else JsonForm(serializer)
+
+    def parts(self, serializers: tuple[TypeSerializer[Any], ...]) -> tuple[Part, ...]:
+        """Give parts that are told by position: f0, f1 and so on."""
+        return tuple(Part(f"f{index}", self.of(serializer)) for index, serializer in enumerate(serializers))
+
+    def separated(self, serializer: ListSerializer[Any]) -> ListForm:
+        """Give the form of the values of a list state, in which a byte stands between the elements."""
+        element = self.of(serializer.element)
+        return ListForm(serializer, element, element, is_separated=True)
+
+
+def _plain(form: type[ColumnForm], _: Forms, serializer: TypeSerializer[Any]) -> ColumnForm:
+    return form(serializer)
+
+
+def _number(kind: pa.DataType, stored: str, _: Forms, serializer: TypeSerializer[Any]) -> ColumnForm:
+    return NumberForm(serializer, kind, stored)
+
+
+def _big(form: type[ColumnForm], forms: Forms, serializer: TypeSerializer[Any]) -> ColumnForm:
+    return ExactNumberForm(serializer) if forms.exact else form(serializer)
+
+
+def _time(make: Callable[[TemporalSerializer], ColumnForm], forms: Forms, serializer: TemporalSerializer) -> ColumnForm:
+    return ExactTimeForm(serializer) if forms.exact else make(serializer)
+
+
+def _optional(forms: Forms, serializer: OptionalSerializer[Any]) -> ColumnForm:
+    return OptionalForm(serializer, forms.of(serializer.value), serializer.padding)
+
+
+def _list(forms: Forms, serializer: Any) -> ColumnForm:
+    element = forms.of(serializer.element)
+    return ListForm(serializer, element, element)
+
+
+def _flagged_list(null_flag: int, forms: Forms, serializer: Any) -> ColumnForm:
+    element = forms.of(serializer.element)
+    return ListForm(serializer, element, OptionalForm(serializer.element, element, null_flag=null_flag))
+
+
+def _map(forms: Forms, serializer: MapSerializer[Any, Any]) -> ColumnForm:
+    value = OptionalForm(serializer.value, forms.of(serializer.value))
+    return MapForm(serializer, PairForm(serializer, (Part("key", forms.of(serializer.key)), Part("value", value))))
+
+
+def _tuple(forms: Forms, serializer: TupleSerializer) -> ColumnForm:
+    # A tuple without fields is one byte of its own.
+    return TupleForm(serializer, forms.parts(serializer.fields)) if serializer.fields else JsonForm(serializer)
+
+
+def _row(forms: Forms, serializer: RowSerializer) -> ColumnForm:
+    if serializer.order or not serializer.columns:
+        return JsonForm(serializer)
+    parts = tuple(
+        Part(column.name or f"f{index}", forms.of(column.serializer)) for index, column in enumerate(serializer.columns)
+    )
+    return RowForm(serializer, parts, serializer.supports_row_kind, tells_kind=forms.exact)
+
+
+def _either(forms: Forms, serializer: EitherSerializer) -> ColumnForm:
+    return EitherForm(serializer, forms.of(serializer.left), forms.of(serializer.right))
+
+
+def _ttl(forms: Forms, serializer: TtlSerializer[Any]) -> ColumnForm:
+    last_access = NumberForm(LongSerializer(), pa.int64(), ">i8")
+    return TtlForm(serializer, (Part("last_access_ms", last_access), Part("value", forms.of(serializer.value))))
+
+
+def _window(_: Forms, serializer: TimeWindowSerializer) -> ColumnForm:
+    bound = NumberForm(LongSerializer(), pa.int64(), ">i8")
+    return WindowForm(serializer, (Part("start", bound), Part("end", bound)))
+
+
+def _record(forms: Forms, serializer: DescribedRecordSerializer[Any]) -> ColumnForm:
+    parts = _fields(forms, serializer)
+    kinds = {part.name: part.form.kind for part in parts}
+    others: dict[str, tuple[tuple[str, Part], ...]] = {}
+    pending = [subclass for _, subclass in (*serializer.registered, *serializer.unregistered)]
+    while pending:  # a subclass may have some of its own
+        one = pending.pop(0)
+        if one.name in others or one.name == serializer.name:
+            continue
+        named = []
+        for part in _fields(forms, one):
+            column = part.name
+            if kinds.setdefault(column, part.form.kind) != part.form.kind:  # two classes, two fields of one name
+                column = f"{part.name} of {one.name}"
+                kinds[column] = part.form.kind
+            named.append((column, part))
+        others[one.name] = tuple(named)
+        pending += [subclass for _, subclass in (*one.registered, *one.unregistered)]
+    return RecordForm(serializer, serializer.name, parts, tuple(others.items()))
+
+
+def _fields(forms: Forms, serializer: DescribedRecordSerializer[Any]) -> tuple[Part, ...]:
+    return tuple(Part(field.name, forms.of(field.serializer)) for field in serializer.fields)
+
+
+_MAKERS: dict[type, Callable[[Forms, Any], ColumnForm]] = {
+    ByteSerializer: partial(_number, pa.int8(), ">i1"),
+    ShortSerializer: partial(_number, pa.int16(), ">i2"),
+    IntSerializer: partial(_number, pa.int32(), ">i4"),
+    LongSerializer: partial(_number, pa.int64(), ">i8"),
+    FloatSerializer: partial(_number, pa.float32(), ">f4"),
+    DoubleSerializer: partial(_number, pa.float64(), ">f8"),
+    BooleanSerializer: partial(_plain, BooleanForm),
+    BigIntSerializer: partial(_big, BigIntForm),
+    DecimalSerializer: partial(_big, DecimalForm),
+    StringSerializer: partial(_plain, StringForm),
+    CharSerializer: partial(_plain, CharForm),
+    BytesSerializer: partial(_plain, BinaryForm),
+    EnumSerializer: partial(_plain, EnumForm),
+    JavaEnumSerializer: partial(_plain, EnumForm),
+    KryoBytesSerializer: partial(_plain, FramedBytesForm),
+    VoidSerializer: partial(_plain, NothingForm),
+    VoidNamespaceSerializer: partial(_plain, NothingForm),
+    GlobalWindowSerializer: partial(_plain, NothingForm),
+    InstantSerializer: partial(_time, lambda serializer: MomentForm(serializer, 1, has_nanos=True)),
+    DateSerializer: partial(_time, lambda serializer: MomentForm(serializer, 1000, has_nanos=False)),
+    SqlTimestampSerializer: partial(_time, lambda serializer: MomentForm(serializer, 1000, has_nanos=True)),
+    LocalDateSerializer: partial(_time, DateForm),
+    LocalTimeSerializer: partial(_time, TimeForm),
+    LocalDateTimeSerializer: partial(_time, DateTimeForm),
+    SqlDateSerializer: partial(_plain, MillisForm),
+    SqlTimeSerializer: partial(_plain, MillisForm),
+    OptionalSerializer: _optional,
+    ListSerializer: _list,
+    ArrayListSerializer: _list,
+    PrimitiveArraySerializer: _list,
+    StringArraySerializer: _list,
+    SetSerializer: partial(_flagged_list, 1),
+    GenericArraySerializer: partial(_flagged_list, 0),
+    MapSerializer: _map,
+    TupleSerializer: _tuple,
+    RowSerializer: _row,
+    EitherSerializer: _either,
+    TtlSerializer: _ttl,
+    TimeWindowSerializer: _window,
+    RecordSerializer: _record,
+    PojoSerializer: _record,
+}
+"""By exact type: a subclass may write other bytes."""

@@ -1,0 +1,230 @@
+"""Columns of a keyed state or of timers: runs of entries as record batches.
+
+    key_group, key, [namespace], value            value, list, reducing and aggregating state: one row a key
+    key_group, key, [namespace], user_key, value  map state: one row an entry of a map
+    key_group, key, [namespace], timestamp_ms     timers
+
+There is a namespace where it tells something: of windows in time, but not of plain keyed state.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ...compat.description import StateKind
+from ...serializers.errors import StateShiftError, located, shown
+from ...serializers.numeric import LongSerializer
+from ..key_groups import prefix_size
+from ..savepoint.entries import EntryDecoder
+from ..savepoint.entry_keys import decode
+from .bytes_at import none, number_array, numbers_at
+from .form import told_at
+from .forms import Forms
+from .nested import OptionalForm
+from .scalars import NothingForm, NumberForm
+
+if TYPE_CHECKING:
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .bytes_at import Flags, Places
+    from .form import Cells, ColumnForm
+    from .runs import Run
+
+_SIGN = -(1 << 63)
+
+
+@attrs.frozen
+class KeyedColumns:
+    """How the entries of a keyed state become columns. Made with `of`.
+
+    Attributes:
+        reader: Reads an entry as objects.
+        key: Form of the keys.
+        namespace: Form of the namespaces.
+        user_key: Form of the keys within a map; None of other kinds.
+        value: Form of the values; None of timers.
+        max_parallelism: Number of key groups.
+    """
+
+    reader: EntryDecoder
+    key: ColumnForm
+    namespace: ColumnForm
+    user_key: ColumnForm | None
+    value: ColumnForm | None
+    max_parallelism: int
+
+    @classmethod
+    def of(
+        cls,
+        kind: StateKind,
+        key: TypeSerializerConfigSnapshot[Any],
+        namespace: TypeSerializerConfigSnapshot[Any] | None,
+        value: TypeSerializerConfigSnapshot[Any],
+        max_parallelism: int,
+        *,
+        exact: bool = False,
+    ) -> KeyedColumns:
+        """Make the columns of a state; raises `OldReaderUnavailable` where nothing reads its values.
+
+        Args:
+            kind: Of the state.
+            key: Of the operator's keys.
+            namespace: Of the state's namespaces; timers have it within `value`.
+            value: As in the metadata of the state: of list and map state that of the whole.
+            max_parallelism: Number of key groups.
+            exact: As of `Forms`.
+        """
+        forms = Forms(exact)
+        reader = entry_reader(kind, key, namespace, value, max_parallelism)
+        whole: Any = reader.value
+        user_key: ColumnForm | None = None
+        told: ColumnForm | None = None
+        if kind is StateKind.LIST:
+            told = forms.separated(whole)
+        elif kind is StateKind.MAP:
+            user_key, told = forms.of(whole.key), OptionalForm(whole.value, forms.of(whole.value))
+        elif kind is not StateKind.TIMERS:
+            told = forms.of(whole)
+        return cls(reader, forms.of(reader.key), forms.of(reader.namespace), user_key, told, max_parallelism)
+
+    @property
+    def is_namespaced(self) -> bool:
+        """Whether there is a column `namespace`."""
+        return not isinstance(self.namespace, NothingForm)
+
+    @property
+    def forms(self) -> dict[str, ColumnForm]:
+        """The forms of the columns behind `key_group`, by name."""
+        found = {"key": self.key}
+        if self.is_namespaced:
+            found["namespace"] = self.namespace
+        if self.user_key is not None:
+            found["user_key"] = self.user_key
+        if self.value is not None:
+            return found | {"value": self.value}
+        return found | {"timestamp_ms": NumberForm(LongSerializer(), pa.int64(), ">i8")}
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        fields = [pa.field(name, form.kind) for name, form in self.forms.items()]
+        return pa.schema([pa.field("key_group", pa.int32()), *fields])
+
+    def batch(self, run: Run, *, singly: bool = False) -> pa.RecordBatch:
+        """Decode a run.
+
+        Args:
+            run: Entries of the state.
+            singly: Whether each entry is read as objects, and none by block.
+
+        Raises:
+            ValueNotConvertible: A column cannot hold a value; with key and path.
+            CorruptSavepoint: The bytes are damaged; with key and path.
+        """
+        if singly:
+            columns: list[pa.Array] = []
+            odd = ~none(len(run))
+        else:
+            columns, odd = self._decoded(run)
+        if odd.any():
+            columns = self._with_odd(run, columns, odd)
+        groups = number_array(pa.int32(), run.key_groups.astype(np.int32))
+        return pa.RecordBatch.from_arrays([groups, *columns], schema=self.schema)
+
+    def _decoded(self, run: Run) -> tuple[list[pa.Array], Flags]:
+        """Decode by block; give also the odd rows."""
+        columns = []
+        cells, odd = run.keys.skipped_to(prefix_size(self.max_parallelism))
+        stamps = cells.starts
+        if self.value is None:
+            stamps = numbers_at(cells.data, cells.starts, ">i8") ^ _SIGN
+            cells, short = cells.skipped_to(8)
+            odd |= short
+        for name, form in (("key", self.key), ("namespace", self.namespace)):
+            found = form.decode(cells)
+            odd |= found.odd
+            begins, cells = cells.starts, cells.moved(found.ends)
+            if self.reader.keys.is_ambiguous:
+                cells, wrong = _behind_length(cells, found.ends - begins)
+                odd |= wrong
+            if name == "key" or self.is_namespaced:
+                columns.append(found.column)
+        if self.user_key is not None:
+            found = self.user_key.decode(cells)
+            odd |= found.odd
+            cells = cells.moved(found.ends)
+            columns.append(found.column)
+        odd |= cells.starts != cells.limits
+        if self.value is None:
+            return [*columns, number_array(pa.int64(), stamps)], odd
+        found = self.value.decode(run.values)
+        return [*columns, found.column], odd | found.odd | (found.ends != run.value_ends)
+
+    def _with_odd(self, run: Run, columns: list[pa.Array], odd: Flags) -> list[pa.Array]:
+        """Put in the rows that are read as objects."""
+        rows = np.flatnonzero(odd)
+        told = [self._told(*run.item(row)) for row in rows.tolist()]
+        order = np.arange(len(run))
+        order[rows] = len(run) + np.arange(len(rows))
+        found = []
+        for index, (name, form) in enumerate(self.forms.items()):
+            others = form.array([one[name] for one in told])
+            found.append(pa.concat_arrays([columns[index], others]).take(pa.array(order)) if columns else others)
+        return found
+
+    def _told(self, key_bytes: bytes, value_bytes: bytes) -> dict[str, Any]:
+        """Read one entry as objects, and tell them."""
+        if self.value is None:
+            return self._told_timer(key_bytes)
+        key, namespace, user_key = self.reader.place(key_bytes)
+        try:
+            value = self.reader.read_value(user_key, value_bytes)
+            name, space = self.reader.read_key(key, namespace)
+            told = {"key": told_at(self.key, name, "<key>"), "namespace": told_at(self.namespace, space, "<namespace>")}
+            if self.user_key is None:
+                return told | {"value": self.value.tell(value)}
+            user_name, item = value
+            told["user_key"] = told_at(self.user_key, user_name, "<key>")
+            return told | {"value": told_at(self.value, item, "{}")}
+        except StateShiftError as error:
+            error.where.setdefault("key", self.reader.show_key(key))
+            error.where.setdefault("path", "$")
+            raise
+
+    def _told_timer(self, key_bytes: bytes) -> dict[str, Any]:
+        with located(key=shown(key_bytes.hex())):
+            timer = decode(self.reader.value, key_bytes[prefix_size(self.max_parallelism) :])
+            return {
+                "key": told_at(self.key, timer.key, "<key>"),
+                "namespace": told_at(self.namespace, timer.namespace, "<namespace>"),
+                "timestamp_ms": timer.timestamp,
+            }
+
+
+def entry_reader(
+    kind: StateKind,
+    key: TypeSerializerConfigSnapshot[Any],
+    namespace: TypeSerializerConfigSnapshot[Any] | None,
+    value: TypeSerializerConfigSnapshot[Any],
+    max_parallelism: int,
+) -> EntryDecoder:
+    """Make what reads entries as objects, of the snapshots of their own stream; arguments as of `KeyedColumns.of`."""
+    if namespace is not None:
+        return EntryDecoder.of(kind, key, namespace, value, max_parallelism)
+    timer: Any = value.restore_serializer()
+    return EntryDecoder.of_parts(kind, timer.key, timer.namespace, timer, max_parallelism)
+
+
+def _behind_length(cells: Cells, sizes: Places) -> tuple[Cells, Flags]:
+    """Pass over the size of what stood before, lowest byte first, in as many bytes as it needs; give the wrong rows."""
+    wrong = none(len(cells))
+    left, going = sizes, ~wrong
+    while going.any():
+        wrong |= going & ((cells.starts >= cells.limits) | (cells.data[cells.starts] != (left & 0xFF)))
+        cells = cells.moved(np.minimum(cells.starts + going, cells.limits))
+        left = left >> 8
+        going = going & (left > 0)
+    return cells, wrong

@@ -1,0 +1,298 @@
+"""Records, rows, tuples and what else is made of parts: as structs.
+
+record   struct of its fields; where it has subclasses also `class`, and their fields, null in other classes
+row      struct f0, f1, … by position; the exact form has `row_kind` behind them
+tuple    struct f0, f1, …
+either   struct is_left, left, right
+ttl      struct last_access_ms, value
+window   struct start, end: milliseconds since 1970
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ...serializers.either import Left
+from ...serializers.layout import NULL_RECORD, PLAIN_RECORD
+from ...serializers.row_values import RowKind
+from .bytes_at import none, spread
+from .form import EXACT, ColumnForm, Decoded, not_in_column, told_at
+
+if TYPE_CHECKING:
+    from .bytes_at import Flags, Places
+    from .form import Cells
+
+_KIND_BITS = 2
+
+
+@attrs.frozen
+class OptionalForm(ColumnForm):
+    """A flag and the value, or a null.
+
+    Attributes:
+        value: Of the values.
+        padding: How many bytes stand in for a null.
+        null_flag: The flag that says null: 1 nearly everywhere, 0 in object arrays.
+    """
+
+    value: ColumnForm
+    padding: int = 0
+    null_flag: int = 1
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.value.kind
+
+    def _told(self, value: Any) -> Any:
+        return self.value.tell(value)
+
+    def decode(self, cells: Cells) -> Decoded:
+        begins, odd = cells.skipped(1)
+        flags = cells.data[cells.starts]
+        odd |= flags > 1
+        present = flags != self.null_flag
+        if present.all():
+            inner = self.value.decode(cells.moved(begins))
+            return Decoded(inner.column, inner.ends, odd | inner.odd)
+        inner = self.value.decode(cells.moved(begins).picked(present))
+        ends, short = cells.moved(begins).skipped(self.padding)
+        odd |= short & ~present
+        ends[present] = inner.ends
+        odd[present] |= inner.odd
+        return Decoded(spread(inner.column, present), ends, odd)
+
+
+@attrs.frozen
+class Part:
+    """A part of a struct.
+
+    Attributes:
+        name: Its name there.
+        form: Its form.
+    """
+
+    name: str
+    form: ColumnForm
+
+
+def struct_of(parts: tuple[Part, ...]) -> pa.DataType:
+    """Give the type of a struct."""
+    return pa.struct([pa.field(part.name, part.form.kind) for part in parts])
+
+
+def struct_array(kind: pa.DataType, columns: list[pa.Array], count: int, valid: Flags | None = None) -> pa.Array:
+    """Make structs of columns; without parts, as many as there are rows."""
+    if not columns:
+        return pa.array([{}] * count, kind)
+    mask = None if valid is None or valid.all() else pa.array(~valid)
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=mask)
+
+
+def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array], Places, Flags]:
+    """Decode parts that stand one after the other; give their columns, where the last one ends, and the odd rows."""
+    columns, odd = [], none(len(cells))
+    for part in parts:
+        found = part.form.decode(cells)
+        columns.append(found.column)
+        odd |= found.odd
+        cells = cells.moved(found.ends)
+    return columns, cells.starts, odd
+
+
+@attrs.frozen
+class TupleForm(ColumnForm):
+    """Tuples: the fields, without anything between them."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def kind(self) -> pa.DataType:
+        return struct_of(self.parts)
+
+    @property
+    def size(self) -> int:
+        return size_of(self.parts)
+
+    def _told(self, value: Any) -> Any:
+        pairs = enumerate(zip(self.parts, value, strict=True))
+        return {part.name: told_at(part.form, item, f"({index})") for index, (part, item) in pairs}
+
+    def decode(self, cells: Cells) -> Decoded:
+        columns, ends, odd = decode_parts(self.parts, cells)
+        return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
+
+
+def size_of(parts: tuple[Part, ...]) -> int:
+    """Bytes of all parts, or -1."""
+    sizes = [part.form.size for part in parts]
+    return -1 if -1 in sizes or not sizes else sum(sizes)
+
+
+@attrs.frozen
+class TtlForm(TupleForm):
+    """Values with the time of their last access."""
+
+    def _told(self, value: Any) -> Any:
+        return {"last_access_ms": value.last_access_ms, "value": self.parts[1].form.tell(value.value)}
+
+
+@attrs.frozen
+class WindowForm(TupleForm):
+    """Windows in time."""
+
+    def _told(self, value: Any) -> Any:
+        return {"start": value.start, "end": value.end}
+
+
+@attrs.frozen
+class PairForm(TupleForm):
+    """Entries of a map, as decoded: key and value."""
+
+
+@attrs.frozen
+class EitherForm(ColumnForm):
+    """A flag, and the side that it names.
+
+    Attributes:
+        left: Of what is stored behind a flag 1.
+        right: Of what is stored behind a flag 0.
+    """
+
+    left: ColumnForm
+    right: ColumnForm
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.struct([("is_left", pa.bool_()), ("left", self.left.kind), ("right", self.right.kind)])
+
+    def _told(self, value: Any) -> Any:
+        if isinstance(value, Left):
+            return {"is_left": True, "left": told_at(self.left, value.value, "<left>")}
+        return {"is_left": False, "right": told_at(self.right, value.value, "<right>")}
+
+    def decode(self, cells: Cells) -> Decoded:
+        begins, odd = cells.skipped(1)
+        flags = cells.data[cells.starts]
+        odd |= flags > 1
+        ends, columns = begins.copy(), [pa.array(flags == 1)]
+        for form, is_it in ((self.left, flags == 1), (self.right, flags != 1)):
+            inner = form.decode(cells.moved(begins).picked(is_it))
+            ends[is_it] = inner.ends
+            odd[is_it] |= inner.odd
+            columns.append(spread(inner.column, is_it))
+        return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
+
+
+@attrs.frozen
+class RowForm(ColumnForm):
+    """Rows: a mask that names the nulls, and the other columns.
+
+    Attributes:
+        parts: The columns.
+        has_kind: Whether the mask begins with the kind of the row.
+        tells_kind: Whether the struct has `row_kind`; otherwise a row that is no INSERT is an error.
+    """
+
+    parts: tuple[Part, ...]
+    has_kind: bool
+    tells_kind: bool = False
+
+    @property
+    def kind(self) -> pa.DataType:
+        fields = list(struct_of(self.parts))
+        return pa.struct([*fields, pa.field("row_kind", pa.string())] if self.tells_kind else fields)
+
+    def _told(self, value: Any) -> Any:
+        pairs = enumerate(zip(self.parts, value, strict=True))
+        told = {part.name: told_at(part.form, item, f"({index})") for index, (part, item) in pairs}
+        kind: RowKind = value._kind  # noqa: SLF001 - its public way
+        if self.tells_kind:
+            told["row_kind"] = kind.name
+        elif kind is not RowKind.INSERT:
+            raise not_in_column(value, f"is a row of kind {kind.name}, and a struct has no kind", EXACT)
+        return told
+
+    def decode(self, cells: Cells) -> Decoded:
+        leading = _KIND_BITS if self.has_kind else 0
+        bits = leading + len(self.parts)
+        ends, odd = cells.skipped((bits + 7) // 8)
+        for bit in [*range(leading), *range(bits, bits + -bits % 8)]:
+            odd = odd | _bit(cells, bit)
+        columns = []
+        for place, part in enumerate(self.parts, leading):
+            present = ~_bit(cells, place)
+            if present.all():
+                found = part.form.decode(cells.moved(ends))
+                columns.append(found.column)
+                ends, odd = found.ends, odd | found.odd
+                continue
+            found = part.form.decode(cells.moved(ends).picked(present))
+            ends = ends.copy()
+            ends[present] = found.ends
+            odd[present] |= found.odd
+            columns.append(spread(found.column, present))
+        if self.tells_kind:
+            columns.append(pa.array([RowKind.INSERT.name], pa.string()).take(pa.array(np.zeros(len(cells), np.int32))))
+        return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
+
+
+def _bit(cells: Cells, bit: int) -> Flags:
+    flags: Flags = (cells.data[cells.starts + bit // 8] & (0x80 >> bit % 8)) != 0
+    return flags
+
+
+@attrs.frozen
+class RecordForm(ColumnForm):
+    """Records.
+
+    Attributes:
+        name: The class itself.
+        parts: Its fields, in the order of the bytes, each behind a null flag.
+        others: By the name of a subclass: its fields, each with the name of its column.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    others: tuple[tuple[str, tuple[tuple[str, Part], ...]], ...] = ()
+
+    @property
+    def kind(self) -> pa.DataType:
+        fields = list(struct_of(self.parts))
+        if not self.others:
+            return pa.struct(fields)
+        known = {part.name for part in self.parts}
+        more = {column: part.form.kind for _, parts in self.others for column, part in parts if column not in known}
+        return pa.struct([pa.field("class", pa.string()), *fields, *(pa.field(*item) for item in more.items())])
+
+    def _told(self, value: Any) -> Any:
+        name, items = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        parts = dict(self.others).get(name) or tuple((part.name, part) for part in self.parts)
+        told = {column: told_at(part.form, items[part.name], f".{part.name}") for column, part in parts}
+        return told | {"class": name} if self.others else told
+
+    def decode(self, cells: Cells) -> Decoded:
+        flags = cells.data[cells.starts]
+        plain = flags == PLAIN_RECORD
+        begins, odd = cells.skipped(1)
+        odd |= ~plain & (flags != NULL_RECORD)
+        if plain.all():
+            column, ends, inner_odd = self._plain(cells.moved(begins))
+            return Decoded(column, ends, odd | inner_odd)
+        column, inner_ends, inner_odd = self._plain(cells.moved(begins).picked(plain))
+        ends = begins.copy()
+        ends[plain] = inner_ends
+        odd[plain] |= inner_odd
+        return Decoded(spread(column, plain), ends, odd)
+
+    def _plain(self, cells: Cells) -> tuple[pa.Array, Places, Flags]:
+        behind_flags = tuple(Part(part.name, OptionalForm(part.form.serializer, part.form)) for part in self.parts)
+        columns, ends, odd = decode_parts(behind_flags, cells)
+        if self.others:
+            first = pa.array([self.name], pa.string()).take(pa.array(np.zeros(len(cells), np.int32)))
+            rest = list(self.kind)[1 + len(columns) :]
+            columns = [first, *columns, *(pa.nulls(len(cells), field.type) for field in rest)]
+        return struct_array(self.kind, columns, len(cells)), ends, odd

@@ -1,0 +1,87 @@
+"""Runs: entries of many blocks in one buffer, so that small key groups do not make small batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import numpy as np
+
+from .bytes_at import padded
+from .form import Cells
+from .places import find_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..savepoint.blocks import Block
+    from .bytes_at import Bytes, Flags, Places
+
+RUN_BYTES = 4 << 20
+_RUN_ENTRIES = 1 << 16
+
+
+@attrs.frozen
+class Run:
+    """Entries, and where their parts lie.
+
+    Attributes:
+        raw: The bytes, padded.
+        data: The same for numpy.
+        key_groups: Of each entry.
+        key_starts, key_ends, value_starts, value_ends: Of each entry.
+    """
+
+    raw: bytes = attrs.field(repr=False)
+    data: Bytes = attrs.field(repr=False)
+    key_groups: Places
+    key_starts: Places
+    key_ends: Places
+    value_starts: Places
+    value_ends: Places
+
+    @classmethod
+    def of(cls, blocks: list[Block]) -> Run:
+        """Join blocks, and find their entries; raises `CorruptSavepoint`."""
+        raw, data = padded(b"".join(block.data for block in blocks))
+        counts = [block.entries for block in blocks]
+        places = find_entries(raw, [len(block.data) for block in blocks], counts)
+        return cls(raw, data, np.repeat([block.key_group for block in blocks], counts), *places)
+
+    def __len__(self) -> int:
+        return len(self.key_groups)
+
+    @property
+    def keys(self) -> Cells:
+        """Where the keys of the entries lie."""
+        return Cells(self.raw, self.data, self.key_starts, self.key_ends)
+
+    @property
+    def values(self) -> Cells:
+        """Where the values lie."""
+        return Cells(self.raw, self.data, self.value_starts, self.value_ends)
+
+    def picked(self, rows: Flags) -> Run:
+        """Give some of the entries."""
+        found = (self.key_groups, self.key_starts, self.key_ends, self.value_starts, self.value_ends)
+        return Run(self.raw, self.data, *(places[rows] for places in found))
+
+    def item(self, row: int) -> tuple[bytes, bytes]:
+        """Give one entry as key bytes and value bytes."""
+        key = self.raw[self.key_starts[row] : self.key_ends[row]]
+        return key, self.raw[self.value_starts[row] : self.value_ends[row]]
+
+
+def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
+    """Gather blocks of one state to runs; an oversized value is refused, as by `Block.items`."""
+    waiting: list[Block] = []
+    size = entries = 0
+    for block in blocks:
+        block.refuse_oversized()
+        if waiting and (size + len(block.data) > RUN_BYTES or entries + block.entries > _RUN_ENTRIES):
+            yield Run.of(waiting)
+            waiting, size, entries = [], 0, 0
+        waiting.append(block)
+        size, entries = size + len(block.data), entries + block.entries
+    if waiting:
+        yield Run.of(waiting)

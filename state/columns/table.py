@@ -1,0 +1,274 @@
+"""A state as a table: its columns, how it is cut into slices for tasks, and the batches of a slice.
+
+    savepoint = Savepoint.open("/data/savepoint-1")
+    table = StateTable.of(savepoint.operator("account-state"), "account")
+    for piece in table.slices(8):
+        for batch in table.read(piece):
+            ...
+
+Cuts are between key groups, also within those of a subtask.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...compat.description import StateKind
+from ...serializers.errors import OldReaderUnavailable, located
+from ...serializers.snapshot import TypeSerializerConfigSnapshot
+from ..key_groups import has_stable_hash, key_group, key_hasher
+from ..savepoint.keyed_readers import open_keyed
+from ..savepoint.meta_info import NAMESPACE_SERIALIZER
+from ..savepoint.operator_stream import read_operator_stream
+from ..savepoint.sources import open_stream
+from ..savepoint.states import keyed_handles
+from .elements import BroadcastColumns, ListColumns, broadcast_columns, list_columns
+from .keyed import KeyedColumns, entry_reader
+from .runs import runs_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from ..savepoint.files import Folder
+    from ..savepoint.handles import KeyedHandle, OperatorStateHandle
+    from ..savepoint.keyed_readers import KeyedReader
+    from ..savepoint.meta_info import StateMetaInfo
+    from ..savepoint.reader import SavepointOperator
+    from ..savepoint.states import SavepointState
+
+Snapshot = TypeSerializerConfigSnapshot[Any]
+
+
+@attrs.frozen
+class KeyedSlice:
+    """Some neighbouring key groups of one subtask."""
+
+    handle: KeyedHandle = attrs.field(repr=False)
+    key_groups: range
+
+
+@attrs.frozen
+class ElementSlice:
+    """The operator state of one subtask."""
+
+    handle: OperatorStateHandle = attrs.field(repr=False)
+    subtask: int
+
+
+Slice = KeyedSlice | ElementSlice
+
+
+@attrs.frozen(slots=False)
+class StateTable:
+    """A state as a table. Made with `of`; pickles, so that a task can read slices of it.
+
+    Attributes:
+        name: Of the state.
+        kind: Of the state.
+        operator: Its operator's uid or id.
+        folder: Where the savepoint is.
+        snapshots: Of key, namespace and value, as all streams together describe them.
+        max_parallelism: Number of key groups.
+        slots: What can be read, uncut.
+        exact: Whether big numbers and times are told as text, and rows with their kind.
+    """
+
+    name: str
+    kind: StateKind
+    operator: str
+    folder: Folder
+    snapshots: tuple[Snapshot | None, Snapshot | None, Snapshot] = attrs.field(repr=False)
+    max_parallelism: int
+    slots: tuple[Slice, ...] = attrs.field(repr=False)
+    exact: bool = False
+
+    @classmethod
+    def of(cls, operator: SavepointOperator, name: str, *, exact: bool = False) -> StateTable:
+        """Make the table of a state.
+
+        Raises:
+            StateNotFound: With the names that there are.
+            OldReaderUnavailable: Nothing reads its keys or values.
+        """
+        state = operator.state(name)
+        described = state.description
+        namespace = None if described.namespace is None else described.namespace.snapshot
+        broadcast_key = None if described.key is None else described.key.snapshot
+        key = operator.key if state.kind.is_keyed else broadcast_key
+        table = cls(
+            name,
+            state.kind,
+            operator.title,
+            operator.folder,
+            (key, namespace, described.value.snapshot),
+            operator.max_parallelism,
+            tuple(_slots(operator, state)),
+            exact,
+        )
+        with table.located():
+            if state.unsupported:
+                raise OldReaderUnavailable(
+                    state.unsupported,
+                    path=state.unread_path or None,
+                    advice="leave it out: nothing but the code of its job reads it",
+                )
+            table.schema  # noqa: B018 - raises here what it raises at all
+        return table
+
+    def located(self) -> Any:
+        """Tell errors where they happened."""
+        return located(savepoint=self.folder.place, operator=self.operator, state=self.name)
+
+    @cached_property
+    def columns(self) -> KeyedColumns | ListColumns | BroadcastColumns:
+        """How entries become columns."""
+        key, namespace, value = self.snapshots
+        if self.kind is StateKind.BROADCAST and key is not None:
+            return broadcast_columns(key, value, exact=self.exact)
+        if key is None:
+            return list_columns(self.kind, value, exact=self.exact)
+        return KeyedColumns.of(self.kind, key, namespace, value, self.max_parallelism, exact=self.exact)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return self.columns.schema
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "columns"}
+
+    def groups_of(self, keys: Collection[Any]) -> set[int] | None:
+        """Give the key groups in which entries of some keys lie; None where that cannot be told.
+
+        Args:
+            keys: As a column has them.
+        """
+        if not isinstance(self.columns, KeyedColumns) or not has_stable_hash(self.columns.key.serializer):
+            return None
+        if not self.columns.key.is_plain:
+            return None
+        hashed = key_hasher(self.columns.key.serializer)
+        return {key_group(hashed(key), self.max_parallelism) for key in keys}
+
+    def slices(self, count: int, key_groups: Collection[int] | None = None) -> list[Slice]:
+        """Cut the table into about so many slices of like size.
+
+        Args:
+            count: How many tasks there may be.
+            key_groups: Only these; None: all.
+        """
+        found: list[Slice] = []
+        sizes = {index: _sizes(slot) for index, slot in enumerate(self.slots) if isinstance(slot, KeyedSlice)}
+        wanted = max(sum(size for one in sizes.values() for size in one.values()) // max(count, 1), 1)
+        for index, slot in enumerate(self.slots):
+            if isinstance(slot, ElementSlice):
+                found.append(slot)
+                continue
+            filled = {group: size for group, size in sizes[index].items() if key_groups is None or group in key_groups}
+            found += [KeyedSlice(slot.handle, groups) for groups in _cut(filled, wanted)]
+        return found
+
+    def read(
+        self,
+        piece: Slice,
+        *,
+        keys: Collection[Any] | None = None,
+        key_groups: Collection[int] | None = None,
+        singly: bool = False,
+    ) -> Iterator[pa.RecordBatch]:
+        """Give the batches of a slice.
+
+        Args:
+            piece: One of `slices`.
+            keys: Only rows of these keys; None: all.
+            key_groups: Only rows of these key groups; None: all.
+            singly: Whether each entry is read as objects, and none by block.
+
+        Raises:
+            ValueNotConvertible: A column cannot hold a value; with key and path.
+            CorruptSavepoint: The bytes are damaged; with file, offset, key and path.
+        """
+        with self.located():
+            if isinstance(piece, ElementSlice):
+                yield from self._elements(piece, singly=singly)
+                return
+            with open_keyed(piece.handle, self.folder, self.max_parallelism) as reader, located(file=reader.name):
+                for batch in self._entries(reader, piece.key_groups, key_groups, singly=singly):
+                    yield batch if keys is None else _of_keys(batch, keys)
+
+    def _entries(
+        self, reader: KeyedReader, key_groups: range, wanted: Collection[int] | None, *, singly: bool
+    ) -> Iterator[pa.RecordBatch]:
+        found = [(index, info) for index, info in enumerate(reader.header.states) if info.name == self.name]
+        if not found or not isinstance(self.columns, KeyedColumns):
+            return
+        ((state_id, info),) = found
+        columns = self._columns_for(self.columns, reader, info)
+        blocks = reader.blocks(key_groups, [state_id])
+        if wanted is not None:
+            blocks = (block for block in blocks if block.key_group in wanted)
+        for run in runs_of(blocks):
+            yield columns.batch(run, singly=singly or columns is not self.columns)
+
+    def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
+        """Give the columns for a stream: where it describes the state with less than all streams, its own reader."""
+        own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), info.value)
+        if own == self.snapshots:
+            return columns
+        return attrs.evolve(columns, reader=entry_reader(self.kind, *own, self.max_parallelism))
+
+    def _elements(self, piece: ElementSlice, *, singly: bool) -> Iterator[pa.RecordBatch]:
+        with open_stream(piece.handle.stream, self.folder) as source:
+            stream = read_operator_stream(source, piece.handle)
+            if isinstance(self.columns, ListColumns):
+                elements = stream.elements.get(self.name, ())
+                if elements:
+                    yield self.columns.batch(piece.subtask, elements, singly=singly)
+            elif isinstance(self.columns, BroadcastColumns) and self.name in stream.broadcast:
+                yield self.columns.batch(stream.broadcast[self.name])
+
+
+def _slots(operator: SavepointOperator, state: SavepointState) -> Iterator[Slice]:
+    if state.kind.is_keyed:
+        for keyed in keyed_handles(operator.stored):
+            yield KeyedSlice(keyed, keyed.key_groups)
+        return
+    for subtask in sorted(operator.stored.subtasks, key=lambda subtask: subtask.index):
+        handle = subtask.managed_operator
+        if handle is not None and any(one.name == state.name for one in handle.states):
+            yield ElementSlice(handle, subtask.index)
+            if state.kind is StateKind.BROADCAST:  # every subtask holds all of it
+                return
+
+
+def _sizes(slot: KeyedSlice) -> dict[int, int]:
+    """Give the bytes of each key group that may have some; of the last one in a stream, about."""
+    filled = sorted(
+        (offset, group) for group, offset in zip(slot.key_groups, slot.handle.offsets, strict=True) if offset
+    )
+    ends = [offset for offset, _ in filled[1:]] + [slot.handle.stream.size]
+    return {group: max(end - offset, 1) for (offset, group), end in zip(filled, ends, strict=True)}
+
+
+def _cut(sizes: dict[int, int], wanted: int) -> Iterator[range]:
+    """Cut key groups into ranges of about so many bytes."""
+    start, size = None, 0
+    last = -1
+    for group, one in sorted(sizes.items()):
+        if start is not None and size + one // 2 > wanted:
+            yield range(start, last + 1)
+            start, size = None, 0
+        start = group if start is None else start
+        size, last = size + one, group
+    if start is not None:
+        yield range(start, last + 1)
+
+
+def _of_keys(batch: pa.RecordBatch, keys: Collection[Any]) -> pa.RecordBatch:
+    column = batch.column("key")
+    return batch.filter(pc.is_in(column, pa.array(list(keys), column.type)))

@@ -1,0 +1,227 @@
+"""Dates and times as columns.
+
+    Instant, java.util.Date, java.sql.Timestamp  timestamp        LocalDate      date
+    LocalDateTime                                timestamp_ntz    LocalTime      time
+    java.sql.Date, java.sql.Time                 bigint: milliseconds since 1970, whose time zone nobody knows
+
+Spark counts microseconds. A value with nanoseconds, or out of the years that Spark holds, is an error; the exact form
+gives times as text in ISO 8601, to the nanosecond.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+import numpy as np
+import pyarrow as pa
+
+from ...serializers.temporal import LONG_NULL
+from ...serializers.temporal_values import TemporalValue
+from .bytes_at import number_array, numbers_at
+from .form import EXACT, ColumnForm, Decoded, not_in_column
+from .scalars import TextForm
+
+if TYPE_CHECKING:
+    from .bytes_at import Flags, Places
+    from .form import Cells
+
+_MICROS, _NANOS = 1_000_000, 1_000_000_000
+_DAY_SECONDS = 86_400
+_MOST_SECONDS = (1 << 63) // _MICROS - 1
+_MOST_YEAR = 290_000
+"""Well within what counts microseconds in 64 bits."""
+_INT_NULL = -(2**31)
+_SHORT_NULL, _BYTE_NULL = -32768, -128
+
+
+def exact_of(serializer: Any, value: Any) -> TemporalValue:
+    """Give the exact value; the counterpart of an Avro type may have one of Python's own."""
+    found: TemporalValue = value if isinstance(value, TemporalValue) else serializer.value_class.from_python(value)
+    return found
+
+
+@attrs.frozen
+class ExactTimeForm(TextForm):
+    """Times as text in ISO 8601, to the nanosecond."""
+
+    def _told(self, value: Any) -> Any:
+        return str(exact_of(self.serializer, value))
+
+
+@attrs.frozen
+class MomentForm(ColumnForm):
+    """Moments: seconds or milliseconds since 1970, and nanoseconds of the second where they are stored.
+
+    Attributes:
+        per_second: How many of the first number a second has.
+        has_nanos: Whether i32 nanoseconds of the second follow.
+    """
+
+    per_second: int
+    has_nanos: bool
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.timestamp("us", "UTC")
+
+    @property
+    def size(self) -> int:
+        return 12 if self.has_nanos else 8
+
+    def _told(self, value: Any) -> Any:
+        exact: Any = exact_of(self.serializer, value)
+        return _micros(exact, *exact.moment)
+
+    def decode(self, cells: Cells) -> Decoded:
+        ends, odd = cells.skipped(self.size)
+        first = numbers_at(cells.data, cells.starts, ">i8")
+        valid = first != LONG_NULL
+        seconds, rest = np.divmod(first, self.per_second)
+        nanos: Any = rest * (_NANOS // self.per_second)
+        if self.has_nanos:
+            second = numbers_at(cells.data, cells.starts + 8, ">i4").astype(np.int64)
+            if self.per_second == 1:
+                valid |= second != _INT_NULL
+            else:
+                valid |= second != 0
+                odd = odd | valid & (second // _MICROS != rest)
+            nanos = second
+        fits = (np.abs(seconds) < _MOST_SECONDS) & (nanos >= 0) & (nanos < _NANOS) & (nanos % 1000 == 0)
+        micros = np.where(fits, seconds, 0) * _MICROS + np.where(fits, nanos, 0) // 1000
+        return Decoded(number_array(self.kind, micros, valid), ends, odd | valid & ~fits)
+
+
+def _micros(value: object, seconds: int, nanos: int) -> int:
+    if nanos % 1000:
+        raise not_in_column(str(value), "has nanoseconds, and Spark holds microseconds", EXACT)
+    if abs(seconds) >= _MOST_SECONDS:
+        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+    return seconds * _MICROS + nanos // 1000
+
+
+@attrs.frozen
+class DateForm(ColumnForm):
+    """Days: i32 year, i8 month, i8 day."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.date32()
+
+    @property
+    def size(self) -> int:
+        return 6
+
+    def _told(self, value: Any) -> Any:
+        exact = exact_of(self.serializer, value)
+        return _days_of(exact, *exact.parts)
+
+    def decode(self, cells: Cells) -> Decoded:
+        ends, odd = cells.skipped(6)
+        days, valid, fits = _days(cells, cells.starts)
+        return Decoded(number_array(self.kind, days.astype(np.int32), valid), ends, odd | valid & ~fits)
+
+
+def _days_of(value: object, year: int, month: int, day: int) -> int:
+    if abs(year) > _MOST_YEAR:
+        raise not_in_column(str(value), "is out of the years that Spark holds", EXACT)
+    first = np.datetime64((year - 1970) * 12 + month - 1, "M").astype("datetime64[D]")
+    return int(first.astype(np.int64)) + day - 1
+
+
+def _days(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
+    """Give days since 1970, which of the rows are not null, and which are a day."""
+    year = numbers_at(cells.data, starts, ">i4").astype(np.int64)
+    month = numbers_at(cells.data, starts + 4, ">i1").astype(np.int64)
+    day = numbers_at(cells.data, starts + 5, ">i1").astype(np.int64)
+    valid = (year != _INT_NULL) | (month * 256 + day != _SHORT_NULL)
+    usual = (np.abs(year) <= _MOST_YEAR) & (month >= 1) & (month <= 12)
+    months = (np.where(usual, year - 1970, 0) * 12 + np.where(usual, month - 1, 0)).astype("datetime64[M]")
+    first = months.astype("datetime64[D]").astype(np.int64)
+    past = (months + 1).astype("datetime64[D]").astype(np.int64)
+    days = first + np.where(usual, day, 1) - 1
+    return days, valid, usual & (day >= 1) & (days < past)
+
+
+@attrs.frozen
+class TimeForm(ColumnForm):
+    """Times of day: i8 hour, i8 minute, i8 second, i32 nanoseconds."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.time64("ns")
+
+    @property
+    def size(self) -> int:
+        return 7
+
+    def _told(self, value: Any) -> Any:
+        exact = exact_of(self.serializer, value)
+        hour, minute, second, nanos = exact.parts
+        return _micros(exact, (hour * 60 + minute) * 60 + second, nanos) * 1000
+
+    def decode(self, cells: Cells) -> Decoded:
+        ends, odd = cells.skipped(7)
+        micros, valid, fits = _clock(cells, cells.starts)
+        return Decoded(number_array(self.kind, micros * 1000, valid), ends, odd | valid & ~fits)
+
+
+def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
+    """Give microseconds of the day, which of the rows are not null, and which are a time to the microsecond."""
+    hour, minute, second = (numbers_at(cells.data, starts + at, ">i1").astype(np.int64) for at in range(3))
+    nanos = numbers_at(cells.data, starts + 3, ">i4").astype(np.int64)
+    valid = (hour != _BYTE_NULL) | (minute * 256 + second != _SHORT_NULL) | (nanos != _INT_NULL)
+    fits = (hour >= 0) & (hour < 24) & (minute >= 0) & (minute < 60) & (second >= 0) & (second < 60)
+    fits &= (nanos >= 0) & (nanos < _NANOS) & (nanos % 1000 == 0)
+    micros = ((hour * 60 + minute) * 60 + second) * _MICROS + nanos // 1000
+    return np.where(fits, micros, 0), valid, fits
+
+
+@attrs.frozen
+class DateTimeForm(ColumnForm):
+    """Days and times in no time zone: a date, a time."""
+
+    day_bytes: ClassVar[int] = 6
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.timestamp("us")
+
+    @property
+    def size(self) -> int:
+        return 13
+
+    def _told(self, value: Any) -> Any:
+        exact = exact_of(self.serializer, value)
+        year, month, day, hour, minute, second, nanos = exact.parts
+        days = _days_of(exact, year, month, day)
+        return _micros(exact, days * _DAY_SECONDS + (hour * 60 + minute) * 60 + second, nanos)
+
+    def decode(self, cells: Cells) -> Decoded:
+        ends, odd = cells.skipped(13)
+        days, has_day, is_day = _days(cells, cells.starts)
+        micros, has_time, is_time = _clock(cells, cells.starts + self.day_bytes)
+        valid, fits = has_day | has_time, is_day & is_time
+        total = np.where(fits, days, 0) * (_DAY_SECONDS * _MICROS) + micros
+        return Decoded(number_array(self.kind, total, valid), ends, odd | valid & ~fits)
+
+
+@attrs.frozen
+class MillisForm(ColumnForm):
+    """What `java.sql` stores as a moment in the time zone of its JVM: milliseconds since 1970."""
+
+    @property
+    def kind(self) -> pa.DataType:
+        return pa.int64()
+
+    @property
+    def size(self) -> int:
+        return 8
+
+    def _told(self, value: Any) -> Any:
+        return value.parts[0]
+
+    def decode(self, cells: Cells) -> Decoded:
+        ends, odd = cells.skipped(8)
+        millis = numbers_at(cells.data, cells.starts, ">i8")
+        return Decoded(number_array(self.kind, millis, millis != LONG_NULL), ends, odd)

@@ -1,0 +1,108 @@
+"""`spark.read.format("savepoint")`: what a user of it sees."""
+
+import pytest
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, StringType, StructType
+
+from stateshift.serializers.errors import StateNotFound, StateShiftError
+from stateshift.spark import register
+from stateshift.spark.source import SavepointDataSource
+from stateshift.state.savepoint.reader import Savepoint
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def read(spark):
+    """`read(place, operator=…, state=…)`: a DataFrame."""
+    register(spark)
+    return lambda place, **options: spark.read.format("savepoint").options(**options).load(str(place))
+
+
+def test_a_state_is_a_table_with_typed_columns(read, savepoint_of):
+    place = savepoint_of("rocksdb-account-v1")
+    accounts = read(place, operator="account-state", state="account")
+    entries = {e.key: e.value for e in Savepoint.open(place).operator("account-state").state("account").read_entries()}
+
+    assert ["key_group", "key", "value"] == accounts.columns
+    assert isinstance(accounts.schema["value"].dataType, StructType)
+    assert {key: value._asdict() for key, value in entries.items()} == {
+        row.key: row.value.asDict() for row in accounts.collect()
+    }
+
+
+def test_a_key_is_found_by_one_task(read, savepoint_of):
+    accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
+    key, other = (row.key for row in accounts.select("key").head(2))
+    by_key = accounts.where(sf.col("key") == key)
+
+    assert accounts.rdd.getNumPartitions() > 1
+    assert by_key.rdd.getNumPartitions() == 1
+    assert [key] == [row.key for row in by_key.collect()]
+    assert {key, other} == {row.key for row in accounts.where(sf.col("key").isin(key, other)).collect()}
+    assert (
+        0 == accounts.where((sf.col("key") == key) & (sf.col("key_group") == 127 - accounts.head().key_group)).count()
+    )
+
+
+def test_rows_are_joined_with_another_frame(spark, read, savepoint_of):
+    accounts = read(savepoint_of("rocksdb-account-v1"), operator="account-state", state="account")
+    keys = [row.key for row in accounts.select("key").head(3)]
+    names = spark.createDataFrame([(key, f"name {key}") for key in keys], ["key", "name"])
+
+    assert {(key, f"name {key}") for key in keys} == {
+        (row.key, row.name) for row in accounts.join(names, "key").select("key", "name").collect()
+    }
+
+
+def test_map_state_has_a_row_for_each_entry_of_a_map(read, savepoint_of):
+    place = savepoint_of("rocksdb-long-p2-m200-files")
+    state = Savepoint.open(place).operator("keyed-op").state("counts")
+    rows = read(place, operator="keyed-op", state="counts")
+
+    assert ["key_group", "key", "user_key", "value"] == rows.columns
+    assert {(e.key, name) for e in state.read_entries() for name in e.value} == {
+        (row.key, row.user_key) for row in rows.select("key", "user_key").collect()
+    }
+
+
+def test_lists_are_arrays_and_windows_are_namespaces(read, savepoint_of):
+    rows = read(savepoint_of("rocksdb-windows-p1-m200"), operator="window-list", state="window-contents")
+
+    assert isinstance(rows.schema["value"].dataType, ArrayType)
+    assert 10_000 == rows.select((sf.col("namespace.end") - sf.col("namespace.start")).alias("ms")).head().ms
+
+
+def test_nothing_named_lists_what_there_is(read, savepoint_of):
+    place = savepoint_of("rocksdb-account-v1")
+    savepoint = Savepoint.open(place)
+
+    listed = {(row.operator, row.state): row for row in read(place).collect()}
+
+    assert {(o.title, s.name) for o in savepoint.operators for s in o.states} == set(listed)
+    account = listed["account-state", "account"]
+    assert savepoint.operator("account-state").state("account").measure().entries == account.entries
+    assert account.kind == "value"
+    assert "long" in account.type
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"operator": "account", "state": "account"}, "no operator .* 'account'; there are: account-state"),
+        ({"operator": "account-state", "state": "acount"}, "no state 'acount'; it has: .*account-by-name"),
+        ({"state": "account", "oprator": "account-state"}, "no option 'oprator'(.|\n)*there are: operator, state"),
+        ({"state": "account"}, "option.'operator', ….* is missing; operators with state are: account-state"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_there_is(savepoint_of, options, message):
+    with pytest.raises((StateShiftError, StateNotFound), match=message):
+        SavepointDataSource({"path": str(savepoint_of("rocksdb-account-v1"))} | options).schema()
+
+
+def test_a_value_that_spark_does_not_hold_is_read_as_text_where_that_is_asked(read, savepoint_of):
+    place = savepoint_of("rocksdb-zoo-p1-m200")
+    exact = read(place, operator="keyed-op", state="instant", exact="true")
+
+    assert isinstance(exact.schema["value"].dataType, StringType)
+    assert any(row.value.endswith("999999999Z") for row in exact.collect())

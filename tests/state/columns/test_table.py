@@ -1,0 +1,81 @@
+"""States as tables: what real Flink wrote, in columns."""
+
+import pytest
+
+from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
+from stateshift.state.columns.table import StateTable
+from stateshift.state.savepoint.reader import Savepoint
+
+
+def readable(place):
+    return [
+        (operator, state)
+        for operator in Savepoint.open(place).operators
+        for state in operator.states
+        if not state.unsupported
+    ]
+
+
+# What Spark's types do not hold: rows that are no INSERT, big numbers of 40 digits, nanoseconds.
+ONLY_EXACT = {"row", "bigdec", "bigint", "instant", "localdatetime", "localtime", "sqltimestamp"}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_columns_of_all_that_flink_wrote_hold_what_the_entries_hold(canonical, rows_of, holds, exact):
+    for operator, state in readable(canonical):
+        table = StateTable.of(operator, state.name, exact=exact)
+        try:
+            rows = rows_of(table)
+        except ValueNotConvertible:
+            assert not exact
+            assert state.name in ONLY_EXACT
+            continue
+
+        assert holds(rows, state), (operator.title, state.name)
+        assert holds(rows_of(table, singly=True), state), (operator.title, state.name)
+
+
+def test_slices_are_between_key_groups_and_hold_all_entries_once(savepoint_of, table_of):
+    savepoint = Savepoint.open(savepoint_of("rocksdb-account-v1"))
+    table = table_of(savepoint, "account-state", "account")
+
+    slices = table.slices(5)
+    groups = [group for piece in slices for group in piece.key_groups]
+    keys = [row["key"] for piece in slices for batch in table.read(piece) for row in batch.to_pylist()]
+
+    assert len(slices) > savepoint.operator("account-state").parallelism
+    assert len(set(groups)) == len(groups)
+    assert sorted(entry.key for entry in savepoint.operator("account-state").state("account").read_entries()) == sorted(
+        keys
+    )
+
+
+def test_a_key_is_looked_for_in_its_key_group_alone(savepoint_of, table_of):
+    table = table_of(Savepoint.open(savepoint_of("rocksdb-account-v1")), "account-state", "account")
+    (row, *_) = (row for piece in table.slices(1) for batch in table.read(piece) for row in batch.to_pylist())
+
+    groups = table.groups_of([row["key"]])
+    (piece,) = table.slices(8, groups)
+    (batch,) = table.read(piece, keys=[row["key"]], key_groups=groups)
+
+    assert {row["key_group"]} == groups
+    assert [row] == batch.to_pylist()
+
+
+def test_a_state_that_nothing_reads_says_where_in_its_type_that_lies(kryo_in_pojo, table_of):
+    with pytest.raises(OldReaderUnavailable, match=r"kryo<.*(.|\n)*state thing, path \$\.inner"):
+        table_of(Savepoint.open(kryo_in_pojo), "keyed-op", "thing")
+
+
+def test_a_state_that_there_is_not_is_told_with_those_that_there_are(savepoint_of, table_of):
+    with pytest.raises(StateNotFound, match=r"no state 'acount'; it has: .*account-by-name"):
+        table_of(Savepoint.open(savepoint_of("rocksdb-account-v1")), "account-state", "acount")
+
+
+def test_a_value_that_no_column_holds_is_told_with_key_and_path_and_the_way_out(savepoint_of, table_of, rows_of):
+    table = table_of(Savepoint.open(savepoint_of("rocksdb-zoo-p1-m200")), "keyed-op", "instant")
+
+    with pytest.raises(
+        ValueNotConvertible, match=r"has nanoseconds(.|\n)*state instant, key \S+, path \$(.|\n)*'exact'"
+    ):
+        rows_of(table)
