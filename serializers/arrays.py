@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from .numeric import (
@@ -28,12 +28,22 @@ from .numeric import (
     ShortSerializer,
 )
 from .registry import register_snapshot
-from .sequences import STEP, SequenceSnapshot, convert_elements, element_child, from_other_sequence
+from .sequences import (
+    STEP,
+    SequenceSnapshot,
+    convert_elements,
+    element_child,
+    from_other_sequence,
+    sequence_recipe,
+)
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 from .text import CharSerializer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
 ARRAY = BASE + "array."
@@ -70,6 +80,9 @@ class BytesSerializer(TypeSerializer[bytes]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bytes]:
         return BytePrimitiveArraySerializerSnapshot()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return recipe.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
         if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
@@ -123,6 +136,8 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
     Attributes:
         element: Of every element: one of those serializers whose values are primitives in Java.
     """
+
+    flags_elements: ClassVar[bool] = False
 
     element: TypeSerializer[Any]
 
@@ -182,6 +197,9 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
         return _SNAPSHOTS[type(self.element)]()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return sequence_recipe(reader, conversion, self.element)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[Any]]:
         if isinstance(snapshot, PrimitiveArraySnapshot):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .maps import MapSerializer, MapSerializerSnapshot
@@ -22,7 +22,7 @@ from .numeric import BASE
 from .optional import OptionalSerializer
 from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique
 from .registry import register_snapshot
-from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence
+from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .tuples import TupleSerializer, TupleSerializerSnapshot
@@ -59,6 +59,8 @@ class ListSerializer(TypeSerializer[list[E]]):
         element: Of every element.
     """
 
+    flags_elements: ClassVar[bool] = False
+
     element: TypeSerializer[E]
 
     @property
@@ -86,6 +88,9 @@ class ListSerializer(TypeSerializer[list[E]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
         return ListSerializerSnapshot((self.element.snapshot_configuration(),))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return sequence_recipe(reader, conversion, self.element)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[E]]:
         if not isinstance(snapshot, ListSerializerSnapshot):
@@ -181,6 +186,14 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AbstractSet[E]]:
         return SetSerializerSnapshot((self.element.snapshot_configuration(),))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, SetSerializer) or not isinstance(conversion, _SetConversion | None):
+            return None
+        item = recipe.recipe_of(reader.element, None if conversion is None else conversion.convert, self.element)
+        if item is None or not recipe.is_sortable(item):
+            return None
+        return recipe.Sorted(recipe.Nullable(item, null=None))
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AbstractSet[E]]:
         if not isinstance(snapshot, SetSerializerSnapshot):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, compose
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .registry import register_snapshot
@@ -86,6 +86,14 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
         except StateShiftError as error:
             add_step(error, _STEPS[not is_left])
             raise
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, EitherSerializer) or not isinstance(conversion, _EitherConversion | None):
+            return None
+        converts = (None, None) if conversion is None else (conversion.left, conversion.right)
+        left = recipe.recipe_of(reader.left, converts[0], self.left)
+        right = recipe.recipe_of(reader.right, converts[1], self.right)
+        return None if left is None or right is None else recipe.Either(left, right)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Either[Any, Any]]:
         return JavaEitherSerializerSnapshot((self.left.snapshot_configuration(), self.right.snapshot_configuration()))

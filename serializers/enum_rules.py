@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class _SymbolConversion:
+class SymbolConversion:
     """Stored symbol -> present symbol."""
 
     type_name: str
@@ -108,7 +108,7 @@ def resolve(new: EnumSerializer, old: EnumSerializerSnapshot) -> CompatibilityRe
         return CompatibilityResult.incompatible(*findings)
     became = {**dict.fromkeys(pairing.removed, new.default), **pairing.became}
     renames = any(stored != present for stored, present in became.items())
-    conversion = _SymbolConversion(new.name, became) if renames else None
+    conversion = SymbolConversion(new.name, became) if renames else None
     if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
         copy = attrs.evolve(new, symbols=pairing.pinned)
         return CompatibilityResult.compatible_after_reconfiguration(copy, *findings, conversion=conversion)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .numeric import BASE
@@ -127,6 +127,19 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
                 advice="declare the value optional: dict[…, … | None]",
                 path="$" + _VALUE,
             )
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, MapSerializer) or not isinstance(conversion, _MapConversion | None):
+            return None
+        parts = (None, None) if conversion is None else (conversion.key, conversion.value)
+        key, value = (
+            recipe.recipe_of(reader.key, parts[0], self.key),
+            recipe.recipe_of(reader.value, parts[1], self.value),
+        )
+        if key is None or value is None or not recipe.is_sortable(key):
+            return None
+        takes_null = self._takes_null and reader._takes_null  # noqa: SLF001 - its own class
+        return recipe.Sorted(key, recipe.Nullable(recipe.present(value), null=b"\1" if takes_null else None))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Mapping[K, V]]:
         return MapSerializerSnapshot((self.key.snapshot_configuration(), self.value.snapshot_configuration()))

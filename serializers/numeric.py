@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import CompatibilityResult, Finding, Flag, Verdict
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .registry import register_snapshot
@@ -24,6 +24,7 @@ from .wording import one
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
 N = TypeVar("N", int, float)
@@ -33,6 +34,8 @@ BASE = "org.apache.flink.api.common.typeutils.base."
 _INTEGERS = ("byte", "short", "int", "long", "bigint")
 _MANTISSA_BITS = {"float": 24, "double": 53}
 _BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
+_INTEGER_BYTES = {"byte": 1, "short": 2, "int": 4, "long": 8}
+_FLOAT_BYTES = {"float": 4, "double": 8}
 
 
 def to_single_precision(value: float) -> float:
@@ -54,6 +57,19 @@ def _widening(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | 
     if (old, new) == ("float", "double"):
         return None, False
     return None
+
+
+def _number_recipe(old: str, new: str) -> recipe.Recipe | None:
+    """How the bytes of one number become those of another, as `_widening` says."""
+    if old == new:
+        if new in _FLOAT_BYTES:
+            return recipe.Float(_FLOAT_BYTES[new])
+        return recipe.BigInteger() if new == "bigint" else recipe.Fixed(_INTEGER_BYTES[new])
+    if old in _INTEGER_BYTES and new in _INTEGER_BYTES and _INTEGER_BYTES[old] < _INTEGER_BYTES[new]:
+        return recipe.Widened(_INTEGER_BYTES[old], _INTEGER_BYTES[new])
+    if new in _FLOAT_BYTES and old in _INTEGER_BYTES:
+        return recipe.ToFloat(_INTEGER_BYTES[old], _FLOAT_BYTES[new])
+    return recipe.ToFloat(0, 8) if (old, new) == ("float", "double") else None
 
 
 class NumberSnapshot(FlinkSnapshot[N]):
@@ -91,6 +107,14 @@ class NumberSerializer(TypeSerializer[N]):
             ("migrate the state: values are widened", KEEP_OLD_TYPE), (Flag.LOSSY,) if lossy else (),
         )  # fmt: skip
         return CompatibilityResult.requires_migration(finding, conversion=conversion)
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, NumberSerializer):
+            return None
+        widening = (None, False) if reader.number == self.number else _widening(reader.number, self.number)
+        if widening is None or widening[0] is not conversion:
+            return None
+        return _number_recipe(reader.number, self.number)
 
 
 class ByteSerializer(NumberSerializer[int]):
@@ -287,6 +311,9 @@ class BooleanSerializer(TypeSerializer[bool]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bool]:
         return BooleanSerializerSnapshot()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return recipe.Boolean() if isinstance(reader, BooleanSerializer) and conversion is None else None
 
 
 @register_snapshot

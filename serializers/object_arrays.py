@@ -21,12 +21,22 @@ from .java_classes import array_class_of, java_class_of
 from .numeric import BASE
 from .pieces import keep_null_flag, outer_result
 from .registry import register_snapshot
-from .sequences import STEP, SequenceSnapshot, convert_elements, element_child, from_other_sequence
+from .sequences import (
+    STEP,
+    SequenceSnapshot,
+    convert_elements,
+    element_child,
+    from_other_sequence,
+    sequence_recipe,
+)
 from .serializer import TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from .text import StringSerializer, StringSerializerSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .recipe import Recipe
     from .serializer import TypeDeserializer
     from .snapshot import Speller
     from .views import DataInputView, DataOutputView
@@ -56,6 +66,8 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
     Attributes:
         nullable_elements: Whether None may be an element; strings have a null form of their own.
     """
+
+    flags_elements: ClassVar[bool] = False
 
     nullable_elements: bool = attrs.field(default=False, kw_only=True)
 
@@ -94,6 +106,9 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[str | None]]:
         return StringArraySerializerSnapshot()
 
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        return sequence_recipe(reader, conversion, self.element)
+
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if isinstance(snapshot, StringArraySerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -111,6 +126,8 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
         component_class: The Java class of the elements; by default that which belongs to `element`.
         nullable_elements: Whether None may be an element; the layout has a flag for it.
     """
+
+    flags_elements: ClassVar[bool] = True
 
     element: TypeSerializer[E]
     component_class: str = ""
@@ -156,6 +173,10 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E | None]]:
         return GenericArraySerializerSnapshot(self.component_class, (self.element.snapshot_configuration(),))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        takes_null = self.nullable_elements
+        return sequence_recipe(reader, conversion, self.element, is_flagged=True, takes_null=takes_null)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if not isinstance(snapshot, GenericArraySerializerSnapshot):

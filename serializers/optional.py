@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, add_step
 from .registry import register_snapshot
@@ -94,6 +94,18 @@ class OptionalSerializer(TypeSerializer[T | None]):
         except StateShiftError as error:
             add_step(error, "?")
             raise
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(conversion, _IfPresent | None):
+            return None
+        convert = None if conversion is None else conversion.convert
+        if not isinstance(reader, OptionalSerializer):
+            value = recipe.recipe_of(reader, convert, self.value)
+            return None if value is None else recipe.Sequence((recipe.present(value),), (b"\0", 0))
+        value = recipe.recipe_of(reader.value, convert, self.value)
+        if value is None:
+            return None
+        return recipe.Nullable(recipe.present(value), reader.padding, null=b"\1" + bytes(self.padding))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T | None]:
         return NullableSerializerSnapshot((self.value.snapshot_configuration(),), self.padding)

@@ -96,7 +96,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
 
     def convert(conversions: list[Convert | None]) -> Convert:
         count = len(pairing.paired)
-        return _RecordConversion(
+        return RecordConversion(
             new.name,
             tuple(
                 (field.name, stored.name, conversion, field.on_none)
@@ -328,7 +328,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
 
 
 @attrs.frozen
-class _RecordConversion:
+class RecordConversion:
     """Old record -> new record: fields moved by name, converted, defaults filled in; the rest is dropped."""
 
     type_name: str

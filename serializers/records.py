@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import attrs
 
-from . import layout, record_rules, record_scopes
+from . import layout, record_recipes, record_rules, record_scopes
 from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
 from .record_fields import Default, RecordField, StoredField
@@ -31,9 +31,10 @@ from .snapshot import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .compatibility import CompatibilityResult
+    from .recipe import Recipe
     from .serializer import TypeDeserializer
     from .snapshot import Speller
     from .views import DataInputView, DataOutputView
@@ -120,6 +121,9 @@ class DescribedRecordSerializer(TypeSerializer[T]):
             except StateShiftError as error:
                 add_step(error, f".{field.name}")
                 raise
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        return record_recipes.record_recipe(self, reader, conversion)
 
     def _writes_as_subclass(self, value: object, target: DataOutputView) -> bool:
         """Write a value of a subclass, if it is one."""

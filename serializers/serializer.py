@@ -10,8 +10,11 @@ from .compatibility import CompatibilityResult, Finding, Verdict
 from .families import across_families
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .families import Counterpart
     from .pickled import PickledSnapshot
+    from .recipe import Recipe
     from .snapshot import TypeSerializerConfigSnapshot
     from .views import DataInputView, DataOutputView
 
@@ -89,6 +92,20 @@ class TypeSerializer(ABC, Generic[T]):
     def layout(self) -> layout.Layout:
         """Where the pieces of a value lie. By default fixed where `length` is, else opaque."""
         return layout.Fixed(self.length) if self.length >= 0 else layout.Opaque()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        """Say as data how the bytes of new values come from old ones, for blocks to be rewritten without objects.
+
+        Asked by `recipe.recipe_of`, which does not ask subclasses from outside the package.
+
+        Args:
+            reader: Reads the old values.
+            conversion: Makes the new values of them; None: they are the same.
+
+        Returns:
+            None, unless overridden: only objects can tell.
+        """
+        return None
 
     def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
         """Copy one value's bytes, without objects in between where the layout allows it."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SECOND_NANOS = 1_000_000_000
 _DAY_SECONDS = 86_400
 _MOST_YEAR = 999_999_999
-_FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
+FIRST_SECOND, LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
 """Of `java.time.Instant`: the years -1,000,000,000 to 1,000,000,000."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
@@ -198,7 +198,7 @@ class Instant(Moment):
     nanos: int = 0
 
     def __attrs_post_init__(self) -> None:
-        check_range(self.seconds, _FIRST_SECOND, _LAST_SECOND, "second of an Instant")
+        check_range(self.seconds, FIRST_SECOND, LAST_SECOND, "second of an Instant")
         check_range(self.nanos, 0, SECOND_NANOS - 1, "number of nanoseconds in a second")
 
     @property

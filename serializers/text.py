@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import CompatibilityResult, Finding, Flag, Verdict
 from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .layout import read_varint
@@ -23,6 +23,9 @@ from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, converter_that
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
@@ -134,6 +137,9 @@ class StringSerializer(TypeSerializer[str]):
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
         return StringSerializerSnapshot()
 
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return recipe.Text() if isinstance(reader, StringSerializer) and conversion is None else None
+
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[str]:
         if isinstance(snapshot, StringSerializerSnapshot):
             return CompatibilityResult.compatible()
@@ -182,6 +188,9 @@ class CharSerializer(TypeSerializer[str]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[str]:
         return CharSerializerSnapshot()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return recipe.Fixed(2) if isinstance(reader, CharSerializer) and conversion is None else None
 
 
 @register_snapshot

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import LongSerializerSnapshot
@@ -39,6 +39,7 @@ T = TypeVar("T")
 FORMER_TIME_TO_LIVE = "former_time_to_live=timedelta(…)"
 """How a descriptor says how long values lived, which no savepoint tells."""
 
+_LAST_MS = (1 << 63) - 1
 _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 
 
@@ -159,6 +160,16 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
     def deserialize(self, source: DataInputView) -> TtlValue[T]:
         return TtlValue(source.read_long(), self.value.deserialize(source))
 
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if isinstance(conversion, AtTime) and isinstance(conversion.convert, Stamped):
+            value = recipe.recipe_of(reader, _before_nulls(conversion.convert.convert), self.value)
+            stamp = conversion.reference_time_ms.to_bytes(8, "big", signed=True)
+            return None if value is None else recipe.Sequence((value,), (stamp, 0))
+        if not isinstance(reader, TtlSerializer) or not isinstance(conversion, _TtlConversion | None):
+            return None
+        value = recipe.recipe_of(reader.value, None if conversion is None else conversion.convert, self.value)
+        return None if value is None else recipe.Sequence((recipe.Fixed(8), value))
+
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[TtlValue[T]]:
         return TtlSerializerSnapshot((LongSerializerSnapshot(), self.value.snapshot_configuration()))
 
@@ -229,6 +240,34 @@ class _ButNulls:
 def _but_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
     """Let a conversion pass nulls on, for the new serializer to decide on."""
     return None if convert is None else _ButNulls(convert)
+
+
+def _before_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    return convert.convert if isinstance(convert, _ButNulls) else convert
+
+
+def stripped_recipe(
+    reader: TypeDeserializer[Any],
+    conversion: Callable[[Any], Any] | None,
+    writer: TypeSerializer[Any],
+    expired_until_ms: int | None,
+) -> recipe.Recipe | None:
+    """Give the recipe of stamped values that lose their stamps (rule STATE-5); None where `conversion` does no such.
+
+    Args:
+        reader: Of stamped values.
+        conversion: Of old values to new ones.
+        writer: Of bare values.
+        expired_until_ms: Values of that last access or an earlier one are left out, and so they are odd; None: none is.
+    """
+    strips = conversion.convert if isinstance(conversion, AtTime) else conversion
+    if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
+        return None
+    value = recipe.recipe_of(reader.value, _before_nulls(strips.convert), writer)
+    if value is None:
+        return None
+    alive = recipe.Fixed(8) if expired_until_ms is None else recipe.Ranged(8, expired_until_ms + 1, _LAST_MS)
+    return recipe.Sequence((alive, value), (1,))
 
 
 def _read_ttl_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:

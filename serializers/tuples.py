@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
 from .pieces import outer_result
@@ -110,6 +110,17 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
             add_step(error, f"({len(items)})")
             raise
         return tuple(items)
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, TupleSerializer) or not isinstance(conversion, _TupleConversion | None):
+            return None
+        if len(reader.fields) != len(self.fields):
+            return None
+        if not self.fields:
+            return recipe.Literal(_EMPTY)
+        converts = (None,) * len(self.fields) if conversion is None else conversion.items
+        parts = [recipe.recipe_of(*item) for item in zip(reader.fields, converts, self.fields, strict=True)]
+        return None if None in parts else recipe.Sequence(tuple(part for part in parts if part is not None))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[tuple[Any, ...]]:
         if not self.fields:

@@ -119,12 +119,18 @@ def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool
     Raises:
         DeclarationError: The plan converts nothing, or not a keyed state.
     """
+    from .blocks import BlockTranscoder
+    from .executors import ExecutorName, chosen_executor
     from .kinds import KindTranscoder
     from .objects import ObjectTranscoder
+    from .recipes import program_of
 
     _require(plan, keyed=True)
-    make = ObjectTranscoder if plan.transform is None else KindTranscoder
-    return make(plan, framing, quarantines)
+    if plan.transform is not None:
+        return KindTranscoder(plan, framing, quarantines)
+    objects, executor = ObjectTranscoder(plan, framing, quarantines), chosen_executor()
+    program = program_of(plan) if executor is not ExecutorName.OBJECTS else None
+    return objects if program is None else BlockTranscoder(objects, program, executor)
 
 
 def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:

@@ -1,0 +1,101 @@
+"""The transcoder of states whose values have a recipe: blocks go through an op list, odd entries through objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import StateShiftError
+from .executors import Rewritten, make_executor
+from .interpreter import DAMAGED, DONE, FULL, ODD
+from .transcoder import Transcoded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .executors import Executor, ExecutorName
+    from .objects import ObjectTranscoder
+    from .program import Program
+
+_LENGTH_BYTES = 4
+
+
+@attrs.define
+class BlockTranscoder:
+    """Rewrites blocks by an op list.
+
+    Attributes:
+        objects: Rewrites odd entries, and tells what is wrong with damaged ones.
+        program: The op list.
+        executor: Who carries it out.
+    """
+
+    objects: ObjectTranscoder
+    program: Program
+    executor: ExecutorName
+    _made: Executor | None = attrs.field(default=None, init=False, eq=False, repr=False)
+
+    @property
+    def needs_whole_run(self) -> bool:
+        return False
+
+    def transcode(self, block: bytes) -> Transcoded:
+        return _joined([*self._pieces(block)])
+
+    def _pieces(self, block: bytes) -> Iterator[Transcoded]:
+        at = 0
+        while at < len(block):
+            done = self._rewritten(block, at)
+            yield Transcoded(done.data, done.entries)
+            at = done.stop
+            if done.status == ODD:
+                end = _entry_end(block, at)
+                yield self._slowly(block, at, end)
+                at = end
+            elif done.status == DAMAGED:
+                yield self._slowly(block, at, len(block))
+                at = len(block)
+            else:
+                assert done.status in {DONE, FULL}  # noqa: S101 - there is no other
+
+    def _rewritten(self, block: bytes, at: int) -> Rewritten:
+        if self._made is None:
+            self._made = make_executor(self.executor, self.program)
+        return self._made.rewrite(block, at)
+
+    def _slowly(self, block: bytes, start: int, end: int) -> Transcoded:
+        """Rewrite entries as objects; a failure tells where in the block it was."""
+        try:
+            return self.objects.transcode(block[start:end])
+        except StateShiftError as error:
+            offset = error.where.get("offset")
+            if isinstance(offset, int):
+                error.where["offset"] = offset + start
+            raise
+
+    def __getstate__(self) -> tuple[ObjectTranscoder, Program, ExecutorName]:
+        return self.objects, self.program, self.executor
+
+    def __setstate__(self, state: tuple[ObjectTranscoder, Program, ExecutorName]) -> None:
+        self.objects, self.program, self.executor = state
+        self._made = None
+
+
+def _entry_end(block: bytes, start: int) -> int:
+    """Where an entry ends whose framing is sound."""
+    value = start + _LENGTH_BYTES + int.from_bytes(block[start : start + _LENGTH_BYTES], "big")
+    return value + _LENGTH_BYTES + int.from_bytes(block[value : value + _LENGTH_BYTES], "big")
+
+
+def _joined(pieces: list[Transcoded]) -> Transcoded:
+    """Put pieces together in their order."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Transcoded(
+        b"".join(piece.data for piece in pieces),
+        sum(piece.entries for piece in pieces),
+        tuple(key for piece in pieces for key in piece.dropped_keys),
+        sum(piece.dropped_elements for piece in pieces),
+        tuple(bad for piece in pieces for bad in piece.quarantined),
+    )

@@ -1,0 +1,430 @@
+"""Recipe -> op list: parse ops that note where pieces start, emit ops that write them, neighbouring copies as one.
+
+Pieces are parsed first and then written, in any order. What repeats (items of a list) is parsed twice where it does not
+stay, to find its end and to write it; once where nothing before it changes places.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.recipe import (
+    BigInteger,
+    Blob,
+    Boolean,
+    Constant,
+    Counted,
+    Date,
+    Either,
+    Fixed,
+    Float,
+    Literal,
+    Nullable,
+    Ordinal,
+    Ranged,
+    Recipe,
+    Sequence,
+    Sorted,
+    Text,
+    ToFloat,
+    Widened,
+)
+from . import ops
+from .framing import ValueFraming
+from .program import Label, Program, assembled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .program import Op
+
+
+_OP_OF = {Boolean: ops.BOOLEAN, Date: ops.DATE, Float: ops.NUMBER, Text: ops.TEXT, BigInteger: ops.BIG}
+
+
+@attrs.frozen
+class _Copy:
+    first: int
+    last: int
+
+
+@attrs.frozen
+class _Made:
+    """An emit op with its operands."""
+
+    op: Op
+
+
+@attrs.frozen
+class _Choice:
+    """What is written where the byte at a register is `byte`, and where it is not."""
+
+    register: int
+    byte: int
+    there: tuple[_Item, ...]
+    otherwise: tuple[_Item, ...]
+
+
+@attrs.frozen
+class _Again:
+    """Items that do not stay: they are gone through a second time, from a register on."""
+
+    register: int
+    recipe: Recipe
+
+
+_Item = _Copy | Constant | _Made | _Choice | _Again
+
+
+def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> Program:
+    """Compile the recipe of a value, an element of list state, or a value of map state.
+
+    Args:
+        recipe: Of it.
+        framing: What the value bytes of an entry hold.
+        nullable: Whether a null of map state, which the entry's own flag tells, stays one; else it is odd.
+    """
+    compiler = _Compiler()
+    if framing is ValueFraming.SEPARATED:
+        again = Label()
+        compiler.add(again)
+        compiler.run(recipe)
+        compiler.op(ops.AGAIN, again)
+    elif framing is ValueFraming.NULLABLE and nullable:
+        null = Label()
+        compiler.op(ops.BRANCH, 1, 0, null)
+        compiler.flush([Constant(b"\0")])
+        compiler.run(recipe)
+        compiler.op(ops.END)
+        compiler.add(null)
+        compiler.flush([Constant(b"\1")])
+        compiler.op(ops.REST)
+    elif framing is ValueFraming.NULLABLE:
+        compiler.run(Sequence((Literal(0), recipe)))
+    else:
+        compiler.run(recipe)
+    compiler.op(ops.END)
+    return compiler.program()
+
+
+def stays(recipe: Recipe) -> bool:
+    """Whether the new bytes are the old ones, of every value that is not odd."""
+    match recipe:
+        case Widened() | ToFloat() | Constant():
+            return False
+        case Ordinal(table):
+            return table == tuple(range(len(table)))
+        case Sequence(parts, emitted):
+            return emitted is None and all(map(stays, parts))
+        case Nullable(value, padding, null_flag, present, null):
+            same = present == bytes([1 - null_flag]) and null in {None, bytes([null_flag])}
+            return same and not padding and stays(value)
+        case Either(left, right):
+            return stays(left) and stays(right)
+        case Counted(item):
+            return stays(item)
+        case Sorted(key, value):
+            return stays(key) and (value is None or stays(value))
+    return True
+
+
+def _repeats(recipe: Recipe) -> bool:
+    """Whether there are items in it that do not stay."""
+    match recipe:
+        case Counted() | Sorted():
+            return not stays(recipe)
+        case Sequence(parts):
+            return any(map(_repeats, parts))
+        case Nullable(value):
+            return _repeats(value)
+        case Either(left, right):
+            return _repeats(left) or _repeats(right)
+    return False
+
+
+def _plain_size(recipe: Recipe) -> int:
+    """Old bytes of a value that may be anything; 0 where it has no such length."""
+    match recipe:
+        case Fixed(size):
+            return size
+        case Float(8):
+            return 8
+        case Widened(old) | ToFloat(old):
+            return old
+        case Sequence(parts):
+            sizes = [_plain_size(part) for part in parts]
+            return sum(sizes) if all(sizes) else 0
+    return 0
+
+
+class _Compiler:
+    """Puts ops one after the other, with labels and all notes that might be needed."""
+
+    def __init__(self) -> None:
+        self._ops: list[Op | Label] = []
+        self._constants = bytearray()
+        self._registers = 0
+
+    def op(self, *op: object) -> None:
+        """Append an op with its operands."""
+        self._ops.append(op)
+
+    def add(self, label: Label) -> None:
+        """Mark this place."""
+        self._ops.append(label)
+
+    def _register(self) -> int:
+        self._registers += 1
+        return self._registers - 1
+
+    def _here(self) -> int:
+        """Give a register that holds the place in the old bytes."""
+        last = self._ops[-1] if self._ops else None
+        if isinstance(last, tuple) and last[0] == ops.NOTE:
+            return int(last[1])  # type: ignore[call-overload, no-any-return]  # the operand of a note is a number
+        register = self._register()
+        self.op(ops.NOTE, register)
+        return register
+
+    def run(self, recipe: Recipe) -> None:
+        """Parse a value and write it at once."""
+        if not _repeats(recipe):
+            self.flush(self._parse(recipe))
+            return
+        match recipe:
+            case Sequence(parts, emitted) if emitted is None or _ascends(emitted):
+                self._run_in_order(parts, emitted)
+            case Nullable(value, padding, null_flag, present, None):
+                self.op(ops.EXPECT, 1 - null_flag)
+                self.flush([Constant(present)])
+                self.run(value)
+            case Nullable(value, padding, null_flag, present, null):
+                there, done = Label(), Label()
+                self.op(ops.BRANCH, null_flag, padding, there)
+                self.flush([Constant(present)])
+                self.run(value)
+                self.op(ops.JUMP, done)
+                self.add(there)
+                self.flush([Constant(null or b"")])
+                self.add(done)
+            case Either(left, right):
+                there, done = Label(), Label()
+                self.op(ops.BRANCH, 1, 0, there)
+                for flag, side, label in ((b"\0", right, there), (b"\1", left, done)):
+                    self.flush([Constant(flag)])
+                    self.run(side)
+                    if label is there:
+                        self.op(ops.JUMP, done)
+                    self.add(label)
+            case Counted() | Sorted():
+                self._run_items(recipe)
+            case _:
+                self.flush(self._parse(recipe))
+
+    def _run_in_order(self, parts: tuple[Recipe, ...], emitted: tuple[int | bytes, ...] | None) -> None:
+        pending: list[_Item] = []
+        pieces = list(emitted) if emitted is not None else list(range(len(parts)))
+        for place, part in enumerate(parts):
+            while pieces and isinstance(pieces[0], bytes):
+                pending.append(Constant(pieces.pop(0)))  # type: ignore[arg-type]  # as the line above says
+            if not pieces or pieces[0] != place:
+                self._parse(part)
+                continue
+            pieces.pop(0)
+            if _repeats(part):
+                self.flush(pending)
+                pending = []
+                self.run(part)
+            else:
+                pending += self._parse(part)
+        self.flush([*pending, *(Constant(piece) for piece in pieces if isinstance(piece, bytes))])
+
+    def _run_items(self, recipe: Recipe) -> None:
+        start = self._here()
+        self.op(ops.SKIP, 4)
+        self.flush([_Copy(start, self._here())])
+        self.op(ops.SEEK, start)
+        self._loop(recipe, self.run)
+
+    def _loop(self, recipe: Recipe, each: Callable[[Recipe], object]) -> None:
+        """Go through counted items: `each` compiles an item, or a part of one."""
+        counter, before, again, done = self._register(), self._register(), Label(), Label()
+        self._register()  # the end of the key before
+        if isinstance(recipe, Sorted):
+            self.op(ops.FIRST, before)
+        self.op(ops.LOOP, counter, done)
+        self.add(again)
+        if isinstance(recipe, Sorted):
+            start = self._here()
+            each(recipe.key)
+            self.op(ops.ASCEND, start, before)
+            if recipe.value is not None:
+                each(recipe.value)
+        elif isinstance(recipe, Counted):
+            each(recipe.item)
+        self.op(ops.NEXT, counter, again)
+        self.add(done)
+
+    def _parse(self, recipe: Recipe) -> list[_Item]:
+        """Go through an old value; give what is to be written for it."""
+        match recipe:
+            case Sequence(parts, emitted):
+                pieces = [self._parse(part) for part in parts]
+                order = range(len(parts)) if emitted is None else emitted
+                return list(chain.from_iterable(self._piece(pieces, one) for one in order))
+            case Nullable():
+                return self._parse_nullable(recipe)
+            case Either(left, right):
+                return self._parse_either(left, right)
+            case Counted() | Sorted():
+                return self._parse_items(recipe)
+            case Constant():
+                return [recipe]
+        start = self._here()
+        made = self._parse_plain(recipe, start)
+        return [made] if made is not None else [_Copy(start, self._here())]
+
+    @staticmethod
+    def _piece(pieces: list[list[_Item]], one: int | bytes) -> list[_Item]:
+        return [Constant(one)] if isinstance(one, bytes) else pieces[one]
+
+    def _parse_plain(self, recipe: Recipe, start: int) -> _Made | None:
+        """Go through a value without parts; give the op that writes it, None where it stays."""
+        match recipe:
+            case Widened(old, new):
+                self.op(ops.SKIP, old)
+                return _Made((ops.WIDEN, start, old, new))
+            case ToFloat(old, new):
+                self.op(*((ops.SKIP, old) if old else (ops.NUMBER,)))
+                return _Made((ops.FLOAT, start, old, new))
+            case Ordinal(table) if not stays(recipe):
+                self.op(ops.LOOKED_UP, table, len(table))
+                return _Made((ops.LOOK_UP, start, table))
+        self.op(*_passing(recipe))
+        return None
+
+    def _parse_nullable(self, recipe: Nullable) -> list[_Item]:
+        start = self._here()
+        flag = 1 - recipe.null_flag
+        if recipe.null is None:
+            self.op(ops.EXPECT, flag)
+            head: list[_Item] = [Constant(recipe.present)]
+            if recipe.present == bytes([flag]):
+                head = [_Copy(start, self._here())]
+            return head + self._parse(recipe.value)
+        if stays(recipe):
+            self._pass_nullable(recipe)
+            return [_Copy(start, self._here())]
+        null = Label()
+        self.op(ops.BRANCH, recipe.null_flag, recipe.padding, null)
+        value = self._parse(recipe.value)
+        self.add(null)
+        otherwise = (Constant(recipe.present), *value)
+        return [_Choice(start, recipe.null_flag, (Constant(recipe.null),), otherwise)]
+
+    def _pass_nullable(self, recipe: Nullable) -> None:
+        match recipe:
+            case Nullable(Fixed(size) | Float(8 as size), null_flag=1):
+                self.op(ops.MAYBE, size)
+            case Nullable(Text(), null_flag=1):
+                self.op(ops.MAYBE_TEXT)
+            case _:
+                null = Label()
+                self.op(ops.BRANCH, recipe.null_flag, 0, null)
+                self._parse(recipe.value)
+                self.add(null)
+
+    def _parse_either(self, left: Recipe, right: Recipe) -> list[_Item]:
+        start, there, done = self._here(), Label(), Label()
+        self.op(ops.BRANCH, 1, 0, there)
+        otherwise = self._parse(right)
+        self.op(ops.JUMP, done)
+        self.add(there)
+        chosen = self._parse(left)
+        self.add(done)
+        if stays(left) and stays(right):
+            return [_Copy(start, self._here())]
+        return [_Choice(start, 1, (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
+
+    def _parse_items(self, recipe: Counted | Sorted) -> list[_Item]:
+        start = self._here()
+        size = _plain_size(recipe.item) if isinstance(recipe, Counted) else 0
+        if size:
+            self.op(ops.BLOB, size)
+        else:
+            self._loop(recipe, self._parse)
+        return [_Copy(start, self._here())] if stays(recipe) else [_Again(start, recipe)]
+
+    def flush(self, items: list[_Item] | tuple[_Item, ...]) -> None:
+        """Write pieces, neighbours as one."""
+        for item in _joined(items):
+            match item:
+                case _Copy(first, last):
+                    self.op(ops.COPY, first, last)
+                case Constant(data) if data:
+                    self.op(ops.CONSTANT, self._constant(data), len(data))
+                case _Made(op):
+                    self.op(*op)
+                case _Choice(register, byte, there, otherwise):
+                    label, done = Label(), Label()
+                    self.op(ops.TEST, register, byte, label)
+                    self.flush(otherwise)
+                    self.op(ops.JUMP, done)
+                    self.add(label)
+                    self.flush(there)
+                    self.add(done)
+                case _Again(register, recipe):
+                    self.op(ops.SEEK, register)
+                    self._run_items(recipe)
+
+    def _constant(self, data: bytes) -> int:
+        place = self._constants.find(data)
+        if place < 0:
+            place = len(self._constants)
+            self._constants += data
+        return place
+
+    def program(self) -> Program:
+        """Give the op list."""
+        return assembled(self._ops, bytes(self._constants), self._registers)
+
+
+def _passing(recipe: Recipe) -> Op:
+    """Give the op that goes over a value which stays, and sees that it is sound."""
+    match recipe:
+        case Fixed(size) | Float(8 as size):
+            return (ops.SKIP, size)
+        case Literal(byte):
+            return (ops.EXPECT, byte)
+        case Ranged(size, low, high):
+            return (ops.RANGE, size, low, high)
+        case Ordinal(table):
+            return (ops.RANGE, 4, 0, len(table) - 1)
+        case Blob(size):
+            return (ops.BLOB, size)
+    return (_OP_OF[type(recipe)],)
+
+
+def _ascends(emitted: tuple[int | bytes, ...]) -> bool:
+    """Whether the parts that are written lie in the order of the old bytes."""
+    places = [one for one in emitted if isinstance(one, int)]
+    return places == sorted(places)
+
+
+def _joined(items: list[_Item] | tuple[_Item, ...]) -> Iterator[_Item]:
+    """Join copies of neighbours, and constants."""
+    before: _Item | None = None
+    for item in items:
+        if isinstance(before, _Copy) and isinstance(item, _Copy) and before.last == item.first:
+            before = _Copy(before.first, item.last)
+        elif isinstance(before, Constant) and isinstance(item, Constant):
+            before = Constant(before.data + item.data)
+        else:
+            if before is not None:
+                yield before
+            before = item
+    if before is not None:
+        yield before

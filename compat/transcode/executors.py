@@ -1,0 +1,119 @@
+"""Who carries out op lists: numba where it is installed, else plain Python; all to the same bytes.
+
+Little state is done in plain Python before numba is even loaded. The environment variable `STATESHIFT_EXECUTOR` names
+who is to do all, or `objects`, to use no op list.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+from ...serializers.errors import DeclarationError
+from .interpreter import FULL, interpret
+
+if TYPE_CHECKING:
+    from .program import Program
+
+VARIABLE = "STATESHIFT_EXECUTOR"
+_LITTLE_BYTES = 1 << 20
+_NUMBA_MODULE = f"{__package__}.numba_executor"
+
+
+class ExecutorName(enum.StrEnum):
+    """Who rewrites blocks."""
+
+    AUTO = "auto"
+    NUMBA = "numba"
+    PLAIN = "plain"
+    OBJECTS = "objects"
+
+
+@attrs.frozen
+class Rewritten:
+    """New entries, and why there are no more.
+
+    Attributes:
+        status: One of those of the interpreter.
+        data: The new entries, framed.
+        stop: Where in the block the entry begins that is not rewritten; the block's size where all are.
+        entries: How many there are.
+    """
+
+    status: int
+    data: bytes
+    stop: int
+    entries: int
+
+
+class Executor(Protocol):
+    """Carries out an op list."""
+
+    def rewrite(self, block: bytes, start: int) -> Rewritten:
+        """Rewrite the entries of a block from `start` on, until one stops it."""
+        ...
+
+
+@attrs.frozen
+class PlainExecutor:
+    """Carries out an op list in plain Python."""
+
+    program: Program
+
+    def rewrite(self, block: bytes, start: int) -> Rewritten:
+        room, code = self.program.room(len(block) - start), self.program.code
+        while True:
+            target, result = bytearray(room), [0, 0, 0]
+            registers = [0] * self.program.registers
+            status = interpret(block, start, len(block), code, self.program.constants, target, room, registers, result)
+            stop, size, entries = result
+            if status != FULL or entries:
+                return Rewritten(status, bytes(target[:size]), stop, entries)
+            room *= 2
+
+
+@attrs.define
+class EventualExecutor:
+    """Carries out an op list in plain Python, and in machine code once that is loaded or worth to be."""
+
+    program: Program
+    _seen: int = 0
+    _fast: Executor | None = None
+
+    def rewrite(self, block: bytes, start: int) -> Rewritten:
+        if self._fast is None and (self._seen >= _LITTLE_BYTES or _NUMBA_MODULE in sys.modules):
+            self._fast = make_executor(ExecutorName.NUMBA, self.program)
+        self._seen += len(block) - start
+        return (self._fast or PlainExecutor(self.program)).rewrite(block, start)
+
+
+def chosen_executor() -> ExecutorName:
+    """Tell who is to rewrite blocks, as the environment says.
+
+    Raises:
+        DeclarationError: The environment names none, or one that is not installed.
+    """
+    named = os.environ.get(VARIABLE) or ExecutorName.AUTO
+    if named not in set(ExecutorName):
+        raise DeclarationError(
+            f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"
+        )
+    if named == ExecutorName.NUMBA and not find_spec("numba"):
+        raise DeclarationError(
+            f"{VARIABLE} asks for numba, which is not installed", advice="pip install 'stateshift[fast]'"
+        )
+    return ExecutorName(named)
+
+
+def make_executor(name: ExecutorName, program: Program) -> Executor:
+    """Make who carries out an op list; any but `objects`, which carries out none."""
+    if name is ExecutorName.NUMBA:
+        from .numba_executor import NumbaExecutor
+
+        return NumbaExecutor(program)
+    return EventualExecutor(program) if name is ExecutorName.AUTO and find_spec("numba") else PlainExecutor(program)

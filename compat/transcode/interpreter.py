@@ -1,0 +1,274 @@
+"""The interpreter of op lists, for a run of entries: as it stands here the plain executor, by numba the fast one.
+
+It is one function, so that there is one meaning of an op. It is written in what numba compiles to integers: no classes,
+no exceptions, no slices. Every length is checked against the end of the entry, and every write against the room: bytes
+may be damaged in any way, and compiled code checks nothing by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ops
+from .memory import (
+    big_integer_end,
+    copy,
+    is_date,
+    is_less,
+    is_number,
+    load,
+    load_single,
+    store,
+    store_float,
+    text_end,
+)
+
+DONE, ODD, FULL, DAMAGED = 0, 1, 2, 3
+"""Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is no entry."""
+_GOING, _FINISHED = -1, 0
+_SEPARATOR = 0x2C
+
+
+def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case for each op
+    data: Any, start: int, size: int, code: Any, constants: Any, target: Any, room: int, registers: Any, result: Any
+) -> int:
+    """Rewrite entries one after the other, until one stops it.
+
+    Args:
+        data: Entries: i32 n, n key bytes, i32 m, m value bytes.
+        start: Where the first one begins.
+        size: Bytes of all.
+        code: The op list, for a value.
+        constants: Those that it refers to.
+        target: Takes the new entries.
+        room: Bytes that it takes.
+        registers: As many as the op list needs.
+        result: Takes where in `data` it stopped, how many bytes it wrote, and how many entries.
+
+    Returns:
+        Why it came back.
+    """
+    entry, written, entries = start, 0, 0
+    status = DONE
+    while entry < size:
+        if size - entry < 8:
+            status = DAMAGED
+            break
+        key_size = load(data, entry, 4)
+        if key_size < 0 or key_size > size - entry - 8:
+            status = DAMAGED
+            break
+        head = 4 + key_size
+        value_size = load(data, entry + head, 4)
+        at = entry + head + 4
+        if value_size < 0 or value_size > size - at:
+            status = DAMAGED
+            break
+        if room - written < head + 4:
+            status = FULL
+            break
+        stop = at + value_size
+        copy(target, written, data, entry, head)
+        begin = written + head + 4
+        end = begin
+        pc, state = 0, _GOING
+        while state == _GOING:
+            op = code[pc]
+            if op == ops.NOTE:
+                registers[code[pc + 1]] = at
+                pc += 2
+            elif op == ops.COPY:
+                first = registers[code[pc + 1]]
+                count = registers[code[pc + 2]] - first
+                if count > room - end:
+                    state = FULL
+                else:
+                    copy(target, end, data, first, count)
+                    end += count
+                    pc += 3
+            elif op == ops.CONSTANT:
+                count = code[pc + 2]
+                if count > room - end:
+                    state = FULL
+                else:
+                    copy(target, end, constants, code[pc + 1], count)
+                    end += count
+                    pc += 3
+            elif op == ops.WIDEN:
+                if code[pc + 3] > room - end:
+                    state = FULL
+                else:
+                    store(target, end, code[pc + 3], load(data, registers[code[pc + 1]], code[pc + 2]))
+                    end += code[pc + 3]
+                    pc += 4
+            elif op == ops.PRESENT:
+                count = 1 + code[pc + 1]
+                if count > stop - at or data[at] != 0:
+                    state = ODD
+                else:
+                    at += count
+                    pc += 2
+            elif op == ops.SKIP:
+                if code[pc + 1] > stop - at:
+                    state = ODD
+                else:
+                    at += code[pc + 1]
+                    pc += 2
+            elif op == ops.TEXT:
+                at = text_end(data, at, stop)
+                if at < 0:
+                    state = ODD
+                pc += 1
+            elif op == ops.EXPECT:
+                if at >= stop or data[at] != code[pc + 1]:
+                    state = ODD
+                else:
+                    at += 1
+                    pc += 2
+            elif op == ops.MAYBE:
+                if at >= stop or data[at] > 1:
+                    state = ODD
+                elif data[at] == 1:
+                    at += 1
+                elif code[pc + 1] >= stop - at:
+                    state = ODD
+                else:
+                    at += 1 + code[pc + 1]
+                pc += 2
+            elif op == ops.MAYBE_TEXT:
+                if at >= stop or data[at] > 1:
+                    state = ODD
+                elif data[at] == 1:
+                    at += 1
+                else:
+                    at = text_end(data, at + 1, stop)
+                    if at < 0:
+                        state = ODD
+                pc += 1
+            elif op == ops.BLOB:
+                count = load(data, at, 4) if stop - at >= 4 else -1
+                if count < 0 or count > (stop - at - 4) // code[pc + 1]:
+                    state = ODD
+                else:
+                    at += 4 + count * code[pc + 1]
+                    pc += 2
+            elif op == ops.BRANCH:
+                if at >= stop or data[at] > 1:
+                    state = ODD
+                elif data[at] != code[pc + 1]:
+                    at += 1
+                    pc += 4
+                elif code[pc + 2] >= stop - at:
+                    state = ODD
+                else:
+                    at += 1 + code[pc + 2]
+                    pc = code[pc + 3]
+            elif op == ops.TEST:
+                if data[registers[code[pc + 1]]] == code[pc + 2]:
+                    pc = code[pc + 3]
+                else:
+                    pc += 4
+            elif op == ops.JUMP:
+                pc = code[pc + 1]
+            elif op == ops.LOOP:
+                count = load(data, at, 4) if stop - at >= 4 else -1
+                if count < 0 or count > stop - at - 4:
+                    state = ODD
+                else:
+                    registers[code[pc + 1]] = count
+                    at += 4
+                    pc = pc + 3 if count else code[pc + 2]
+            elif op == ops.NEXT:
+                registers[code[pc + 1]] -= 1
+                pc = code[pc + 2] if registers[code[pc + 1]] > 0 else pc + 3
+            elif op == ops.END:
+                state = _FINISHED if at == stop else ODD
+            elif op == ops.AGAIN:
+                if at == stop:
+                    pc += 2
+                elif room - end < 1:
+                    state = FULL
+                else:
+                    target[end] = _SEPARATOR
+                    end += 1
+                    at += 1
+                    pc = code[pc + 1]
+            elif op == ops.SEEK:
+                at = registers[code[pc + 1]]
+                pc += 2
+            elif op == ops.BOOLEAN:
+                if at >= stop or data[at] > 1:
+                    state = ODD
+                at += 1
+                pc += 1
+            elif op == ops.RANGE:
+                if code[pc + 1] > stop - at:
+                    state = ODD
+                else:
+                    number = load(data, at, code[pc + 1])
+                    if number < code[pc + 2] or number > code[pc + 3]:
+                        state = ODD
+                    at += code[pc + 1]
+                    pc += 4
+            elif op == ops.FLOAT:
+                if code[pc + 3] > room - end:
+                    state = FULL
+                else:
+                    place = registers[code[pc + 1]]
+                    if code[pc + 2] == 0:
+                        store_float(target, end, code[pc + 3], load_single(data, place))
+                    else:
+                        store_float(target, end, code[pc + 3], float(load(data, place, code[pc + 2])))
+                    end += code[pc + 3]
+                    pc += 4
+            elif op == ops.LOOKED_UP:
+                number = load(data, at, 4) if stop - at >= 4 else -1
+                if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
+                    state = ODD
+                at += 4
+                pc += 3
+            elif op == ops.LOOK_UP:
+                if room - end < 4:
+                    state = FULL
+                else:
+                    store(target, end, 4, code[code[pc + 2] + load(data, registers[code[pc + 1]], 4)])
+                    end += 4
+                    pc += 3
+            elif op == ops.NUMBER:
+                if stop - at < 4 or not is_number(data, at):
+                    state = ODD
+                at += 4
+                pc += 1
+            elif op == ops.DATE:
+                if stop - at < 6 or not is_date(load(data, at, 4), load(data, at + 4, 1), load(data, at + 5, 1)):
+                    state = ODD
+                at += 6
+                pc += 1
+            elif op == ops.BIG:
+                at = big_integer_end(data, at, stop)
+                if at < 0:
+                    state = ODD
+                pc += 1
+            elif op == ops.FIRST:
+                registers[code[pc + 1]] = -1
+                pc += 2
+            elif op == ops.ASCEND:
+                place, before = registers[code[pc + 1]], code[pc + 2]
+                first = registers[before]
+                if first >= 0 and not is_less(data, first, registers[before + 1], place, at):
+                    state = ODD
+                registers[before] = place
+                registers[before + 1] = at
+                pc += 3
+            else:  # REST
+                at = stop
+                pc += 1
+        if state != _FINISHED:
+            status = state
+            break
+        store(target, begin - 4, 4, end - begin)
+        written = end
+        entry = stop
+        entries += 1
+    result[0], result[1], result[2] = entry, written, entries
+    return status

@@ -1,0 +1,241 @@
+"""Recipes: how the bytes of new values come from those of old ones, as data.
+
+For a reader, a conversion and a writer, a family tells here what objects in between would come to: bytes that stay, an
+int that gets wider, a constant in place of a field that is new. The block transcoder compiles recipes. Where a value is
+not what a recipe expects (a null without a place, half a varint, a registered subclass), its entry is *odd*: it goes
+through objects, alone, whose result or error holds. So a recipe never has to tell an error.
+
+What has no recipe gives None: code of the user's, pickles, types that contain themselves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .errors import StateShiftError
+from .views import DataOutputView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .record_fields import Default
+    from .serializer import TypeDeserializer, TypeSerializer
+
+_CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
+
+
+@attrs.frozen
+class Recipe:
+    """How one new value comes from one old value."""
+
+
+@attrs.frozen
+class Fixed(Recipe):
+    """`size` bytes that stay, whatever they are."""
+
+    size: int
+
+
+@attrs.frozen
+class Literal(Recipe):
+    """One byte that stays, and must be `byte`."""
+
+    byte: int
+
+
+@attrs.frozen
+class Boolean(Recipe):
+    """One byte that stays, 0 or 1."""
+
+
+@attrs.frozen
+class Float(Recipe):
+    """A float of `size` bytes that stays; one of 4 is a number, for objects would change the bits of some NaNs."""
+
+    size: int
+
+
+@attrs.frozen
+class Ranged(Recipe):
+    """A signed integer of `size` bytes that stays, from `low` to `high`."""
+
+    size: int
+    low: int
+    high: int
+
+
+@attrs.frozen
+class Date(Recipe):
+    """An i32 year, i8 month and i8 day that stay, and are a day of the calendar."""
+
+
+@attrs.frozen
+class Text(Recipe):
+    """A Flink string that stays: not null, and every varint as short as can be."""
+
+
+@attrs.frozen
+class Blob(Recipe):
+    """An i32 count of items of `item_size` bytes, which stay."""
+
+    item_size: int = 1
+
+
+@attrs.frozen
+class BigInteger(Recipe):
+    """A big integer that stays: not null, and in as few bytes as can be."""
+
+
+@attrs.frozen
+class Widened(Recipe):
+    """A signed integer of `old` bytes that becomes one of `new` bytes."""
+
+    old: int
+    new: int
+
+
+@attrs.frozen
+class ToFloat(Recipe):
+    """A number that becomes a float of `size` bytes, rounded first to 64 bits and then to 32.
+
+    Attributes:
+        old: Bytes of a signed integer; 0: a 32-bit float, which becomes one of 64.
+    """
+
+    old: int
+    size: int
+
+
+@attrs.frozen
+class Ordinal(Recipe):
+    """An i32 that indexes `table`, and becomes what stands there; -1 where nothing does."""
+
+    table: tuple[int, ...]
+
+
+@attrs.frozen
+class Constant(Recipe):
+    """Bytes of a new value that come from no old one."""
+
+    data: bytes
+
+
+@attrs.frozen
+class Sequence(Recipe):
+    """Parts that lie one after the other.
+
+    Attributes:
+        parts: Of the old value, in the order of its bytes.
+        emitted: Of the new value: the place of a part, or constant bytes; what is not named is dropped. None: all
+            parts, as they lie.
+    """
+
+    parts: tuple[Recipe, ...]
+    emitted: tuple[int | bytes, ...] | None = None
+
+
+@attrs.frozen
+class Nullable(Recipe):
+    """A flag byte and a value; where the flag says null, `padding` bytes instead.
+
+    Attributes:
+        value: Of the value behind the flag.
+        padding: Bytes behind the flag of an old null.
+        null_flag: The byte that means null; the other one of 0 and 1 means that a value follows.
+        present: What stands before a new value.
+        null: What a null becomes; None: it is odd.
+    """
+
+    value: Recipe
+    padding: int = 0
+    null_flag: int = 1
+    present: bytes = b"\0"
+    null: bytes | None = b"\1"
+
+
+@attrs.frozen
+class Either(Recipe):
+    """A flag byte that stays: 1 before the left one of two, 0 before the right one."""
+
+    left: Recipe
+    right: Recipe
+
+
+@attrs.frozen
+class Counted(Recipe):
+    """An i32 count that stays, and that many items."""
+
+    item: Recipe
+
+
+@attrs.frozen
+class Sorted(Recipe):
+    """An i32 count that stays, and that many items whose keys' bytes ascend: then they do so afterwards.
+
+    Attributes:
+        key: Of the part of an item that tells it from the others; one of `sortable`.
+        value: Of the rest of an item, if there is any.
+    """
+
+    key: Recipe
+    value: Recipe | None = None
+
+
+@attrs.frozen
+class Masked(Recipe):
+    """A mask with a bit for each column, 1 for null, and the columns that are not null.
+
+    Attributes:
+        columns: Of the old value, in the order of its bytes; None in place of one that may not be null, and a recipe.
+        leading_bits: Of the mask, before the columns'; they stay.
+        nullable: Of each old column, whether it may be null in the new value.
+        emitted: Of the new value: the place of an old column, or the bytes of a constant one, b"" for a null.
+    """
+
+    columns: tuple[Recipe, ...]
+    leading_bits: int
+    nullable: tuple[bool, ...]
+    emitted: tuple[int | bytes, ...]
+
+
+def recipe_of(
+    reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None, writer: TypeSerializer[Any]
+) -> Recipe | None:
+    """Give the recipe for what `reader` reads, `conversion` converts and `writer` writes; None where there is none.
+
+    Only serializers of this package are asked: what a user derives from one may write other bytes.
+    """
+    if not all(type(one).__module__.rpartition(".")[0] == __package__ for one in (reader, writer)):
+        return None
+    return writer.recipe(reader, conversion)
+
+
+def present(recipe: Recipe) -> Recipe:
+    """Give the recipe of a value that stands behind a null flag already: a null of its own would be told by that."""
+    return attrs.evolve(recipe, null=None) if isinstance(recipe, Nullable) else recipe
+
+
+def is_sortable(recipe: Recipe) -> bool:
+    """Whether values in the order of their old bytes are also in that of the new ones, and differ where bytes do."""
+    if isinstance(recipe, Sequence):
+        return recipe.emitted is None and all(isinstance(part, Fixed | Ranged | Date) for part in recipe.parts)
+    return isinstance(recipe, Fixed | Boolean | Text | Blob | Widened | Ranged | Date)
+
+
+def constant(serializer: TypeSerializer[Any], default: Default | None) -> bytes | None:
+    """Give the bytes of a default; b"" for None, and None where it may differ from value to value, or fails."""
+    if default is None or (default.factory is not None and default.factory not in _CONSTANT_FACTORIES):
+        return None
+    value = default.make()
+    if value is None:
+        return b""
+    target = DataOutputView()
+    try:
+        serializer.serialize(value, target)
+    except StateShiftError:
+        return None
+    except Exception:  # noqa: BLE001 - a default of the user's that does not fit is told where it is met
+        return None
+    return target.getvalue()

@@ -1,0 +1,199 @@
+"""Blocks through op lists: who has one, odd entries among others, damage, and who carries them out."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from stateshift.compat.check import check
+from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
+from stateshift.compat.description import SerializerDescription as Described
+from stateshift.compat.planner import plan
+from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.compat.transcode.blocks import BlockTranscoder
+from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
+from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.enums import EnumSerializer
+from stateshift.serializers.errors import DeclarationError, StateShiftError
+from stateshift.serializers.numeric import (
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+)
+from stateshift.serializers.object_arrays import GenericArraySerializer
+from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.pojo import PojoSerializer
+from stateshift.serializers.record_fields import Default, RecordField
+from stateshift.serializers.record_values import Record
+from stateshift.serializers.temporal import InstantSerializer, LocalDateTimeSerializer
+from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.views import DataOutputView
+
+INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
+EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]
+
+
+def record(**fields):
+    """A POJO; a field is a serializer, or one with more said of it."""
+    made = [one if isinstance(one, RecordField) else RecordField(name, one) for name, one in fields.items()]
+    return PojoSerializer("acme.Account", tuple(sorted(made, key=lambda field: field.name)))
+
+
+SEEN = RecordField("seen", LONG, optional=True)
+S2 = (
+    record(id=LONG, balance=INT, name=TEXT, seen=SEEN),
+    record(
+        id=LONG,
+        balance=LONG,
+        owner=RecordField("owner", TEXT, aliases=("name",)),
+        tags=RecordField("tags", ListSerializer(TEXT), default=Default(factory=list)),
+        seen=SEEN,
+    ),
+)
+SHAPES = {
+    "S2": S2,
+    "tuple": (TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT))),
+    "nested": (record(inner=S2[0], other=INT), record(inner=S2[1], other=INT)),
+    "list": (ListSerializer(INT), ListSerializer(LONG)),
+    "array": (PrimitiveArraySerializer(INT), GenericArraySerializer(LONG)),
+    "set": (SetSerializer(INT), SetSerializer(LONG)),
+    "map": (MapSerializer(TEXT, INT), MapSerializer(TEXT, LONG)),
+    "required to optional": (TEXT, OptionalSerializer(TEXT)),
+    "numbers": (TupleSerializer((INT, FloatSerializer())), TupleSerializer((DOUBLE, DOUBLE))),
+    "enum": (
+        record(kind=EnumSerializer(("A", "B"), "K"), n=INT),
+        record(kind=EnumSerializer(("B", "A"), "K"), n=LONG),
+    ),
+    "times": (
+        record(at=InstantSerializer(), n=INT, on=LocalDateTimeSerializer()),
+        record(at=InstantSerializer(), n=LONG, on=LocalDateTimeSerializer()),
+    ),
+    "bytes beside": (
+        record(data=BytesSerializer(), flag=BooleanSerializer(), n=INT),
+        record(data=BytesSerializer(), flag=BooleanSerializer(), n=LONG),
+    ),
+}
+
+
+def transcoder(old, new, kind=StateKind.VALUE):
+    def job(value):
+        state = StateDescription("s", kind, Described.of(value))
+        return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
+
+    state = plan(check(job(old), job(new))).operators[0].states[0]
+    return make_transcoder(state, entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer()))
+
+
+def by(name, rewrite):
+    return attrs.evolve(rewrite, executor=name)
+
+
+def written(serializer, value):
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def block(*values):
+    """An entry for each value, under keys 0, 1, …: key group 7, a long key, a namespace of one byte 0."""
+    parts = (part for key, value in enumerate(values) for part in (b"\x07" + written(LONG, key) + b"\0", value))
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+def account(key, **more):
+    return written(
+        S2[0], Record("acme.Account", {"id": key, "balance": -key, "name": f"n° {key}", "seen": None} | more)
+    )
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_types_of_every_kind_that_can_be_told_as_data_have_an_op_list(shape):
+    assert isinstance(transcoder(*shape), BlockTranscoder)
+
+
+@pytest.mark.parametrize("kind", [StateKind.LIST, StateKind.MAP])
+def test_pieces_of_list_and_map_state_have_an_op_list(kind):
+    whole = {StateKind.LIST: ListSerializer, StateKind.MAP: lambda value: MapSerializer(LONG, value)}[kind]
+
+    assert isinstance(transcoder(whole(S2[0]), whole(S2[1]), kind), BlockTranscoder)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_an_odd_entry_goes_through_objects_alone_and_stays_in_its_place(name):
+    long_way = account(3, name="abc").replace(b"\4abc", b"\x84\0abc")  # a length in more bytes than it needs
+    old = block(account(1), account(2, name="ascii"), long_way, account(4, seen=9))
+    rewrite = by(name, transcoder(*S2))
+
+    assert rewrite.objects.transcode(old) == rewrite.transcode(old)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_a_value_that_does_not_fit_is_told_as_objects_tell_it(name):
+    null = account(5).replace(b"\0" + written(TEXT, "n° 5"), b"\1")
+    rewrite, given = by(name, transcoder(*S2)), block(account(1), null, account(2))
+
+    with pytest.raises(StateShiftError) as slow:
+        rewrite.objects.transcode(given)
+    with pytest.raises(type(slow.value)) as fast:
+        rewrite.transcode(given)
+
+    assert (str(slow.value), slow.value.where) == (str(fast.value), fast.value.where)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_a_block_that_is_damaged_anywhere_comes_to_what_objects_make_of_it(name):
+    def outcome(rewrite, given):
+        try:
+            return rewrite.transcode(given)
+        except StateShiftError as error:
+            return type(error), str(error)
+
+    whole, rewrite = block(account(1), account(2)), by(name, transcoder(*S2))
+    cut = [whole[:size] for size in range(len(whole))]
+    flipped = [
+        whole[:at] + bytes([whole[at] ^ bits]) + whole[at + 1 :] for at in range(len(whole)) for bits in (1, 255)
+    ]
+
+    for given in (*cut, *flipped):
+        assert outcome(rewrite.objects, given) == outcome(rewrite, given)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_lists_that_grow_past_the_room_held_ready_arrive_whole(name):
+    old, new = ListSerializer(ByteSerializer()), ListSerializer(LONG)
+
+    result = by(name, transcoder(old, new)).transcode(block(written(old, [1] * 3000), written(old, [-2] * 3000)))
+
+    assert block(written(new, [1] * 3000), written(new, [-2] * 3000)) == result.data
+
+
+def test_the_environment_says_who_rewrites_blocks(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "objects")
+    assert not isinstance(transcoder(*S2), BlockTranscoder)
+
+    monkeypatch.setenv(VARIABLE, "plain")
+    assert ExecutorName.PLAIN is transcoder(*S2).executor
+
+    monkeypatch.setenv(VARIABLE, "abacus")
+    with pytest.raises(DeclarationError, match="'abacus', and names no executor"):
+        transcoder(*S2)
+
+
+def test_what_code_of_the_user_decides_has_no_op_list():
+    class Doubled(LongSerializer):
+        def serialize(self, value, target):
+            super().serialize(2 * value, target)
+
+    assert not isinstance(transcoder(INT, Doubled()), BlockTranscoder)
+    assert not isinstance(transcoder(record(n=INT), record(n=Doubled())), BlockTranscoder)
+
+
+def test_a_default_that_may_differ_from_value_to_value_has_no_op_list():
+    counter = iter(range(9))
+    new = record(n=LONG, m=RecordField("m", LONG, default=Default(factory=counter.__next__)))
+
+    assert not isinstance(transcoder(record(n=LONG), new), BlockTranscoder)

@@ -1,0 +1,96 @@
+"""All executors of op lists give what objects give, of sound entries and of damaged ones: bytes, bad values, errors."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import attrs
+import pytest
+from evolution import profiles, runs
+from evolution.beginnings import beginnings, evolutions
+from evolution.declared import Declared
+from evolution.runs import KEYED, NAME
+from evolution.takeover import Outcome, Takeover
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from stateshift.compat.plan import StateAction
+from stateshift.compat.transcode.blocks import BlockTranscoder
+from stateshift.compat.transcode.executors import ExecutorName
+from stateshift.serializers.errors import StateShiftError
+from stateshift.state.migration.block_rewriter import BlockRewriter
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.savepoint.blocks import join_pieces
+from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.states import keyed_handles
+
+pytest.importorskip("numba")
+
+EXECUTORS = [name for name in ExecutorName if name not in {ExecutorName.AUTO, ExecutorName.OBJECTS}]
+
+
+def outcome(transcoder, block):
+    """What a transcoder makes of a block, or how it fails."""
+    try:
+        return transcoder.transcode(block)
+    except StateShiftError as error:
+        return type(error), str(error), error.where
+
+
+def rewriters(state, job):
+    """The rewriter of the state in each stored stream, with its blocks."""
+    options = MigrationOptions(reference_time=runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC))
+    ready = prepare(state.savepoint, job, options)
+    plan = ready.plan.operators[0].state(NAME, keyed=True)
+    assume(plan.action is StateAction.CONVERT)
+    found = state.stored()
+    for handle in keyed_handles(found._stored):
+        with open_keyed(handle, found._folder, found._stored.max_parallelism) as reader:
+            index, info = next((i, one) for i, one in enumerate(reader.header.states) if one.name == NAME)
+            groups = found._stored.max_parallelism
+            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, groups)
+            yield rewriter, [block.data for block in join_pieces(reader.blocks(state_ids=[index]))]
+
+
+@st.composite
+def damaged(draw, block):
+    """A block with a byte changed, with bytes cut out, or cut off."""
+    at = draw(st.integers(0, len(block) - 1))
+    way = draw(st.sampled_from(["change", "cut out", "cut off", "leave"]))
+    if way == "change":
+        return block[:at] + bytes([draw(st.integers(0, 255))]) + block[at + 1 :]
+    return {"cut out": block[:at] + block[at + 1 :], "cut off": block[:at], "leave": block}[way]
+
+
+def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks():
+    ways = Counter()
+
+    @profiles.profile
+    @given(beginnings().filter(lambda drawn: drawn[0] in KEYED), st.data())
+    def holds(beginning, data):
+        kind, shape, contents = beginning
+        _, new = data.draw(evolutions(kind, shape, 2))
+        with tempfile.TemporaryDirectory() as place:
+            state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents)
+            takeover = Takeover.of(state, new)
+            assume(takeover.outcome is Outcome.MIGRATE)
+            for rewriter, blocks in rewriters(state, takeover.job):
+                rewrite = rewriter.transcoder
+                ways[type(rewrite).__name__] += 1
+                if not isinstance(rewrite, BlockTranscoder):
+                    continue
+                both = [rewrite.objects, attrs.evolve(rewrite.objects, quarantines=True)]
+                for block in [*blocks, b"".join(blocks)]:
+                    for given_block in [block, *(data.draw(damaged(block)) for _ in range(8) if block)]:
+                        for objects in both:
+                            expected = outcome(objects, given_block)
+                            for name in EXECUTORS:
+                                by_block = BlockTranscoder(objects, rewrite.program, name)
+                                assert expected == outcome(by_block, given_block), name
+
+    holds()
+
+    assert ways["BlockTranscoder"] > ways["ObjectTranscoder"] // 2
