@@ -230,9 +230,8 @@ def _sarif_result(state: StateGate, failure: Failure, finding: Finding, file: st
         "message": {"text": f"{_title(state)}: {_told(failure)}\n{finding_line(finding)}"},
         "locations": [location],
     }
-    suppressions = [
-        {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
-        for override in state.overridden
-        if override.rule == finding.rule
-    ]
-    return result | ({"suppressions": suppressions} if suppressions else {})
+    override = state.override_of(finding, failure)
+    if override is None:
+        return result
+    suppression = {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
+    return result | {"suppressions": [suppression]}

@@ -19,6 +19,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from .check import check
+from .description import StateKind
 from .recording import digest
 from .report import Status
 
@@ -27,13 +28,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..serializers.compatibility import Finding
-    from .description import JobDescription
+    from .description import JobDescription, OperatorDescription
+    from .report import CheckReport, OperatorReport, StateReport
 
 KEY = "<key>"
 """What stands for an operator's key where a state is named."""
 
 _REGISTRY_BLIND = "AV-8"
 """The rule by which units and meanings are judged, which schema registries do not know (rule CI-3)."""
+
+_OF_ROLES = {"ROLE-2", "ROLE-5"}
+"""Rules that refuse a key or namespace as a whole, because of what the findings below say."""
 
 
 class Direction(enum.StrEnum):
@@ -152,13 +157,10 @@ class Failure:
     strict: bool = False
 
     @property
-    def rules(self) -> frozenset[str]:
-        """Rules of the findings that refuse."""
-        return frozenset(finding.rule for finding in self.findings if finding.verdict is self._worst)
-
-    @property
-    def _worst(self) -> Verdict:
-        return max((finding.verdict for finding in self.findings), default=Verdict.INCOMPATIBLE)
+    def refusing(self) -> tuple[Finding, ...]:
+        """The findings that refuse."""
+        worst = max((finding.verdict for finding in self.findings), default=Verdict.INCOMPATIBLE)
+        return tuple(finding for finding in self.findings if finding.verdict is worst)
 
 
 @attrs.frozen
@@ -192,10 +194,19 @@ class StateGate:
     @property
     def passes(self) -> bool:
         """Whether nothing stands against it, or nothing that counts."""
-        return self.level is Level.NONE or all(self._is_overridden(failure) for failure in self.failures)
+        return self.level is Level.NONE or all(self._is_let_pass(failure) for failure in self.failures)
 
-    def _is_overridden(self, failure: Failure) -> bool:
-        return failure.rules <= {override.rule for override in self.overridden}
+    def _is_let_pass(self, failure: Failure) -> bool:
+        found = [self.override_of(finding, failure) for finding in failure.refusing]
+        return bool(found) and None not in found
+
+    def override_of(self, finding: Finding, failure: Failure) -> Override | None:
+        """Give the override that lets one finding of a failure pass, or None.
+
+        It names the finding's rule, or that of a role which refuses the key, or the namespace, in which the finding is.
+        """
+        rules = {one.rule for one in failure.refusing if one.rule in _OF_ROLES and finding.path.startswith(one.path)}
+        return next((override for override in self.overridden if override.rule in {finding.rule, *rules}), None)
 
 
 @attrs.frozen
@@ -288,10 +299,13 @@ def _asked(
     else:
         report = check(candidate, revision.description.as_probe())
     for operator in report.operators:
+        states = operator.states
         if operator.key is not None:
             result, decision = operator.key.result, operator.key.decision
             yield operator.title, KEY, _failure(revision.name, direction, result.findings, decision, strict=strict)
-        for state in operator.states:
+            if decision is Decision.REFUSE:
+                states = _without_key(operator, report)
+        for state in states:
             if state.status in {Status.MATCHED, Status.UNREADABLE}:
                 findings = state.result.findings
                 yield (
@@ -299,6 +313,21 @@ def _asked(
                     state.name,
                     _failure(revision.name, direction, findings, state.decision, strict=strict),
                 )
+
+
+def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:
+    """Ask again of the states of an operator whose key is refused: an override may let that pass, and not them.
+
+    Timers are their keys.
+    """
+
+    def keyless(side: JobDescription, of_side: OperatorDescription | None) -> JobDescription:
+        assert of_side is not None  # noqa: S101 - the key was judged, so both sides have the operator
+        states = tuple(state for state in of_side.states if state.kind is not StateKind.TIMERS)
+        return attrs.evolve(side, operators=(attrs.evolve(of_side, key=None, states=states),))
+
+    (again,) = check(keyless(report.old, operator.was), keyless(report.new, operator.becomes)).operators
+    return again.states
 
 
 def _failure(

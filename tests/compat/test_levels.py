@@ -202,6 +202,35 @@ class TestOverrides:
         assert not self.ask(**more).passes
 
 
+class TestKeysThatAreToChange:
+    """What `migrate --repartition` will write anew is let pass by one override of the role's rule."""
+
+    def ask(self, *rules, value=int):
+        overrides = [Override("shop/<key>", rule, "all is keyed anew", TODAY) for rule in rules]
+        return judge(
+            [Revision("0001", recorded(job(int, order(id=Int32))))],
+            job(value, order(id=str)),
+            Levels(),
+            today=TODAY,
+            overrides=overrides,
+        )
+
+    def test_an_override_of_the_role_covers_what_is_found_within_the_key(self):
+        assert {"ROLE-2", "PRIM-4"} == {
+            finding.rule for state in self.ask().states for one in state.failures for finding in one.findings
+        }
+        assert self.ask("ROLE-2").passes
+
+    def test_an_override_of_the_rule_within_does_not_cover_the_role(self):
+        assert not self.ask("PRIM-4").passes
+
+    def test_states_under_such_a_key_are_judged_as_ever(self):
+        report = self.ask("ROLE-2", value=str)
+
+        assert {"<key>": True, "order": False} == {state.state: state.passes for state in report.states}
+        assert [("<key>", "0001", "backward"), ("order", "0001", "backward")] == failures(report)
+
+
 def test_strict_takes_a_migration_for_a_failure():
     history, wider = [order(id=Int32)], order(id=int)
 
