@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -82,6 +81,8 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            import difflib
+
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
             known = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(_COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)

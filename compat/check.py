@@ -5,7 +5,6 @@ Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is 
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -155,6 +154,8 @@ def _is_like(old: StateReport, new: StateReport) -> bool:
     """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
     if old.kind is not new.kind or new.kind is StateKind.TIMERS:
         return False
+    import difflib  # seldom asked for, and slow to load
+
     return old.old == new.new or bool(difflib.get_close_matches(new.name, [old.name], 1))
 
 

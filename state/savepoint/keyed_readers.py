@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import KeyedStreamReader, read_stream_header
-from .native_stream import NativeStreamReader
 from .sources import open_stream
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> Ite
     """
     with open_stream(handle.stream, folder) as source:
         if handle.tag in {NATIVE, NATIVE_OLD}:
+            from .native_stream import NativeStreamReader  # for a header nobody needs it, nor for a canonical stream
+
             yield NativeStreamReader.open(source, handle, max_parallelism)
         else:
             yield KeyedStreamReader.open(source, handle)

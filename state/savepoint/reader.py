@@ -26,7 +26,6 @@ from .files import Folder
 from .lineage import Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
-from .sizes import measure_operator
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
@@ -196,6 +195,8 @@ class SavepointOperator:
             CorruptSavepoint: The header of a stream is damaged, so that its states are not known.
             SavepointNotFound: A file is missing.
         """
+        from .sizes import measure_operator  # which a check does not need
+
         return measure_operator(self, states=states, keys=keys, progress=progress)
 
     @property

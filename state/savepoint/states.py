@@ -15,8 +15,6 @@ from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.timers import TimerSerializerSnapshot
 from ...serializers.views import DataInputView
-from .entries import EntryDecoder, grouped, read_broadcast, timers
-from .entry_keys import decode
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
@@ -124,6 +122,8 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; with file, offset and key.
         """
+        from .entries import EntryDecoder, grouped  # those who only read headers, as a check does, do without
+
         self._require_readable("read_entries")
         key_groups = self._stored.max_parallelism
 
@@ -145,6 +145,8 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its keys or namespaces; see `unsupported`.
             CorruptSavepoint: The bytes are damaged; with file, offset and key.
         """
+        from .entries import timers
+
         self._require_readable("read_timers")
 
         def read(reader: KeyedReader, infos: dict[int, StateMetaInfo]) -> Iterator[Timer[Any, Any]]:
@@ -169,6 +171,9 @@ class SavepointState:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
             CorruptSavepoint: The bytes are damaged.
         """
+        from .entries import read_broadcast
+        from .entry_keys import decode
+
         self._require_readable("read_elements")
         with self._located():
             value = value_reader(self.kind, self.description.value.snapshot)
