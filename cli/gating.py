@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -83,9 +84,9 @@ def hold_against(
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from .. import __version__
-    from ..compat.gate_text import annotation_lines, junit, sarif, text_lines, to_data
+    from ..compat.gate_text import annotation_lines, junit, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
-    from .project import Project
+    from .project import FILE, Project
     from .revisions import is_history, read_history, revisions_against
 
     project = Project.find(Path.cwd())
@@ -108,7 +109,9 @@ def hold_against(
     if options.form == "junit":
         write_text(junit(report))
     elif options.form == "sarif":
-        print_json(sarif(report, file, __version__))
+        from ..compat.sarif import sarif
+
+        print_json(sarif(report, file or FILE, __version__))
     elif options.form == "github":
         print_lines(annotation_lines(report, file))
     else:
@@ -142,6 +145,10 @@ def _drift(report: GateReport, kept: History, *, is_asked_for: bool) -> str:
 def _file_of(candidate: JobDescription, project: Project) -> str:
     """Where annotations point to: the module of the job, as a path from the current folder, or ""."""
     origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
-    module = origin.partition(":")[0].replace(".", "/")
+    name = origin.partition(":")[0]
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    if loaded and Path(loaded).is_relative_to(Path.cwd()):
+        return Path(loaded).relative_to(Path.cwd()).as_posix()
+    module = name.replace(".", "/")
     found = (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py")
     return next((name for name in found if module and Path(name).is_file()), "")

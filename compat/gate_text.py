@@ -1,7 +1,8 @@
-"""The gate's answer for its readers: lines for a person, data, GitHub's annotations, JUnit and SARIF for tools."""
+"""The gate's answer for its readers: lines for a person, data, GitHub's annotations and JUnit for tools."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
@@ -9,13 +10,14 @@ from ..serializers.compatibility import Verdict
 from ..serializers.wording import many
 from .explain import finding_data, finding_line
 from .levels import KEY, Direction
-from .rules import rule_book
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from ..serializers.compatibility import Finding
     from .levels import Failure, GateReport, Override, StateGate
+
+_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
@@ -95,16 +97,17 @@ def _history(report: GateReport) -> str:
     return f"{many(len(report.revisions), 'revision')}, the last {report.revisions[-1]}"
 
 
-def _title(state: StateGate) -> str:
+def state_title(state: StateGate) -> str:
+    """Name a state, or a key, as messages do."""
     return f"the key of operator {state.operator}" if state.state == KEY else f"{state.operator}/{state.state}"
 
 
 def _state_lines(state: StateGate) -> Iterator[list[Span]]:
     word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
-    yield [(f"{_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
+    yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:
-        yield [(f"  {failure.direction}: {_told(failure)}", "")]
-        for finding in _against(failure):
+        yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
+        for finding in against(failure):
             yield [(f"    {finding_line(finding)}", "")]
             ways = "; or ".join(_NO_WAY_BACK if failure.direction is Direction.FORWARD else finding.ways_out)
             if ways:
@@ -115,13 +118,14 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
         yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
 
 
-def _told(failure: Failure) -> str:
+def failure_text(failure: Failure) -> str:
+    """Say in a sentence which revision stands against a state."""
     if failure.strict:
         return f"{failure.revision} needs a migration, and --strict allows none"
     return failure.direction.told(failure.revision)
 
 
-def _against(failure: Failure) -> tuple[Finding, ...]:
+def against(failure: Failure) -> tuple[Finding, ...]:
     """Give the findings that stand against a state: what refuses, or asks for a migration where none is allowed."""
     least = Verdict.REQUIRES_MIGRATION if failure.strict else Verdict.INCOMPATIBLE
     found = tuple(finding for finding in failure.findings if finding.verdict >= least)
@@ -149,9 +153,9 @@ def annotation_lines(report: GateReport, file: str) -> Iterator[str]:
     for state in report.states:
         for failure in state.failures:
             word = "warning" if state.passes else "error"
-            text = "\n".join(f"{finding_line(finding)}" for finding in _against(failure))
+            text = "\n".join(f"{finding_line(finding)}" for finding in against(failure))
             place = f"file={_escaped(file)}," if file else ""
-            title = _escaped(f"{_title(state)}: {_told(failure)}", ",:")
+            title = _escaped(f"{state_title(state)}: {failure_text(failure)}", ",:")
             yield f"::{word} {place}title={title}::{_escaped(text)}"
 
 
@@ -163,75 +167,29 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def junit(report: GateReport) -> str:
-    """Give the report as JUnit XML: a case for each state and key."""
+    """Give the report as JUnit XML: a case for each state and key.
+
+    Source: the form that pytest writes and Jenkins and GitLab read, which no standard tells.
+    """
     failing = sum(not state.passes for state in report.states)
-    suite = ET.Element("testsuite", name="stateshift", tests=str(len(report.states)), failures=str(failing), errors="0")
+    counts = {"tests": str(len(report.states)), "failures": str(failing), "errors": "0", "skipped": "0", "time": "0"}
+    suites = ET.Element("testsuites", {"name": "stateshift"} | counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "stateshift"} | counts)
     for state in report.states:
-        case = ET.SubElement(suite, "testcase", classname=state.operator, name=state.state)
+        case = ET.SubElement(suite, "testcase", classname=_xml(state.operator), name=_xml(state.state), time="0")
         if state.passes:
             continue
         lines = [
             f"{failure.direction} {failure.revision}: {finding_line(finding)}"
             for failure in state.failures
-            for finding in _against(failure)
+            for finding in against(failure)
         ]
         message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
-        ET.SubElement(case, "failure", message=message).text = "\n".join(lines)
-    ET.indent(suite)
-    return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+        ET.SubElement(case, "failure", message=_xml(message), type="incompatible").text = _xml("\n".join(lines))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
-    """Give a report as a SARIF log: one result for each finding that stands against a state.
-
-    What an override lets pass is there too, as suppressed, with its reason.
-
-    Args:
-        report: What was found.
-        file: Where the job is, from the root of the repository; "" where that is not known.
-        version: Of this release.
-
-    Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.28.
-    """
-    found = [
-        _sarif_result(state, failure, finding, file)
-        for state in report.states
-        for failure in state.failures
-        for finding in _against(failure)
-    ]
-    driver = {"name": "stateshift", "version": version, "rules": _sarif_rules({one["ruleId"] for one in found})}
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": found}],
-    }
-
-
-def _sarif_rules(identifiers: Iterable[str]) -> list[dict[str, Any]]:
-    book = rule_book()
-    known = [book[identifier] for identifier in sorted(identifiers) if identifier in book]
-    return [
-        {
-            "id": rule.identifier,
-            "shortDescription": {"text": rule.holds or f"{rule.change}: {rule.verdict}"},
-            "help": {"text": rule.why},
-        }
-        for rule in known
-    ]
-
-
-def _sarif_result(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
-    location: dict[str, Any] = {"logicalLocations": [{"fullyQualifiedName": f"{state.name}/{finding.path}"}]}
-    if file:
-        location["physicalLocation"] = {"artifactLocation": {"uri": file}, "region": {"startLine": 1}}
-    result: dict[str, Any] = {
-        "ruleId": finding.rule,
-        "level": "warning" if state.passes else "error",
-        "message": {"text": f"{_title(state)}: {_told(failure)}\n{finding_line(finding)}"},
-        "locations": [location],
-    }
-    override = state.override_of(finding, failure)
-    if override is None:
-        return result
-    suppression = {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
-    return result | {"suppressions": [suppression]}
+def _xml(text: str) -> str:
+    """Escape what XML 1.0 cannot hold: a name may have any character."""
+    return _NOT_IN_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,0 +1,84 @@
+"""The gate's answer as SARIF, for tools that collect findings, such as GitHub's code scanning.
+
+Source: SARIF 2.1.0 (OASIS), sections 3.13 to 3.52; and what code scanning takes of it: descriptions of every rule, one
+physical location with a whole region, and a fingerprint, without which all results of one rule would be one alert.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from .explain import finding_line
+from .gate_text import against, failure_text, state_title
+from .rules import rule_book
+
+if TYPE_CHECKING:
+    from ..serializers.compatibility import Finding
+    from .levels import Failure, GateReport, StateGate
+
+_REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
+"""A state is declared somewhere in the job's module; no snapshot tells in which line."""
+
+
+def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
+    """Give a report as a SARIF log: one result for each finding that stands against a state.
+
+    What an override lets pass is there too, as suppressed, with its reason.
+
+    Args:
+        report: What was found.
+        file: Where results point to: the module of the job, from the root of the repository.
+        version: Of this release.
+    """
+    found = [
+        (state, failure, finding)
+        for state in report.states
+        for failure in state.failures
+        for finding in against(failure)
+    ]
+    rules = {finding.rule: _rule(finding) for _, _, finding in found}
+    identifiers = sorted(rules)
+    driver = {"name": "stateshift", "version": version, "rules": [rules[identifier] for identifier in identifiers]}
+    results = [_result(*one, file) | {"ruleIndex": identifiers.index(one[2].rule)} for one in found]
+    return {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
+    }
+
+
+def _rule(finding: Finding) -> dict[str, Any]:
+    """Describe the rule of a finding; one of a serializer of the user's own is in no book, and told by the finding."""
+    rule = rule_book().get(finding.rule)
+    short = rule.holds or f"{rule.change}: {rule.verdict}" if rule else finding.reason
+    why = rule.why if rule else finding.reason
+    return {
+        "id": finding.rule,
+        "shortDescription": {"text": short},
+        "fullDescription": {"text": f"{short}. {why}" if rule else why},
+        "help": {"text": why},
+    }
+
+
+def _result(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
+    place = f"{state.name}/{finding.path}"
+    names = f"{place}\n{finding.rule}\n{failure.revision}\n{failure.direction}"
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "level": "warning" if state.passes else "error",
+        "message": {"text": f"{state_title(state)}: {failure_text(failure)}\n{finding_line(finding)}"},
+        "locations": [
+            {
+                "logicalLocations": [{"fullyQualifiedName": place}],
+                "physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": _REGION},
+            }
+        ],
+        "partialFingerprints": {"primaryLocationLineHash": f"{hashlib.sha256(names.encode()).hexdigest()[:16]}:1"},
+    }
+    override = state.override_of(finding, failure)
+    if override is None:
+        return result
+    suppression = {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
+    return result | {"suppressions": [suppression]}
