@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -70,7 +72,9 @@ class PlainExecutor:
         while True:
             target, result = bytearray(room), [0, 0, 0]
             registers = [0] * self.program.registers
-            status = interpret(block, start, len(block), code, self.program.constants, target, room, registers, result)
+            status = interpret(
+                block, start, len(block), len(block), code, self.program.constants, target, room, registers, result
+            )
             stop, size, entries = result
             if status != FULL or entries:
                 return Rewritten(status, bytes(target[:size]), stop, entries)
@@ -79,17 +83,44 @@ class PlainExecutor:
 
 @attrs.define
 class EventualExecutor:
-    """Carries out an op list in plain Python, and in machine code once that is loaded or worth to be."""
+    """Carries out an op list in plain Python, and in machine code once that pays."""
 
     program: Program
-    _seen: int = 0
     _fast: Executor | None = None
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
-        if self._fast is None and (self._seen >= _LITTLE_BYTES or _NUMBA_MODULE in sys.modules):
-            self._fast = make_executor(ExecutorName.NUMBA, self.program)
-        self._seen += len(block) - start
+        if self._fast is None and (module := machine_code(len(block) - start)) is not None:
+            self._fast = module.NumbaExecutor(self.program)
         return (self._fast or PlainExecutor(self.program)).rewrite(block, start)
+
+
+@attrs.define
+class _Passed:
+    """How much this process has gone through: machine code takes a while to load."""
+
+    size_bytes: int = 0
+
+
+_passed = _Passed()
+
+
+def machine_code(size_bytes: int) -> Any:
+    """Give the module of machine code, where it is installed and wanted, and pays for this and what was before.
+
+    Args:
+        size_bytes: To go through; with what this process was asked for before, it decides.
+    """
+    name = chosen_executor()
+    if name is ExecutorName.AUTO:
+        _passed.size_bytes += size_bytes
+        pays = _passed.size_bytes >= _LITTLE_BYTES or _NUMBA_MODULE in sys.modules
+        name = ExecutorName.NUMBA if pays and _has_numba() else ExecutorName.PLAIN
+    return import_module(_NUMBA_MODULE) if name is ExecutorName.NUMBA else None
+
+
+@lru_cache(maxsize=1)
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
 
 
 def chosen_executor() -> ExecutorName:
@@ -103,7 +134,7 @@ def chosen_executor() -> ExecutorName:
         raise DeclarationError(
             f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"
         )
-    if named == ExecutorName.NUMBA and not find_spec("numba"):
+    if named == ExecutorName.NUMBA and not _has_numba():
         raise DeclarationError(
             f"{VARIABLE} asks for numba, which is not installed", advice="pip install 'stateshift[fast]'"
         )
@@ -116,4 +147,4 @@ def make_executor(name: ExecutorName, program: Program) -> Executor:
         from .numba_executor import NumbaExecutor
 
         return NumbaExecutor(program)
-    return EventualExecutor(program) if name is ExecutorName.AUTO and find_spec("numba") else PlainExecutor(program)
+    return EventualExecutor(program) if name is ExecutorName.AUTO and _has_numba() else PlainExecutor(program)

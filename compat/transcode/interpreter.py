@@ -23,14 +23,24 @@ from .memory import (
     text_end,
 )
 
-DONE, ODD, FULL, DAMAGED = 0, 1, 2, 3
-"""Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is no entry."""
+DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
+"""Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is
+no entry, or lies where it may not be looked at."""
 _GOING, _FINISHED = -1, 0
 _SEPARATOR = 0x2C
 
 
 def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case for each op
-    data: Any, start: int, size: int, code: Any, constants: Any, target: Any, room: int, registers: Any, result: Any
+    data: Any,
+    start: int,
+    size: int,
+    most: int,
+    code: Any,
+    constants: Any,
+    target: Any,
+    room: int,
+    registers: Any,
+    result: Any,
 ) -> int:
     """Rewrite entries one after the other, until one stops it.
 
@@ -38,6 +48,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         data: Entries: i32 n, n key bytes, i32 m, m value bytes.
         start: Where the first one begins.
         size: Bytes of all.
+        most: An entry that ends behind this place stops it.
         code: The op list, for a value.
         constants: Those that it refers to.
         target: Takes the new entries.
@@ -68,6 +79,9 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             status = FULL
             break
         stop = at + value_size
+        if stop > most:
+            status = NEAR_END
+            break
         copy(target, written, data, entry, head)
         begin = written + head + 4
         end = begin

@@ -1,4 +1,4 @@
-"""What the interpreter of op lists asks of bytes; numba replaces the first five by a few machine instructions each.
+"""What the interpreter of op lists asks of bytes; numba replaces most of it by a few machine instructions each.
 
 Nothing here checks a place: who calls has done so.
 """
@@ -12,11 +12,23 @@ _FLOATS = {4: struct.Struct(">f"), 8: struct.Struct(">d")}
 _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT = 5
+_MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
 
 
 def load(data: Any, at: int, size: int) -> int:
     """Give the signed big-endian integer of 1, 2, 4 or 8 bytes."""
     return int.from_bytes(data[at : at + size], "big", signed=True)
+
+
+def load_rest(data: Any, at: int, size: int) -> int:
+    """Give the unsigned big-endian integer of up to 7 bytes."""
+    return int.from_bytes(data[at : at + size], "big")
+
+
+def mixed(number: int, word: int) -> int:
+    """Mix a word into a number, both of 64 bits; the executor gives the result as signed."""
+    number = ((number ^ word) * _MIX) & _BITS_64
+    return number ^ number >> 32
 
 
 def store(data: Any, at: int, size: int, value: int) -> None:

@@ -1,7 +1,7 @@
 """The interpreter of op lists as machine code: one function for all, compiled once per machine and kept on disk.
 
-The interpreter checks every place; here nothing is checked. Buffers have `PADDING` bytes behind their end, over which
-copies and loads may run.
+The interpreter checks every place; here nothing is checked. Copies and loads may run over the end of an entry, by less
+than `PADDING` bytes: the last entries of a block are copied to where that is harmless.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import memory
+from . import framed, memory
 from .executors import Rewritten
-from .interpreter import FULL, interpret
+from .interpreter import FULL, NEAR_END, interpret
 
 if TYPE_CHECKING:
     from .program import Program
@@ -139,6 +139,28 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
     return store
 
 
+@overload(memory.load_rest)
+def _load_rest(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def load_rest(data: Any, at: Any, size: Any) -> Any:
+        number = np.int64(0)
+        for place in range(at, at + size):
+            number = number << 8 | np.int64(data[place])
+        return number
+
+    return load_rest
+
+
+@overload(memory.mixed)
+def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
+    factor, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+    def mixed(number: Any, word: Any) -> Any:
+        product = np.uint64(number ^ word) * factor
+        return np.int64(product ^ product >> half)
+
+    return mixed
+
+
 @overload(memory.store_float)
 def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
     def store_float(data: Any, at: Any, size: Any, value: Any) -> None:
@@ -193,8 +215,18 @@ for _function in (
 ):
     register_jitable(_function)
 
+register_jitable(framed._key_sum)  # noqa: SLF001 - the functions that are compiled here are marked so
 run = njit(nogil=True, cache=True)(interpret)
 """The interpreter; buffers are arrays of bytes, the op list, registers and result of 64-bit integers."""
+find_run = njit(nogil=True, cache=True)(framed._find_run)  # noqa: SLF001 - as above
+survey = njit(nogil=True, cache=True)(framed._survey)  # noqa: SLF001 - as above
+
+
+def call(function: Any, data: bytes, *numbers: int) -> tuple[int, list[int]]:
+    """Call one of `framed`'s functions; give what it returns, and its result."""
+    result = np.zeros(4, np.int64)
+    returned = function(np.frombuffer(data, np.uint8), *numbers, result)
+    return int(returned), result.tolist()
 
 
 class NumbaExecutor:
@@ -210,16 +242,24 @@ class NumbaExecutor:
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
-        data, room = _padded(block), self._program.room(len(block) - start)
+        first = self._run(np.frombuffer(block, np.uint8), start, len(block), len(block) - PADDING)
+        if first.status != NEAR_END:
+            return first
+        rest = self._run(_padded(block[first.stop :]), 0, len(block) - first.stop, len(block))
+        data = first.data + rest.data if first.entries else rest.data
+        return Rewritten(rest.status, data, first.stop + rest.stop, first.entries + rest.entries)
+
+    def _run(self, data: Any, start: int, size: int, most: int) -> Rewritten:
+        room = self._program.room(size - start)
         while True:
             if len(self._room) < room + PADDING:
                 self._room = np.empty(room + PADDING, np.uint8)
             status = run(
-                data, start, len(block), self._code, self._constants, self._room, room, self._registers, self._result
+                data, start, size, most, self._code, self._constants, self._room, room, self._registers, self._result
             )
-            stop, size, entries = self._result.tolist()
+            stop, written, entries = self._result.tolist()
             if status != FULL or entries:
-                return Rewritten(status, self._room[:size].tobytes(), stop, entries)
+                return Rewritten(status, self._room[:written].tobytes(), stop, entries)
             room *= 2
 
 

@@ -5,7 +5,6 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 
 from __future__ import annotations
 
-import zlib
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
+from ...compat.transcode.framed import Survey, add_keys, survey
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.objects import SEPARATOR
 from ...compat.transcode.transcoder import Transcoded, Transcoder, make_transcoder
@@ -151,7 +151,8 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries)
+        read, found = self._surveyed(block, transcoded)
+        result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
         tally.read += transcoded.entries
         tally.written += transcoded.written
         tally.dropped += transcoded.dropped
@@ -159,30 +160,37 @@ class BlockRewriter:
         self._put_aside(transcoded, tally)
         tally.elements_dropped += transcoded.dropped_elements
         tally.keys_dropped = add_keys(tally.keys_dropped, transcoded.dropped_keys)
-        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
-        keys = [key for key, _ in block.items()]
-        for key in keys:
-            if not key.startswith(prefix):
-                raise CorruptSavepoint(
-                    f"an entry lies in key group {block.key_group} and says that it belongs to another",
-                    state=self.plan.name,
-                    key=self.framing.show_key(key),
-                    rule="RUN-3",
-                )
-        old_kind = self.plan.transform.old_kind if self.plan.transform is not None else self.plan.kind
-        new_keys = [key for key, _ in result.items()]
-        tally.keys_read = add_keys(tally.keys_read, self._counted(keys, old_kind))
-        tally.keys_written = add_keys(tally.keys_written, self._counted(new_keys, self.plan.kind))
+        if self.plan.transform is None:
+            tally.keys_read = tally.keys_read + read.keys & _CHECKSUM
+            tally.keys_written = tally.keys_written + found.keys & _CHECKSUM
+        else:
+            tally.keys_read = add_keys(tally.keys_read, self._addresses(block, self.plan.transform.old_kind))
+            tally.keys_written = add_keys(tally.keys_written, self._addresses(result, self.plan.kind))
         for key, value in islice(result.items(), 0 if self.proven else 1):
             with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
                 prove_readable(self.plan, value)
             self.proven = True
         return result
 
-    def _counted(self, keys: list[bytes], kind: StateKind) -> Iterable[bytes]:
-        """The keys of entries; where the kind changes, each key with its namespace once, without user keys."""
-        if self.plan.transform is None:
-            return keys
+    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[Survey, Survey]:
+        """Look at the entries read and at those written, and prove where the former lie."""
+        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
+        read, found = survey(block.data, prefix), survey(transcoded.data, prefix)
+        if read.misplaced >= 0:
+            key, _ = next(Block(block.key_group, block.state_id, block.data[read.misplaced :], 1).items())
+            raise CorruptSavepoint(
+                f"an entry lies in key group {block.key_group} and says that it belongs to another",
+                state=self.plan.name,
+                key=self.framing.show_key(key),
+                rule="RUN-3",
+            )
+        if read.entries != block.entries or found.entries != transcoded.new_entries:
+            raise CorruptSavepoint(f"the block of key group {block.key_group} does not hold {block.entries} entries")
+        return read, found
+
+    def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
+        """The keys of entries, each with its namespace once, without user keys: what counts where the kind changes."""
+        keys = (key for key, _ in block.items())
         return dict.fromkeys(map(self.framing.address, keys) if kind is StateKind.MAP else keys)
 
     def first_of(self, block: Block) -> Block:
@@ -205,13 +213,6 @@ class BlockRewriter:
         tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
             self.quarantine.put(self.plan, transcoded.quarantined)
-
-
-def add_keys(total: int, keys: Iterable[bytes]) -> int:
-    """Add keys to a checksum that does not depend on their order."""
-    for key in keys:
-        total = total + (zlib.crc32(key) << 32 | zlib.adler32(key)) & _CHECKSUM
-    return total
 
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
+from ...compat.transcode.framed import add_keys
 from ...serializers.errors import MigrationFailed, located
 from ..key_groups import subtask_of
 from ..savepoint.keyed_readers import open_keyed
-from .block_rewriter import Tally, add_keys
+from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
 from .quarantine import Gathered

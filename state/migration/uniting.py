@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
+from ...compat.transcode.framed import add_keys
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
 from ...serializers.unpickling import trusting
 from ..savepoint.blocks import Block
@@ -20,7 +21,7 @@ from ..savepoint.lineage import StateCount
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StreamSink
 from ..savepoint.state_kinds import keyed_kind
-from .block_rewriter import Tally, add_keys
+from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger
 from .parcels import BEGIN, PARCEL_BYTES, entries_of

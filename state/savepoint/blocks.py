@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ...serializers.limits import require_room
 
@@ -99,11 +100,11 @@ class Block:
         """Where the last entry begins."""
         if self.last_entry >= 0:
             return self.last_entry
-        at = last = 0
-        for key, value in self.items():
-            last = at
-            at += 2 * _LENGTH_BYTES + len(key) + len(value)
-        return last
+        self.refuse_oversized()
+        found = survey(self.data, b"")
+        if found.entries != self.entries:
+            raise _broken(self)
+        return max(found.last, 0)
 
 
 def join_pieces(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -182,42 +183,23 @@ class BlockWalker:
     def _state(self, state_id: int) -> Iterator[Block]:
         is_last = False
         while not is_last:
-            data, begin, size = self._data, self._at, len(self._data)
-            at = last = value_at = begin
-            entries = needed = oversized = 0
-            while not is_last and not oversized:
-                key_at = at + _LENGTH_BYTES
-                if key_at > size:
-                    needed = _LENGTH_BYTES
-                    break
-                key_size = _LENGTH.unpack_from(data, at)[0]
-                value_at = key_at + key_size + _LENGTH_BYTES
-                if key_size < 1:
-                    raise self._corrupt(f"a key has {key_size} bytes", at)
-                if value_at > size:
-                    needed = value_at - at
-                    break
-                value_size = _LENGTH.unpack_from(data, value_at - _LENGTH_BYTES)[0]
-                end = value_at + value_size
-                if value_size < 0:
-                    oversized = value_size & _UNSIGNED
-                    break
-                if end > size:
-                    needed = end - at
-                    break
-                is_last = data[key_at] >= LAST_FLAG
-                entries += 1
-                last, at = at, end
-            self._at = at
-            if entries:
-                yield Block(self._key_group, state_id, _cut(data, begin, at, last, is_last), entries, last - begin)
-            if oversized:
+            data, begin = self._data, self._at
+            run = find_run(data, begin)
+            is_last = run.ending == COMPLETE
+            if run.ending == NO_KEY:
+                raise self._corrupt(f"a key has {run.detail} bytes", run.stop)
+            self._at = at = run.stop
+            if run.entries:
+                entries = _cut(data, begin, at, run.last, is_last)
+                yield Block(self._key_group, state_id, entries, run.entries, run.last - begin)
+            if run.ending == OVERSIZED:
                 is_last = data[at + _LENGTH_BYTES] >= LAST_FLAG
-                head = _cut(data, at, value_at - _LENGTH_BYTES, at, is_last)
-                self._pass(value_at - at, oversized)
-                yield Block(self._key_group, state_id, head, 1, 0, oversized)
+                head_size = _LENGTH_BYTES + _length(data, at)
+                head, size = _cut(data, at, at + head_size, at, is_last), run.detail & _UNSIGNED
+                self._pass(head_size + _LENGTH_BYTES, size)
+                yield Block(self._key_group, state_id, head, 1, 0, size)
             elif not is_last:
-                self._need(needed)
+                self._need(run.detail)
 
     def _pass(self, head: int, size: int) -> None:
         """Go past the head of an entry and a value of more bytes than an entry may have, without holding them."""

@@ -1,0 +1,168 @@
+"""Runs of framed entries, found by their lengths alone: where they end, how many they are, a checksum of their keys.
+
+    i32 n, n key bytes, i32 m, m value bytes, ...
+
+The checksum does not depend on the order of the entries. Of each key, words w of 8 bytes (big-endian, the last one
+what is left, if anything is) are mixed into the key's size: h = (h ^ w) * 0x9E3779B97F4A7C15, h ^= h >> 32, in 64 bits;
+the sum of all h is it. It tells what was lost or changed by mistake, not on purpose.
+
+The functions with a leading underscore are compiled by numba as they are; where it pays, that is what runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptSavepoint
+from .executors import machine_code
+from .memory import load, load_rest, mixed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_WORD_BYTES, _LENGTH_BYTES = 8, 4
+_LAST_FLAG = 0x80
+_MASK = (1 << 64) - 1
+
+COMPLETE, NEEDS_MORE, NO_KEY, OVERSIZED = 0, 1, 2, 3
+"""How a run ends: with the last entry of its state, where bytes are missing, at a key without size, at a huge value."""
+
+
+@attrs.frozen
+class Run:
+    """Entries of one state that follow one another.
+
+    Attributes:
+        ending: One of the four.
+        stop: Where the first entry begins that is not of the run.
+        last: Where its last entry begins.
+        entries: How many there are.
+        detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known; of
+            a value with more bytes than an i32 tells, that number, taken as signed.
+    """
+
+    ending: int
+    stop: int
+    last: int
+    entries: int
+    detail: int
+
+
+@attrs.frozen
+class Survey:
+    """What was seen in a block.
+
+    Attributes:
+        entries: How many there are.
+        keys: The checksum of their keys.
+        misplaced: Where the first entry begins whose key has another prefix; -1 where none has.
+        last: Where the last entry begins; -1 where there is none.
+    """
+
+    entries: int
+    keys: int
+    misplaced: int
+    last: int
+
+
+def find_run(data: bytes, start: int) -> Run:
+    """Go from entry to entry, to the last one of a state or of the data."""
+    fast = machine_code(len(data) - start)
+    result = [0, 0, 0, 0]
+    if fast is None:
+        ending = _find_run(data, start, len(data), result)
+    else:
+        ending, result = fast.call(fast.find_run, data, start, len(data))
+    return Run(ending, *result)
+
+
+def survey(data: bytes, prefix: bytes) -> Survey:
+    """Look at all entries of a block.
+
+    Raises:
+        CorruptSavepoint: The block does not consist of entries.
+    """
+    fast = machine_code(len(data))
+    result = [0, 0, 0, 0]
+    number = int.from_bytes(prefix, "big")
+    if fast is None:
+        is_sound = _survey(data, len(data), number, len(prefix), result)
+    else:
+        is_sound, result = fast.call(fast.survey, data, len(data), number, len(prefix))
+    if not is_sound:
+        raise CorruptSavepoint("the entries of a block are cut off or damaged")
+    entries, keys, misplaced, last = result
+    return Survey(entries, keys & _MASK, misplaced, last)
+
+
+def add_keys(total: int, keys: Iterable[bytes]) -> int:
+    """Add keys to a checksum."""
+    for key in keys:
+        total += _key_sum(key, 0, len(key))
+    return total & _MASK
+
+
+def _find_run(data: Any, start: int, size: int, result: Any) -> int:
+    at = last = start
+    entries = detail = 0
+    ending = NEEDS_MORE
+    while True:
+        key_at = at + _LENGTH_BYTES
+        if key_at > size:
+            detail = _LENGTH_BYTES
+            break
+        key_size = load(data, at, 4)
+        value_at = key_at + key_size + _LENGTH_BYTES
+        if key_size < 1:
+            ending, detail = NO_KEY, key_size
+            break
+        if value_at > size:
+            detail = value_at - at
+            break
+        value_size = load(data, value_at - _LENGTH_BYTES, 4)
+        if value_size < 0:
+            ending, detail = OVERSIZED, value_size
+            break
+        end = value_at + value_size
+        if end > size:
+            detail = end - at
+            break
+        entries += 1
+        last, at = at, end
+        if data[key_at] >= _LAST_FLAG:
+            ending = COMPLETE
+            break
+    result[0], result[1], result[2], result[3] = at, last, entries, detail
+    return ending
+
+
+def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
+    at, entries, keys, misplaced, last = 0, 0, 0, -1, -1
+    while at < size:
+        key_size = load(data, at, 4) if size - at >= 8 else -1
+        if key_size < 0 or key_size > size - at - 8:
+            return False
+        key_at = at + _LENGTH_BYTES
+        value_size = load(data, key_at + key_size, 4)
+        end = key_at + key_size + _LENGTH_BYTES + value_size
+        if value_size < 0 or end > size:
+            return False
+        if misplaced < 0 and (key_size < prefix_bytes or load_rest(data, key_at, prefix_bytes) != prefix):
+            misplaced = at
+        keys += _key_sum(data, key_at, key_size)
+        entries += 1
+        last, at = at, end
+    result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
+    return True
+
+
+def _key_sum(data: Any, at: int, size: int) -> int:
+    """Give what a key adds to the checksum."""
+    number, left = size, size
+    while left >= _WORD_BYTES:
+        number = mixed(number, load(data, at, 8))
+        at += _WORD_BYTES
+        left -= _WORD_BYTES
+    return mixed(number, load_rest(data, at, left)) if left else number

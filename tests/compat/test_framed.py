@@ -1,0 +1,76 @@
+"""Runs of entries found by their lengths: plain Python and machine code see the same, of any bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.framed import COMPLETE, Survey, add_keys, find_run, survey
+from stateshift.serializers.errors import CorruptSavepoint
+
+pytest.importorskip("numba")
+
+entries = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20)), max_size=8)
+
+
+def framed(pairs):
+    return b"".join(len(part).to_bytes(4, "big") + part for pair in pairs for part in pair)
+
+
+def by_each(function, *arguments):
+    """What plain Python and machine code give; an error is told by its class."""
+    found = []
+    for name in ("plain", "numba"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(VARIABLE, name)
+            try:
+                found.append(function(*arguments))
+            except CorruptSavepoint as error:
+                found.append(str(error))
+    return found
+
+
+@given(entries, st.binary(max_size=2))
+def test_a_survey_counts_entries_and_finds_the_first_of_another_prefix(pairs, prefix):
+    plain, fast = by_each(survey, framed(pairs), prefix)
+
+    starts = [len(framed(pairs[:place])) for place in range(len(pairs))]
+    others = [start for start, (key, _) in zip(starts, pairs, strict=True) if not key.startswith(prefix)]
+    keys = add_keys(0, [key for key, _ in pairs])
+    assert Survey(len(pairs), keys, [*others, -1][0], [-1, *starts][-1]) == plain
+    assert plain == fast
+
+
+@given(st.one_of(st.binary(max_size=60), entries.map(framed)), st.integers(0, 60))
+def test_plain_python_and_machine_code_see_the_same_in_any_bytes(data, size):
+    for given_data in (data, data[:size]):
+        plain, fast = by_each(survey, given_data, b"\0")
+        assert plain == fast
+        plain, fast = by_each(find_run, given_data, 0)
+        assert plain == fast
+
+
+def test_the_checksum_does_not_depend_on_the_order_and_does_on_every_bit():
+    keys = [random.Random(7).randbytes(size) for size in (1, 7, 8, 9, 16, 23)]  # noqa: S311 - no secrets
+    whole = add_keys(0, keys)
+    changed = {
+        add_keys(0, [*keys[:place], key[:at] + bytes([key[at] ^ 1 << bit]) + key[at + 1 :], *keys[place + 1 :]])
+        for place, key in enumerate(keys)
+        for at in range(len(key))
+        for bit in range(8)
+    }
+
+    assert whole == add_keys(add_keys(0, keys[3:]), keys[:3])
+    assert 8 * sum(map(len, keys)) == len(changed - {whole})
+
+
+def test_a_run_ends_with_the_entry_whose_flag_says_so():
+    first, last = framed([(b"\1a", b"x")]), framed([(b"\x81b", b"yz")])
+
+    run = find_run(first + last + b"\xff\xff", 0)
+
+    assert (COMPLETE, len(first + last), len(first), 2) == (run.ending, run.stop, run.last, run.entries)
