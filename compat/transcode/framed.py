@@ -3,8 +3,8 @@
     i32 n, n key bytes, i32 m, m value bytes, ...
 
 The checksum does not depend on the order of the entries. Of each key, words w of 8 bytes (big-endian, the last one
-what is left, if anything is) are mixed into the key's size: h = (h ^ w) * 0x9E3779B97F4A7C15, h ^= h >> 32, in 64 bits;
-the sum of all h is it. It tells what was lost or changed by mistake, not on purpose.
+what is left, if anything is) and a last 0 are mixed into the key's size: h = (h ^ w) * 0x9E3779B97F4A7C15,
+h ^= h >> 32, in 64 bits; the sum of all h is it. It tells what was lost or changed by mistake, not on purpose.
 
 The functions with a leading underscore are compiled by numba as they are; where it pays, that is what runs.
 """
@@ -39,8 +39,8 @@ class Run:
         stop: Where the first entry begins that is not of the run.
         last: Where its last entry begins.
         entries: How many there are.
-        detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known; of
-            a value with more bytes than an i32 tells, that number, taken as signed.
+        detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
+            of a value with more bytes than an i32 tells, that number, taken as signed.
     """
 
     ending: int
@@ -165,4 +165,6 @@ def _key_sum(data: Any, at: int, size: int) -> int:
         number = mixed(number, load(data, at, 8))
         at += _WORD_BYTES
         left -= _WORD_BYTES
-    return mixed(number, load_rest(data, at, left)) if left else number
+    if left:
+        number = mixed(number, load_rest(data, at, left))
+    return mixed(number, 0)
