@@ -291,7 +291,7 @@ def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
         return table.select(*map(_column, source.columns))
     if source.aggregate is None:
         return table
-    first = (*source.key_columns, *source.order_columns)
+    first = (*source.group_columns, *source.order_columns)
     others = [field.name for field in _arrow_schema(table) if field.name not in first and can_order(field.type)]
     together = table.repartition(slots, *map(_column, source.key_columns))
     return together.sortWithinPartitions(*map(_column, (*first, *others)))

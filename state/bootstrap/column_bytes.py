@@ -34,9 +34,12 @@ from ...serializers.optional import OptionalSerializer
 from ...serializers.pojo import PojoSerializer
 from ...serializers.records import RecordSerializer
 from ...serializers.text import StringSerializer
+from ...serializers.ttl import TtlSerializer
 from ...serializers.tuples import TupleSerializer
+from ...serializers.windows import TimeWindowSerializer
 from ..savepoint.entry_keys import encode
-from .column_values import column_of_field, listed, value_reader
+from .column_types import column_of_field
+from .column_values import listed, value_reader
 from .temporal_columns import temporal_numbers
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedC
 
     Args:
         serializer: Of each value. Of a record or tuple, `column` is a struct.
-        column: The values; `column_values.mismatches` has found nothing wrong with its type.
+        column: The values; `column_types.mismatches` has found nothing wrong with its type.
     """
     family = type(serializer)
     if family in _INTEGERS and pa.types.is_integer(column.type):
@@ -256,6 +259,21 @@ def _tuples(serializer: TupleSerializer, column: pa.Array) -> EncodedColumn | No
     )
 
 
+def _pairs(first: TypeSerializer[Any], second: TypeSerializer[Any], column: pa.Array) -> EncodedColumn | None:
+    if not pa.types.is_struct(column.type):
+        return None
+    one, other = column.flatten()
+    return _together([encode_column(first, one), encode_column(second, other)], nulls_of(column))
+
+
+def _stamped(serializer: TtlSerializer[Any], column: pa.Array) -> EncodedColumn | None:
+    return _pairs(LongSerializer(), serializer.value, column)
+
+
+def _windows(_: TypeSerializer[Any], column: pa.Array) -> EncodedColumn | None:
+    return _pairs(LongSerializer(), LongSerializer(), column)
+
+
 def _optional(serializer: OptionalSerializer[Any], column: pa.Array) -> EncodedColumn:
     return _behind_flag(serializer.value, column, b"\1" + bytes(serializer.padding))
 
@@ -335,5 +353,7 @@ _ENCODERS: dict[type, Callable[[Any, pa.Array], EncodedColumn | None]] = {
     OptionalSerializer: _optional,
     RecordSerializer: _records,
     PojoSerializer: _records,
+    TtlSerializer: _stamped,
+    TimeWindowSerializer: _windows,
 }
 """By exact type: a subclass may write other bytes."""

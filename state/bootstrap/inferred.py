@@ -37,7 +37,7 @@ from ...serializers.temporal import (
 )
 from ...serializers.text import StringSerializer
 from ...serializers.tuples import TupleSerializer
-from .column_values import spark_name
+from .column_types import spark_name
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer

@@ -24,7 +24,7 @@ from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_te
 from ...serializers.optional import OptionalSerializer
 from ...serializers.tuples import TupleSerializer
 from ..key_groups import key_group, key_hasher, prefix_size
-from ..savepoint.entry_keys import encode
+from ..savepoint.entry_keys import encode, length_bytes
 from .column_bytes import encode_column, join_pieces, number_bytes
 from .column_order import order_bytes
 from .column_values import python_values
@@ -168,8 +168,17 @@ class RowEncoder:
                     groups[declined[len(found) - 1]] = key_group(hasher(value), self.max_parallelism)
             data = patched(data, encoded.declined, found)
         prefix = number_bytes(groups, ">u1" if prefix_size(self.max_parallelism) == 1 else ">u2")
-        namespace = np.zeros((len(groups), len(_VOID_NAMESPACE)), dtype=np.uint8)
-        return _Keys(groups, join_pieces([prefix, data, namespace]), column)
+        return _Keys(groups, join_pieces([prefix, data, *self._namespaces(batch, data)]), column)
+
+    def _namespaces(self, batch: pa.RecordBatch, keys: pa.Array) -> list[Any]:
+        """Give what follows the bytes of the keys."""
+        name, declared = self.source.namespace_column, self.source.description.namespace
+        if not name or declared is None:
+            return [np.zeros((len(keys), len(_VOID_NAMESPACE)), dtype=np.uint8)]
+        serializer = declared.new_side()
+        data = required(serializer, batch.column(name), name)
+        is_ambiguous = self.source.key.length < 0 and serializer.length < 0
+        return [_length_bytes(keys), data, _length_bytes(data)] if is_ambiguous else [data]
 
     def _key_of(self, column: pa.Array, row: int) -> Any:
         return python_values(self.source.key, column.slice(row, 1))[0]
@@ -265,6 +274,11 @@ class RowEncoder:
             raise ValueNotConvertible(f"the function gave {shown(value)}, and the value of a map state is a dict")
         serializer = self.source.description.value.new_side()
         return _written(lambda: entry_values(kind, serializer, value), value)
+
+
+def _length_bytes(data: pa.Array) -> pa.Array:
+    lengths = pc.binary_length(data).to_pylist()
+    return pa.array(map(length_bytes, lengths), pa.large_binary())
 
 
 class _Mark(tuple[int, bytes, Any]):

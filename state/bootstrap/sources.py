@@ -12,9 +12,9 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, StateNotFound, located
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.tuples import TupleSerializer
-from ...serializers.windows import VoidNamespaceSerializer
+from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from .column_order import can_order
-from .column_values import column_of_field, fields_by_default, mismatches, spark_name
+from .column_types import column_of_field, fields_by_default, mismatches, spark_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +41,8 @@ class StateColumns:
         operator: uid or id of the operator.
         state: Name of a keyed state of it.
         key_by: Column of the key; several make a tuple key.
+        namespace: Column of the namespace, of state that has one: of windows a struct of `start` and `end`, in
+            milliseconds.
         value: Where a row's value comes from: None: the fields of a record from the columns of their names; a dict:
             these fields from these columns, the others by name; a column's name; a function of the row, whose None
             leaves the row out. Of list state it is an element, of map state a value of the map.
@@ -54,6 +56,7 @@ class StateColumns:
     operator: str
     state: str
     key_by: tuple[str, ...] = attrs.field(converter=_names, kw_only=True)
+    namespace: str = attrs.field(default="", kw_only=True)
     value: Value | Callable[[Any], Any] | None = attrs.field(default=None, kw_only=True)
     user_key: tuple[str, ...] = attrs.field(default=None, converter=_names, kw_only=True)
     order_by: tuple[str, ...] = attrs.field(default=None, converter=_names, kw_only=True)
@@ -71,6 +74,7 @@ class ResolvedSource:
         description: Of the state.
         key: Serializer of the key.
         key_columns: One, or several that make a tuple.
+        namespace_column: The column of the namespace; "" where there is only one.
         user_key_columns: Of map state; as `key_columns`.
         value_column: The column of the value, or "".
         value_fields: Of a record from several columns: (name in the struct, column).
@@ -86,6 +90,7 @@ class ResolvedSource:
     description: StateDescription
     key: TypeSerializer[Any]
     key_columns: tuple[str, ...] = ()
+    namespace_column: str = ""
     user_key_columns: tuple[str, ...] = ()
     value_column: str = ""
     value_fields: tuple[tuple[str, str], ...] = ()
@@ -111,12 +116,17 @@ class ResolvedSource:
         return is_list and not self.order_columns
 
     @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The columns of key and namespace: rows that are equal in them belong to one value, list or map."""
+        return (*self.key_columns, *([self.namespace_column] if self.namespace_column else []))
+
+    @property
     def columns(self) -> tuple[str, ...] | None:
         """The columns that are needed; None where a function is to see all."""
         if self.function is not None or self.aggregate is not None:
             return None
         values = (self.value_column,) if self.value_column else tuple(column for _, column in self.value_fields)
-        wanted = (*self.key_columns, *self.user_key_columns, *self.order_columns, *values)
+        wanted = (*self.group_columns, *self.user_key_columns, *self.order_columns, *values)
         return tuple(dict.fromkeys(wanted))
 
 
@@ -170,12 +180,7 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
             f"{source.state!r} holds timers, which are not made from rows",
             advice="let it start empty, or write it with SavepointWriter",
         )
-    if description.namespace and not isinstance(description.namespace.new_side(), VoidNamespaceSerializer):
-        raise DeclarationError(
-            f"the state has the namespace {description.namespace.snapshot.describe()}, and only states without one "
-            "can be made from rows",
-            advice="let it start empty, or write it with SavepointWriter",
-        )
+    _check_namespace(description, source, schema)
     twice = next((name for name in schema.names if schema.names.count(name) > 1), None)
     if twice is not None:
         raise DeclarationError(f"the DataFrame has two columns {twice!r}", advice="rename one of them")
@@ -195,6 +200,7 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
     base = attrs.evolve(
         base,
         key_columns=source.key_by,
+        namespace_column=source.namespace,
         user_key_columns=source.user_key,
         order_columns=source.order_by,
         aggregate=source.aggregate,
@@ -204,6 +210,24 @@ def resolve_columns(base: ResolvedSource, source: StateColumns, schema: pa.Schem
     if callable(source.value):
         return attrs.evolve(base, function=source.value)
     return _with_value(base, source.value, schema)
+
+
+def _check_namespace(description: StateDescription, source: StateColumns, schema: pa.Schema) -> None:
+    if description.namespace is None:
+        return
+    serializer, told = description.namespace.new_side(), description.namespace.snapshot.describe()
+    if isinstance(serializer, VoidNamespaceSerializer | GlobalWindowSerializer):
+        if source.namespace:
+            raise DeclarationError(
+                f"the state has one namespace only, {told}, and the column {source.namespace!r} is named for it",
+                advice="leave it out",
+            )
+        return
+    if not source.namespace:
+        raise DeclarationError(
+            f"the state has the namespace {told}, and no column is named for it", advice="name it: namespace=…"
+        )
+    _check_type(serializer, _field(schema, source.namespace).type, (source.namespace,), "namespace")
 
 
 def _with_value(base: ResolvedSource, value: Value | None, schema: pa.Schema) -> ResolvedSource:

@@ -8,7 +8,8 @@ import attrs
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
-from ...serializers.ttl import TtlSerializer
+from ...serializers.rows import RowSerializer
+from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -19,6 +20,7 @@ from ..descriptors import (
 )
 from ..job import Job, Operator
 from ..key_groups import has_stable_hash
+from .column_types import column_of_field, structs_in
 from .inferred import inferred_serializer
 from .sources import StateColumns, find_keyed_state, find_operator
 
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
+    from .sources import ResolvedSource
 
-KEY, USER_KEY, VALUE, KEY_GROUP = "key", "user_key", "value", "key_group"
+KEY, NAMESPACE, USER_KEY, VALUE = "key", "namespace", "user_key", "value"
+KEY_GROUP = "key_group"
 _SINGLE: dict[StateKind, type[StateDescriptor]] = {
     StateKind.VALUE: ValueStateDescriptor,
     StateKind.REDUCING: ReducingStateDescriptor,
@@ -60,21 +64,27 @@ def columns_of(wanted: Wanted, state: StateDescription, schema: pa.Schema) -> St
     """Name the columns of a state, after looking that there are these and no others.
 
     Raises:
-        DeclarationError: One is missing, or means nothing; or the state is of another kind than is wanted, or has TTL.
+        DeclarationError: One is missing, or means nothing; or the state is of another kind than is wanted.
     """
     kind = state.kind
     if wanted.kind not in {None, kind}:
         raise DeclarationError(
             f"the state is a {kind} state, and the option kind says {wanted.kind}", advice="leave the option out"
         )
-    _refuse_time_to_live(state)
-    _require_columns(kind, schema)
+    _require_columns(kind, schema, is_namespaced=_is_namespaced(state))
     user_key = USER_KEY if kind is StateKind.MAP else None
-    return StateColumns(wanted.operator, wanted.state, key_by=KEY, value=VALUE, user_key=user_key)
+    namespace = NAMESPACE if _is_namespaced(state) else ""
+    return StateColumns(wanted.operator, wanted.state, key_by=KEY, namespace=namespace, value=VALUE, user_key=user_key)
 
 
-def _require_columns(kind: StateKind, schema: pa.Schema) -> None:
-    needed = (KEY, USER_KEY, VALUE) if kind is StateKind.MAP else (KEY, VALUE)
+def _is_namespaced(state: StateDescription) -> bool:
+    if state.namespace is None:
+        return False
+    return not isinstance(state.namespace.new_side(), VoidNamespaceSerializer | GlobalWindowSerializer)
+
+
+def _require_columns(kind: StateKind, schema: pa.Schema, *, is_namespaced: bool = False) -> None:
+    needed = [KEY, *([NAMESPACE] if is_namespaced else []), *([USER_KEY] if kind is StateKind.MAP else []), VALUE]
     there = ", ".join(schema.names) or "none"
     missing = next((name for name in needed if name not in schema.names), None)
     if missing is not None:
@@ -84,7 +94,7 @@ def _require_columns(kind: StateKind, schema: pa.Schema) -> None:
         raise DeclarationError(f"there is no column {missing!r}; the columns are {there}", advice=ways)
     strange = next((name for name in schema.names if name not in {*needed, KEY_GROUP}), None)
     if strange is not None:
-        what = f"a {kind} state has {' and '.join(needed)}"
+        what = f"the columns of this {kind} state are {', '.join(needed)}"
         raise DeclarationError(
             f"the column {strange!r} is no part of the state: {what}",
             advice=f'leave it out: .drop("{strange}"); parts of a value go into one column: F.struct(…).alias("value")',
@@ -245,13 +255,38 @@ def _require_same(stored: SavepointState, declared: StateDescription) -> None:
         )
 
 
-def _refuse_time_to_live(description: StateDescription) -> None:
-    serializer: Any = description.value.new_side()
-    inner = getattr(
-        serializer, {StateKind.LIST: "element", StateKind.MAP: "value"}.get(description.kind, ""), serializer
-    )
-    if isinstance(inner, TtlSerializer):
+def require_all_fields(source: ResolvedSource, schema: pa.Schema, *, may_default: bool) -> None:
+    """Refuse fields that would be lost on the way, or come from nowhere: what is read is all there when it is written.
+
+    Args:
+        source: What becomes what.
+        schema: Of the rows.
+        may_default: Whether fields without a column get their defaults: those of a job, but not Java's.
+
+    Raises:
+        DeclarationError: A record has no such field, or there is no column for one.
+    """
+    whole: Any = source.description.value.new_side()
+    parts = [(KEY, source.key), (VALUE, whole if source.has_whole_lists else source.item)]
+    if source.user_key_columns:
+        parts.append((USER_KEY, whole.key))
+    for column, serializer in parts:
+        for path, record, kind in structs_in(serializer, schema.field(column).type, column):
+            _require_fields(path, record, [field.name for field in kind], may_default=may_default)
+
+
+def _require_fields(path: str, record: Any, names: list[str], *, may_default: bool) -> None:
+    is_row = isinstance(record, RowSerializer)
+    found = set(record.names) if is_row else {column_of_field(field, names) for field in record.fields}
+    lost = next((name for name in names if name not in found), None)
+    if lost is not None:
         raise DeclarationError(
-            "the values of the state are stored with the time of their last access, which rows do not tell",
-            advice="use bootstrap with a function that gives TtlValue(last_access_ms, value)",
+            f"the field {path}.{lost} would be lost: {record.describe()} has none such",
+            advice="leave it out yourself, with dropFields; or declare a type that has it (option job)",
+        )
+    missing = [] if is_row or may_default else [one for one in record.fields if not column_of_field(one, names)]
+    if missing:
+        raise DeclarationError(
+            f"there is no {path}.{missing[0].name}, which {record.describe()} has",
+            advice="add it, with withField; or declare a type that has a default for it (option job)",
         )

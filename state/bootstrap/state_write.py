@@ -35,7 +35,7 @@ from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
 from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
-from .state_types import Wanted, added_operator, changed_state, columns_of, new_job
+from .state_types import Wanted, added_operator, changed_state, columns_of, new_job, require_all_fields
 from .streams import RowCount, write_streams
 
 if TYPE_CHECKING:
@@ -188,7 +188,9 @@ def settle(
             )
         key_group_range(0, write.parallelism or 1, write.max_parallelism)
         columns = columns_of(wanted, write.source.description, schema)
-        return attrs.evolve(write, source=resolve_columns(write.source, columns, schema))
+        source = resolve_columns(write.source, columns, schema)
+        require_all_fields(source, schema, may_default=wanted.job is not None)
+        return attrs.evolve(write, source=source)
 
 
 def _beside(

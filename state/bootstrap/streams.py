@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
+from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..key_groups import key_group_range
 from ..savepoint.blocks import Block
 from ..savepoint.entry_keys import EntryKeyFormat, decode
@@ -302,6 +303,8 @@ class _Stream:
         form = EntryKeyFormat.of(key, state.namespace.new_side(), operator.max_parallelism, has_user_key=is_map)
         parts = form.split(data)
         text = shown(decode(key, parts.key))
+        if not isinstance(space := state.namespace.new_side(), VoidNamespaceSerializer | GlobalWindowSerializer):
+            text = f"{text}, namespace {shown(decode(space, parts.namespace))}"
         if not is_map:
             return text
         serializer: Any = state.value.new_side()

@@ -21,7 +21,7 @@ from ...serializers.temporal import (
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from .column_values import fits_temporal
+from .column_types import fits_temporal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -114,7 +114,7 @@ class EntryKeyFormat:
         for part in (entry.key, entry.namespace):
             parts.append(part)
             if self.is_ambiguous:
-                parts.append(_length_bytes(len(part)))
+                parts.append(length_bytes(len(part)))
         return b"".join([*parts, entry.user_key])
 
     def _part(self, view: DataInputView, layout: Layout) -> bytes:
@@ -122,7 +122,7 @@ class EntryKeyFormat:
         layout.skip(view)
         part = view.span(start)
         if self.is_ambiguous:
-            length = _length_bytes(len(part))
+            length = length_bytes(len(part))
             if view.read_fully(len(length)) != length:
                 raise CorruptSavepoint("the length after a key or namespace is not that of the bytes before it")
         return part
@@ -195,5 +195,6 @@ def _key_group(key_group: int, prefix: int) -> bytes:
     return key_group.to_bytes(prefix, "big")
 
 
-def _length_bytes(length: int) -> bytes:
+def length_bytes(length: int) -> bytes:
+    """Give the length that follows a key or namespace where both vary."""
     return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")

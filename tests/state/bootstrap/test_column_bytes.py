@@ -24,7 +24,8 @@ from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTim
 from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
 from stateshift.state.bootstrap.column_order import order_bytes
-from stateshift.state.bootstrap.column_values import fields_by_default, mismatches, python_values
+from stateshift.state.bootstrap.column_types import fields_by_default, mismatches
+from stateshift.state.bootstrap.column_values import python_values
 from stateshift.state.savepoint.entry_keys import decode, encode
 
 

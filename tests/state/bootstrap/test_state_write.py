@@ -72,6 +72,11 @@ def bytes_of(savepoint):
     return found
 
 
+def ordered(savepoint):
+    """The same, entries in the order of their keys: Flink's heap backend has none."""
+    return {place: sorted(items) for place, items in bytes_of(savepoint).items()}
+
+
 def others(found, state):
     return {place: content for place, content in found.items() if place[2] != state}
 
@@ -197,11 +202,64 @@ def test_the_same_rows_give_the_bytes_that_flink_wrote(tmp_path, flinks):
         stored = values(flinks, "keyed-op", state)
         rows = pa.table({"key": [*stored], "value": pa.array(stored.values(), column)})
         found = write(tmp_path / state, rows, operator="keyed-op", state=state, base=flinks.place, overwrite=True)
-        assert {place: sorted(items) for place, items in bytes_of(flinks).items()} == {
-            place: sorted(items) for place, items in bytes_of(found).items()
-        }
+        assert ordered(flinks) == ordered(found)
         described = [operator.description for operator in flinks.operators]
         assert described == [operator.description for operator in found.operators]
+
+
+def test_values_with_the_time_of_their_last_access_keep_it(tmp_path, flinks):
+    stored = values(flinks, "keyed-op", "session")
+    rows = pa.table({"key": [*stored], "value": [attrs.asdict(value) for value in stored.values()]})
+
+    found = write(tmp_path / "new", rows, operator="keyed-op", state="session", base=flinks.place, overwrite=True)
+
+    assert stored == values(found, "keyed-op", "session")
+    assert ordered(flinks) == ordered(found)
+
+
+WINDOW = pa.struct([("start", "int64"), ("end", "int64")])
+
+
+def as_columns(value):
+    """Values as Arrow takes them: tuples and objects as structs."""
+    if isinstance(value, list):
+        return [as_columns(item) for item in value]
+    if isinstance(value, tuple):
+        return {f"f{at}": item for at, item in enumerate(value)}
+    return attrs.asdict(value) if attrs.has(type(value)) else value
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "state", "column"),
+    [
+        (
+            "hashmap-windows-p2-m128",
+            "window-list",
+            "window-contents",
+            pa.struct([("start", "int64"), ("end", "int64")]),
+        ),
+        ("rocksdb-namespaced-p2-m200", "ns-op", "ns-value", pa.string()),
+        ("hashmap-namespaced-p1-m128", "ns-op", "ns-map", pa.string()),
+    ],
+)
+def test_namespaces_of_flinks_are_written_as_flink_wrote_them(tmp_path, savepoint_of, name, operator, state, column):
+    base = Savepoint.open(savepoint_of(name))
+    entries = [
+        (entry.key, as_columns(entry.namespace), *item)
+        for entry in base.operator(operator).state(state).read_entries()
+        for item in (entry.value.items() if isinstance(entry.value, dict) else [(as_columns(entry.value),)])
+    ]
+    names = ["key", "namespace", *(["user_key"] if len(entries[0]) > 3 else []), "value"]
+    rows = pa.table(dict(zip(names, map(list, zip(*entries, strict=True)), strict=True)))
+    rows = rows.set_column(1, "namespace", rows["namespace"].cast(column))
+
+    found = write(tmp_path / "new", rows, operator=operator, state=state, base=base.place, overwrite=True)
+
+    assert ordered(base) == ordered(found)
+    doubled = pa.concat_tables([rows, rows.slice(0, 1)])
+    error = refused(ValueNotConvertible, "two rows for one key", target=tmp_path / "twice", rows=doubled,
+                    operator=operator, state=state, base=base.place, overwrite=True)  # fmt: skip
+    assert ", namespace " in error.where["key"]
 
 
 def test_the_lineage_tells_where_state_comes_from_and_how_many_rows_and_entries_there_were(tmp_path, flinks):
@@ -282,11 +340,15 @@ def refused(error, words, **arguments):
     return caught.value
 
 
+PERSON = pa.array(
+    [{"active": True, "age": 1, "id": 1, "level": "LOW", "name": "x", "score": 0.5, "tags": ["a"],
+      "address": {"number": 1, "street": "s", "planet": "p"}}]
+)  # fmt: skip
 EARLY = {
     "no key": ({"rows": pa.table({"k": [1], "value": [1]})}, DeclarationError, "there is no column 'key'; the columns"),
     "no value": ({"rows": pa.table({"key": [1]})}, DeclarationError, "there is no column 'value'"),
     "a column too many": ({"rows": pa.table({"key": [1], "value": [1], "valeu": [1]})}, DeclarationError,
-                          "the column 'valeu' is no part of the state: a value state has key and value"),
+                          "the column 'valeu' is no part of the state: the columns of this value state are key, value"),
     "a user key of no map": ({"rows": pa.table({"key": [1], "value": [1], "user_key": [1]}), "state": "count"},
                              DeclarationError, "the column 'user_key' is no part"),
     "a map without": ({"state": "labels", "rows": pa.table({"key": [1], "value": ["x"]})}, DeclarationError,
@@ -301,7 +363,15 @@ EARLY = {
     "no keyed state": ({"operator": "list-op"}, StateNotFound, "no keyed state in the operator 'list-op'"),
     "operator state": ({"state": "rules"}, StateNotFound, "'rules' is operator state"),
     "timers": ({"state": "_timer_state/event_user-timers"}, DeclarationError, "holds timers"),
-    "ttl": ({"state": "session"}, DeclarationError, "stored with the time of their last access"),
+    "ttl without its time": ({"state": "session"}, DeclarationError, "has no time of last access, as a struct"),
+    "a namespace that is none": ({"state": "count", "rows": pa.table({"key": [1], "namespace": [1], "value": [1]})},
+                                 DeclarationError, "the column 'namespace' is no part"),
+    "a field that no record has": (
+        {"state": "person", "rows": pa.table({"key": [1], "value": PERSON})}, DeclarationError,
+        "the field value.address.planet would be lost"),
+    "a field that is not there": (
+        {"state": "person", "rows": pa.table({"key": [1], "value": pa.array([{"id": 1, "name": "x"}])})},
+        DeclarationError, "there is no value.active, which"),
     "a kind of no rows": ({"state": "new", "kind": StateKind.BROADCAST}, DeclarationError, "not made from rows"),
     "a list of no arrays": ({"state": "new", "kind": StateKind.LIST}, DeclarationError, "holds no arrays"),
     "other key groups": ({"state": "count", "max_parallelism": 64}, DeclarationError, "has 128 key groups already"),

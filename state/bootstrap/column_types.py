@@ -1,0 +1,293 @@
+"""Which types of columns fit a declared type, and what of them goes where.
+
+A record or a row with names comes from a struct whose fields have those names, a tuple or a row without from a struct
+by position, an array from an array, an enum from the names of its members, a moment from a timestamp, a local datetime
+from a timestamp without a time zone, a value with the time of its last access from a struct of both
+(`last_access_ms`, `value`), a window in time from one of `start` and `end`, the rest from what Arrow calls by the same
+word.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
+from ...serializers.containers import ListSerializer, SetSerializer
+from ...serializers.decimals import DecimalSerializer
+from ...serializers.either import EitherSerializer
+from ...serializers.enums import EnumSerializer
+from ...serializers.maps import MapSerializer
+from ...serializers.numeric import (
+    BigIntSerializer,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ...serializers.object_arrays import GenericArraySerializer, StringArraySerializer
+from ...serializers.optional import OptionalSerializer
+from ...serializers.records import DescribedRecordSerializer
+from ...serializers.recursive_records import RecordReference
+from ...serializers.rows import RowSerializer
+from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from ...serializers.temporal import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+)
+from ...serializers.text import CharSerializer, StringSerializer
+from ...serializers.ttl import TtlSerializer
+from ...serializers.tuples import TupleSerializer
+from ...serializers.windows import TimeWindowSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...serializers.record_fields import RecordField
+    from ...serializers.serializer import TypeSerializer
+
+SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
+_FOR_FUNCTIONS: dict[type, str] = {
+    EitherSerializer: "is of one type, and one of two is declared; a function can give Left(value) or Right(value)",
+    RecordReference: "is of a record within itself, which no column holds; a function can give the objects",
+    SqlDateSerializer: "does not tell the time zone of a java.sql.Date; a function can give SqlDate(milliseconds)",
+    SqlTimeSerializer: "does not tell the time zone of a java.sql.Time; a function can give SqlTime(milliseconds)",
+}
+STAMPED, WINDOW = ("last_access_ms", "value"), ("start", "end")
+_NO_STAMP = (
+    "has no time of last access, as a struct of last_access_ms and value has; "
+    "a function can give TtlValue(last_access_ms, value)"
+)
+_INTEGERS = (ByteSerializer, ShortSerializer, IntSerializer, LongSerializer)
+_SPARK_NAMES = {
+    "int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "bool": "boolean",
+    "large_string": "string", "large_binary": "binary", "date32[day]": "date",
+    "time64[ns]": "time",
+}  # fmt: skip
+
+
+def column_of_field(field: RecordField, names: Sequence[str]) -> str:
+    """Give the name of the column that a record's field comes from: its name in Python, else in the state; or ""."""
+    return next((name for name in (field.attribute, field.name) if name and name in names), "")
+
+
+def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
+    """Find what in the type of a column does not fit a serializer, as far as types can tell.
+
+    Integers wider than declared fit: each value is checked when it is written. Of types that stateshift does not know
+    (a serializer of the user's own) nothing can be said.
+
+    Returns:
+        Pairs of a path below the column, and what is wrong there.
+    """
+    if type(serializer) in _FOR_FUNCTIONS:
+        yield path, _FOR_FUNCTIONS[type(serializer)]
+        return
+    find = next((find for family, find in _NESTED if isinstance(serializer, family)), None)
+    if find is not None:
+        yield from find(serializer, kind, path)
+    elif not _fits(serializer, kind):
+        yield path, _wrong(serializer, kind, _temporal_column(serializer, kind))
+
+
+def _tuple_mismatches(serializer: TupleSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if not pa.types.is_struct(kind) or kind.num_fields != len(serializer.fields):
+        yield path, _wrong(serializer, kind, f"a struct of {len(serializer.fields)} fields")
+        return
+    for index, field in enumerate(serializer.fields):
+        yield from mismatches(field, kind.field(index).type, f"{path}({index})")
+
+
+def _item_mismatches(serializer: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+        yield path, _wrong(serializer, kind, "an array")
+        return
+    yield from mismatches(serializer.element, kind.value_type, f"{path}[]")
+
+
+def _map_mismatches(serializer: MapSerializer[Any, Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if not pa.types.is_map(kind):
+        yield path, _wrong(serializer, kind, "a map")
+        return
+    yield from mismatches(serializer.key, kind.key_type, f"{path}{{key}}")
+    yield from mismatches(serializer.value, kind.item_type, f"{path}{{}}")
+
+
+def _stamp_mismatches(serializer: TtlSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if _names_of(kind) != STAMPED:
+        yield path, _NO_STAMP
+        return
+    yield from mismatches(LongSerializer(), kind.field(0).type, f"{path}.{STAMPED[0]}")
+    yield from mismatches(serializer.value, kind.field(1).type, f"{path}.{STAMPED[1]}")
+
+
+def _window_mismatches(serializer: TimeWindowSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if _names_of(kind) != WINDOW or not all(pa.types.is_integer(field.type) for field in kind):
+        yield path, _wrong(serializer, kind, "a struct of start and end, in milliseconds")
+
+
+def _names_of(kind: pa.DataType) -> tuple[str, ...]:
+    return tuple(field.name for field in kind) if pa.types.is_struct(kind) else ()
+
+
+def _record_mismatches(
+    serializer: DescribedRecordSerializer[Any], kind: pa.DataType, path: str
+) -> Iterator[tuple[str, str]]:
+    if not pa.types.is_struct(kind):
+        yield path, _wrong(serializer, kind, "a struct")
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for field in serializer.fields:
+        name = column_of_field(field, names)
+        if name:
+            yield from mismatches(field.serializer, kind.field(name).type, f"{path}.{field.name}")
+        elif field.default is None:
+            yield f"{path}.{field.name}", f"there is no column for the field {field.name!r}, and it has no default"
+
+
+def _row_mismatches(serializer: RowSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    count = len(serializer.columns)
+    if not pa.types.is_struct(kind) or not (serializer.names or kind.num_fields == count):
+        yield path, _wrong(serializer, kind, f"a struct of {count} fields")
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for index, column in enumerate(serializer.columns):
+        if column.name and column.name not in names:
+            yield f"{path}.{column.name}", f"there is no column for the row's {column.name!r}"
+            continue
+        place = names.index(column.name) if column.name else index
+        yield from mismatches(column.serializer, kind.field(place).type, path + serializer.step(index))
+
+
+_NESTED: tuple[tuple[Any, Callable[[Any, pa.DataType, str], Iterator[tuple[str, str]]]], ...] = (
+    (OptionalSerializer, lambda serializer, kind, path: mismatches(serializer.value, kind, path)),
+    (DescribedRecordSerializer, _record_mismatches),
+    (RowSerializer, _row_mismatches),
+    (TupleSerializer, _tuple_mismatches),
+    ((*SEQUENCES, SetSerializer), _item_mismatches),
+    (MapSerializer, _map_mismatches),
+    (TtlSerializer, _stamp_mismatches),
+    (TimeWindowSerializer, _window_mismatches),
+)
+
+
+def fields_by_default(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[str]:
+    """Name the fields of a record, and of records in it, that no column gives and that get their default."""
+    if not isinstance(serializer, DescribedRecordSerializer) or not pa.types.is_struct(kind):
+        return
+    names = [kind.field(index).name for index in range(kind.num_fields)]
+    for field in serializer.fields:
+        name = column_of_field(field, names)
+        if name:
+            yield from fields_by_default(field.serializer, kind.field(name).type, f"{path}{field.name}.")
+        elif field.default is not None:
+            yield path + field.name
+
+
+def _fits(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool:
+    if isinstance(serializer, BooleanSerializer):
+        return bool(pa.types.is_boolean(kind))
+    if isinstance(serializer, _INTEGERS):
+        return bool(pa.types.is_integer(kind))
+    if isinstance(serializer, BigIntSerializer):
+        return bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
+    if isinstance(serializer, FloatSerializer | DoubleSerializer):
+        return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+    if isinstance(serializer, StringSerializer | CharSerializer | EnumSerializer):
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    if isinstance(serializer, BytesSerializer):
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    if isinstance(serializer, DecimalSerializer):
+        return bool(pa.types.is_decimal(kind))
+    return fits_temporal(serializer, kind) is not False
+
+
+def fits_temporal(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool | None:
+    """Tell whether columns of a type give values of a temporal serializer; None for other serializers."""
+    if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
+    if isinstance(serializer, LocalDateTimeSerializer):
+        return bool(pa.types.is_timestamp(kind)) and kind.tz is None
+    if isinstance(serializer, LocalDateSerializer):
+        return bool(pa.types.is_date(kind))
+    if isinstance(serializer, LocalTimeSerializer):
+        return bool(pa.types.is_time(kind))
+    return None
+
+
+def _temporal_column(serializer: TypeSerializer[Any], kind: pa.DataType) -> str:
+    """Name the type of column that a temporal serializer takes, and what a cast to it assumes; "" for others."""
+    zone = "which a cast makes in the session's time zone"
+    if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
+        if pa.types.is_timestamp(kind):
+            return f"a timestamp, {zone}; as it is, it is a NaiveDatetime"
+        return f"a timestamp, {zone}" if pa.types.is_date(kind) else "a timestamp"
+    if isinstance(serializer, LocalDateTimeSerializer):
+        return f"a timestamp_ntz, {zone}" if pa.types.is_timestamp(kind) else "a timestamp_ntz"
+    if isinstance(serializer, LocalDateSerializer):
+        return f"a date, {zone}" if pa.types.is_timestamp(kind) and kind.tz else "a date"
+    return "a time" if isinstance(serializer, LocalTimeSerializer) else ""
+
+
+def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "") -> str:
+    needs = f" ({wanted})" if wanted else ""
+    return f"is {_article(spark_name(kind))}, and {serializer.describe()} is declared{needs}"
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+
+
+def spark_name(kind: pa.DataType) -> str:
+    """Name a type of a column as Spark does."""
+    if pa.types.is_struct(kind):
+        return "struct"
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return f"array<{spark_name(kind.value_type)}>"
+    if pa.types.is_map(kind):
+        return f"map<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None else "timestamp_ntz"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK_NAMES.get(str(kind), str(kind))
+
+
+def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, Any, pa.DataType]]:
+    """Give the structs of a column that become records or rows with names: path, serializer and type of each.
+
+    Args:
+        serializer: Of the values; `mismatches` has found nothing wrong.
+        kind: Of the column.
+        path: To it.
+    """
+    if isinstance(serializer, OptionalSerializer):
+        yield from structs_in(serializer.value, kind, path)
+    elif isinstance(serializer, DescribedRecordSerializer) and pa.types.is_struct(kind):
+        yield path, serializer, kind
+        for field in serializer.fields:
+            name = column_of_field(field, _names_of(kind))
+            if name:
+                yield from structs_in(field.serializer, kind.field(name).type, f"{path}.{name}")
+    elif isinstance(serializer, RowSerializer):
+        if serializer.names:
+            yield path, serializer, kind
+        for index, column in enumerate(serializer.columns):
+            field = kind.field(column.name or index)
+            yield from structs_in(column.serializer, field.type, f"{path}.{field.name}")
+    elif isinstance(serializer, TtlSerializer):
+        yield from structs_in(serializer.value, kind.field(1).type, f"{path}.{STAMPED[1]}")
+    elif isinstance(serializer, TupleSerializer):
+        for one, field in zip(serializer.fields, kind, strict=True):
+            yield from structs_in(one, field.type, f"{path}.{field.name}")
+    elif isinstance(serializer, (*SEQUENCES, SetSerializer)):
+        yield from structs_in(serializer.element, kind.value_type, f"{path}[]")
+    elif isinstance(serializer, MapSerializer):
+        yield from structs_in(serializer.key, kind.key_type, f"{path}{{key}}")
+        yield from structs_in(serializer.value, kind.item_type, f"{path}{{}}")
