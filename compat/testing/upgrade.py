@@ -3,7 +3,7 @@
     class TestAccount(UpgradeCase):
         module = "accounts"                 # what both files are, each in its time
         setup = "accounts_v1.py"            # `serializer` and `value`: the old code
-        verifier = "accounts_v2.py"         # `serializer`, `verdict` and `value`: the new code
+        verifier = "accounts_v2.py"         # `serializer`, `verdict`, `value`, `restored`: the new code
         releases = ("1.0", "1.1")           # the last one is the current one
 
 `pytest --stateshift-record` writes the golden file of the current release. Source: harness cases, section A.
@@ -50,6 +50,7 @@ class Upgrade:
         value: What the stored value is to the new code; of a migration, what it becomes.
         fallback: The new code's deserializer for bytes whose serializer is gone, or None.
         converter: The new code's converter, or None.
+        restored: Says of a value that the snapshot alone has read whether it is the stored one, or None.
     """
 
     release: str
@@ -60,6 +61,7 @@ class Upgrade:
     value: Any
     fallback: Any = None
     converter: Callable[[Any], Any] | None = None
+    restored: Callable[[Any], bool] | None = None
 
     def ask(self) -> CompatibilityResult[Any]:
         """Put the question to the new serializer."""
@@ -77,7 +79,8 @@ class UpgradeCase:
         module: The name under which both files are loaded; by default that of the setup, without `_v1` and the like.
         setup: File of the old code, beside the test: `serializer`, and a `value` that it writes.
         verifier: File of the new code: `serializer`; `value`, what the old one is to it; `verdict`, or one for each
-            release as a dict; where there is need, `fallback` and `converter`.
+            release as a dict; where there is need, `fallback` and `converter`; and `restored`, a function that says of
+            the value that the snapshot reads without any class whether it is the stored one.
         releases: Whose golden files there are, the oldest first; the last one is the current one.
         golden: Folder of golden files, beside the test.
     """
@@ -129,10 +132,11 @@ class UpgradeCase:
                 new.value,
                 getattr(new, "fallback", None),
                 getattr(new, "converter", None),
+                getattr(new, "restored", None),
             )
 
     def test_restored_serializer_is_valid(self, upgrade: Upgrade) -> None:
-        """A03: what the stored snapshot restores reads and writes the golden bytes."""
+        """A03: what the stored snapshot restores reads the stored value from the golden bytes, and writes them."""
         if upgrade.expected is Verdict.INCOMPATIBLE:
             pytest.skip("the upgrade is incompatible: nothing will read the old bytes")
         try:
@@ -143,6 +147,10 @@ class UpgradeCase:
             pytest.skip(f"the snapshot restores nothing, so that the fallback reads: {error.what}")
         for serializer in (restored, shipped(restored)):
             value = read(serializer, upgrade.golden.value)
+            if upgrade.restored is not None:
+                assert upgrade.restored(value), (
+                    f"{value!r} was restored, and the verifier says that it is another value"
+                )
             assert upgrade.golden.value == written(serializer, value)
 
     def test_upgraded_serializer_has_expected_verdict(self, upgrade: Upgrade) -> None:

@@ -189,6 +189,17 @@ def test_restored_serializer_is_valid_and_upgraded_serializer_valid_after_migrat
     } == done.of("PASSED")
 
 
+@pytest.mark.parametrize(("visits", "ending"), [(7, "PASSED"), (8, "FAILED")])
+def test_the_verifier_says_what_the_snapshot_alone_restores(project, visits, ending):
+    """Without the old class: the value is a record of its fields."""
+    restored = f"\ndef restored(record):\n    return record.visits == {visits}\n"
+    done = project(V1, WIDER + restored)("--stateshift-record")
+
+    assert ending == done.endings["restored_serializer_is_valid", "1.0"]
+    assert "upgraded_serializer_valid_after_migration" in done.of("PASSED")
+    assert ("the verifier says that it is another value" in done.text) is (ending == "FAILED")
+
+
 def test_inapplicable_checks_are_skipped_not_passed(project):
     """A08: under a migration neither a reconfigured copy nor the new serializer alone is tried; the reason is told."""
     done = project(V1, WIDER)("--stateshift-record")
