@@ -85,6 +85,7 @@ def _operator_data(operator: OperatorReport, backs: WaysBack) -> dict[str, Any]:
         "name": operator.name,
         "status": str(operator.status),
         "decision": str(operator.decision),
+        "is_another": operator.is_another,
         "flink_restorable": {"before": operator.flink_restorable_before, "after": operator.flink_restorable_after},
         "unreadable": operator.was.unreadable if operator.was else "",
         "keeps": list(operator.was.keeps) if operator.was else [],
@@ -269,6 +270,10 @@ def _stored_under_another_uid(operator: OperatorReport, report: CheckReport) -> 
 def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[_Line]:
     if operator.was is not None and operator.was.unreadable:
         yield _Line(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
+    if operator.is_another:
+        yield _Line(
+            2, (("it has none of the stored states: another operator? then give it a uid of its own", "yellow"),)
+        )
     if operator.was is not None and operator.was.keeps:
         yield _Line(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
     if operator.max_parallelism and operator.key is None:

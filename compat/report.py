@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from .description import StateKind
 from .labels import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import CompatibilityResult, Finding
     from ..serializers.serializer import TypeSerializer
-    from .description import JobDescription, OperatorDescription, StateDescription, StateKind
+    from .description import JobDescription, OperatorDescription, StateDescription
     from .old_reader import OldReader
     from .parts import Part
     from .repartition import Merge, Repartition
@@ -203,6 +204,14 @@ class OperatorReport:
     def title(self) -> str:
         """What to call it: its uid, else its id."""
         return self.uid or self.operator_id
+
+    @property
+    def is_another(self) -> bool:
+        """Whether both sides have states, and no two that may be one: a uid may be that of another operator now."""
+        states = [state for state in self.states if state.kind is not StateKind.TIMERS]
+        kept = [state for state in states if state.becomes is None]
+        started = [state for state in states if state.was is None]
+        return bool(kept and started) and len(kept) + len(started) == len(states) and not any(s.note for s in started)
 
     @property
     def decision(self) -> Decision:

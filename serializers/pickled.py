@@ -197,6 +197,9 @@ class PickleSerializer(TypeSerializer[T]):
             raise DeclarationError(f"{shown(self.python_class)} is no class", advice="give the class of the values")
         if not _OLDEST_PROTOCOL <= self.protocol <= PROTOCOL:
             raise DeclarationError(f"pickles of protocol {self.protocol} are not written", advice="choose 2 to 5")
+        for one in self.references:
+            if not isinstance(one, type):
+                raise DeclarationError(f"references has {shown(one)}, which is no class", advice="list classes alone")
         cls: Any = self.python_class
         classes = classes_within(cls, self.references)
         shapes, by_value = tuple(map(shape_of, classes)), self._is_by_value()
@@ -372,7 +375,9 @@ class _Told:
         if name not in self._names:
             raise ValueNotConvertible(
                 f"the value holds a {name}, which the serializer does not list",
-                advice=f"list it if values may hold it: references=({value.__name__},)",
+                advice=f"list it if values may hold it: references=({value.__name__},)"
+                if isinstance(value, type)
+                else "name no function in a pickle: let __reduce__ give a class, whose __new__ makes the object",
             )
 
 

@@ -104,6 +104,41 @@ def test_pickle_registration_order(module, ask, rules, write, read):
     assert [shop.One, shop.Two] == [type(held) for held in read(result.reconfigured_serializer, data).held]
 
 
+REDUCED = """
+import attrs
+
+class OfNumber:
+    def __new__(cls, amount):
+        return Price(amount)
+
+class OfText:
+    def __new__(cls, text):
+        return Price(int(text))
+
+@attrs.define
+class Price:
+    amount: int
+
+    def __reduce__(self):
+        return {reduced}
+"""
+
+
+def test_pickle_custom_reducer_changed(module, ask, rules, write, read):
+    """E12: PKL-1; each pickle names its reducer, so that the former one is listed for as long as there are such."""
+    code = module(REDUCED.format(reduced="(OfNumber, (self.amount,))"))
+    old = PickleSerializer(code.Price, references=(code.OfNumber,))
+    data = write(old, code.Price(7))
+    shop = module(REDUCED.format(reduced="(OfText, (str(self.amount),))"))
+    result = ask(PickleSerializer(shop.Price, references=(shop.OfNumber, shop.OfText)), old)
+    copy = result.reconfigured_serializer
+
+    assert (R, {("$", "PKL-1")}) == (result.verdict, set(rules(result)))
+    assert shop.Price(7) == read(copy, data) == read(copy, write(copy, shop.Price(7)))
+    assert (b"OfNumber" in data, b"OfText" in write(copy, shop.Price(7))) == (True, True)
+    assert I is ask(PickleSerializer(shop.Price, references=(shop.OfText,)), old).verdict
+
+
 @pytest.mark.parametrize("version", ["2.3", "1.20"])
 def test_row_null_fields(savepoint_of, version, write, read):
     """E16: nulls of the first and the last column, as each release of Flink has stored its rows."""

@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from stateshift import AvroSerializer, Field, Int32, Job, Operator, ValueStateDescriptor, record
+from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, SerializerDescription
 from stateshift.compat.recording import from_json, to_json
@@ -193,3 +194,31 @@ def test_schema_file_version_1_readable(root):
     assert '"version": 1,' in text
     assert (OK, MIGRATE) == (operator.key.result.verdict, operator.states[0].result.verdict)
     assert ["$.note"] == [finding.path for finding in operator.states[0].result.findings]
+
+
+IS_ANOTHER = "  it has none of the stored states: another operator? then give it a uid of its own"
+
+
+@pytest.mark.parametrize(("key", "told"), [(int, "refuse"), (str, "start")])
+def test_operator_changed(key, told):
+    """H09: it is told of the operator; no schema of one is held against a schema of the other."""
+    windows = Operator("op", key=key, states=[ValueStateDescriptor("windows", list[int])])
+    report = check(recorded(job_of("op", seen=bool, last=str)), Job([windows]).describe())
+    lines = explain.text_lines(report)
+    (operator,) = explain.to_data(report)["operators"]
+
+    assert lines[0].startswith(told)
+    assert IS_ANOTHER in lines
+    assert operator["is_another"]
+    assert [] == [finding for state in operator["states"] for finding in state["findings"]]
+
+
+@pytest.mark.parametrize("states", [{"seen": bool, "windows": str}, {"seen": bool}, {}, {"sean": bool}])
+def test_an_operator_with_one_of_its_states_or_one_that_may_be_is_the_same(states):
+    report = check(recorded(job_of("op", seen=bool, last=str)), job_of("op", **states))
+
+    assert IS_ANOTHER not in explain.text_lines(report)
+
+
+def job_of(uid, **states):
+    return Job([Operator(uid, key=str, states=[ValueStateDescriptor(*pair) for pair in states.items()])]).describe()

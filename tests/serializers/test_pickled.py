@@ -104,6 +104,12 @@ class TestValues:
             with pytest.raises(ValueNotConvertible):
                 write(make(shop.Account), shop.Account(function))
 
+    def test_a_function_cannot_be_listed(self, shop, write):
+        with pytest.raises(ValueNotConvertible, match="let __reduce__ give a class"):
+            write(PickleSerializer(shop.Account), shop.Account(len))
+        with pytest.raises(DeclarationError, match=r"references has .*len.*, which is no class"):
+            PickleSerializer(shop.Account, references=(len,))
+
     def test_another_class_and_null_are_refused(self, serializer, write):
         for value in ("text", None):
             with pytest.raises(ValueNotConvertible, match=r"is no shop.Account"):
