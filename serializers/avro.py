@@ -12,6 +12,7 @@ import attrs
 
 from . import avro_classes, avro_codec, avro_defaults, avro_rules
 from .avro_counterpart import avro_counterpart
+from .avro_recipes import avro_recipe
 from .avro_resolution import AvroConversion
 from .avro_schema import NOTHING, fingerprint, parse, schema_text
 from .compatibility import CompatibilityResult, Verdict, worst
@@ -22,8 +23,12 @@ from .serializer import TypeSerializer, incompatible, unrelated
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .avro_schema import Node
     from .families import Counterpart
+    from .recipe import Recipe
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
 T = TypeVar("T")
@@ -135,6 +140,16 @@ class AvroSerializer(TypeSerializer[T]):
         start = source.position
         avro_codec.read(self._node, source)
         target.write(source.span(start))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        if not isinstance(reader, AvroSerializer) or reader.python_class is not None:
+            return None
+        schemas = (reader.schema, reader.schema) if conversion is None else None
+        if isinstance(conversion, AvroConversion):
+            schemas = (conversion.old, conversion.new)
+        if schemas != (reader.schema, self.schema):
+            return None
+        return avro_recipe(parse(reader.schema), self._node)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         return AvroSnapshot(self.schema, fingerprint(self.schema))

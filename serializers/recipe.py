@@ -116,6 +116,42 @@ class Ordinal(Recipe):
 
 
 @attrs.frozen
+class Varint(Recipe):
+    """Avro's number of 32 or 64 bits, zigzag and seven bits a byte, that stays and is as short as can be."""
+
+    bits: int
+
+
+@attrs.frozen
+class VarText(Recipe):
+    """Avro's string that stays: its size as a number, and sound UTF-8."""
+
+
+@attrs.frozen
+class VarBlob(Recipe):
+    """Avro's bytes that stay: their size as a number, and they."""
+
+
+@attrs.frozen
+class VarOrdinal(Recipe):
+    """Avro's number that indexes `table`, and becomes what stands there; -1 where nothing does."""
+
+    table: tuple[int, ...]
+
+
+@attrs.frozen
+class VarCounted(Recipe):
+    """Avro's array of one block that stays one: a count as a number, so many items, and 0; or 0 alone."""
+
+    item: Recipe
+
+
+@attrs.frozen
+class LittleFloat(Recipe):
+    """As `Float(4)`, little-endian."""
+
+
+@attrs.frozen
 class Constant(Recipe):
     """Bytes of a new value that come from no old one."""
 
@@ -143,9 +179,10 @@ class Nullable(Recipe):
     Attributes:
         value: Of the value behind the flag.
         padding: Bytes behind the flag of an old null.
-        null_flag: The byte that means null; the other one of 0 and 1 means that a value follows.
+        null_flag: The byte that means null.
         present: What stands before a new value.
         null: What a null becomes; None: it is odd.
+        value_flag: The byte that means that a value follows.
     """
 
     value: Recipe
@@ -153,6 +190,7 @@ class Nullable(Recipe):
     null_flag: int = 1
     present: bytes = b"\0"
     null: bytes | None = b"\1"
+    value_flag: int = 0
 
 
 @attrs.frozen

@@ -86,7 +86,9 @@ def sequence_recipe(
         return None
     if was_flagged:
         null = b"\0" if is_flagged and takes_null else None
-        item = recipe.Nullable(recipe.present(item), null_flag=0, present=b"\1" if is_flagged else b"", null=null)
+        item = recipe.Nullable(
+            recipe.present(item), null_flag=0, value_flag=1, present=b"\1" if is_flagged else b"", null=null
+        )
     elif is_flagged:
         item = recipe.Sequence((recipe.present(item),), (b"\1", 0))
     return recipe.Counted(item)

@@ -22,6 +22,7 @@ from ...serializers.recipe import (
     Fixed,
     Float,
     Literal,
+    LittleFloat,
     Nullable,
     Ordinal,
     Ranged,
@@ -30,6 +31,11 @@ from ...serializers.recipe import (
     Sorted,
     Text,
     ToFloat,
+    VarBlob,
+    VarCounted,
+    Varint,
+    VarOrdinal,
+    VarText,
     Widened,
 )
 from . import ops
@@ -42,7 +48,10 @@ if TYPE_CHECKING:
     from .program import Op
 
 
-_OP_OF = {Boolean: ops.BOOLEAN, Date: ops.DATE, Float: ops.NUMBER, Text: ops.TEXT, BigInteger: ops.BIG}
+_OP_OF = {
+    Boolean: ops.BOOLEAN, Date: ops.DATE, Float: ops.NUMBER, Text: ops.TEXT, BigInteger: ops.BIG,
+    VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT, LittleFloat: ops.LITTLE,
+}  # fmt: skip
 
 
 @attrs.frozen
@@ -95,7 +104,7 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> P
         compiler.op(ops.AGAIN, again)
     elif framing is ValueFraming.NULLABLE and nullable:
         null = Label()
-        compiler.op(ops.BRANCH, 1, 0, null)
+        compiler.op(ops.BRANCH, 1, 0, 0, null)
         compiler.flush([Constant(b"\0")])
         compiler.run(recipe)
         compiler.op(ops.END)
@@ -115,16 +124,16 @@ def stays(recipe: Recipe) -> bool:
     match recipe:
         case Widened() | ToFloat() | Constant():
             return False
-        case Ordinal(table):
+        case Ordinal(table) | VarOrdinal(table):
             return table == tuple(range(len(table)))
         case Sequence(parts, emitted):
             return emitted is None and all(map(stays, parts))
-        case Nullable(value, padding, null_flag, present, null):
-            same = present == bytes([1 - null_flag]) and null in {None, bytes([null_flag])}
+        case Nullable(value, padding, null_flag, present, null, value_flag):
+            same = present == bytes([value_flag]) and null in {None, bytes([null_flag])}
             return same and not padding and stays(value)
         case Either(left, right):
             return stays(left) and stays(right)
-        case Counted(item):
+        case Counted(item) | VarCounted(item):
             return stays(item)
         case Sorted(key, value):
             return stays(key) and (value is None or stays(value))
@@ -134,7 +143,7 @@ def stays(recipe: Recipe) -> bool:
 def _repeats(recipe: Recipe) -> bool:
     """Whether there are items in it that do not stay."""
     match recipe:
-        case Counted() | Sorted():
+        case Counted() | VarCounted() | Sorted():
             return not stays(recipe)
         case Sequence(parts):
             return any(map(_repeats, parts))
@@ -197,13 +206,13 @@ class _Compiler:
         match recipe:
             case Sequence(parts, emitted) if emitted is None or _ascends(emitted):
                 self._run_in_order(parts, emitted)
-            case Nullable(value, padding, null_flag, present, None):
-                self.op(ops.EXPECT, 1 - null_flag)
+            case Nullable(value, present=present, null=None, value_flag=flag):
+                self.op(ops.EXPECT, flag)
                 self.flush([Constant(present)])
                 self.run(value)
-            case Nullable(value, padding, null_flag, present, null):
+            case Nullable(value, padding, null_flag, present, null, flag):
                 there, done = Label(), Label()
-                self.op(ops.BRANCH, null_flag, padding, there)
+                self.op(ops.BRANCH, null_flag, flag, padding, there)
                 self.flush([Constant(present)])
                 self.run(value)
                 self.op(ops.JUMP, done)
@@ -212,14 +221,14 @@ class _Compiler:
                 self.add(done)
             case Either(left, right):
                 there, done = Label(), Label()
-                self.op(ops.BRANCH, 1, 0, there)
-                for flag, side, label in ((b"\0", right, there), (b"\1", left, done)):
-                    self.flush([Constant(flag)])
+                self.op(ops.BRANCH, 1, 0, 0, there)
+                for first, side, label in ((b"\0", right, there), (b"\1", left, done)):
+                    self.flush([Constant(first)])
                     self.run(side)
                     if label is there:
                         self.op(ops.JUMP, done)
                     self.add(label)
-            case Counted() | Sorted():
+            case Counted() | VarCounted() | Sorted():
                 self._run_items(recipe)
             case _:
                 self.flush(self._parse(recipe))
@@ -244,7 +253,7 @@ class _Compiler:
 
     def _run_items(self, recipe: Recipe) -> None:
         start = self._here()
-        self.op(ops.SKIP, 4)
+        self.op(*((ops.VARINT, 64) if isinstance(recipe, VarCounted) else (ops.SKIP, 4)))
         self.flush([_Copy(start, self._here())])
         self.op(ops.SEEK, start)
         self._loop(recipe, self.run)
@@ -255,7 +264,7 @@ class _Compiler:
         self._register()  # the end of the key before
         if isinstance(recipe, Sorted):
             self.op(ops.FIRST, before)
-        self.op(ops.LOOP, counter, done)
+        self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
         self.add(again)
         if isinstance(recipe, Sorted):
             start = self._here()
@@ -263,9 +272,11 @@ class _Compiler:
             self.op(ops.ASCEND, start, before)
             if recipe.value is not None:
                 each(recipe.value)
-        elif isinstance(recipe, Counted):
+        elif isinstance(recipe, Counted | VarCounted):
             each(recipe.item)
         self.op(ops.NEXT, counter, again)
+        if isinstance(recipe, VarCounted):
+            each(Literal(0))
         self.add(done)
 
     def _parse(self, recipe: Recipe) -> list[_Item]:
@@ -279,7 +290,7 @@ class _Compiler:
                 return self._parse_nullable(recipe)
             case Either(left, right):
                 return self._parse_either(left, right)
-            case Counted() | Sorted():
+            case Counted() | VarCounted() | Sorted():
                 return self._parse_items(recipe)
             case Constant():
                 return [recipe]
@@ -303,23 +314,25 @@ class _Compiler:
             case Ordinal(table) if not stays(recipe):
                 self.op(ops.LOOKED_UP, table, len(table))
                 return _Made((ops.LOOK_UP, start, table))
+            case VarOrdinal(table):
+                self.op(ops.VAR_LOOKED_UP, table, len(table))
+                return None if stays(recipe) else _Made((ops.VAR_LOOK_UP, start, table))
         self.op(*_passing(recipe))
         return None
 
     def _parse_nullable(self, recipe: Nullable) -> list[_Item]:
         start = self._here()
-        flag = 1 - recipe.null_flag
         if recipe.null is None:
-            self.op(ops.EXPECT, flag)
+            self.op(ops.EXPECT, recipe.value_flag)
             head: list[_Item] = [Constant(recipe.present)]
-            if recipe.present == bytes([flag]):
+            if recipe.present == bytes([recipe.value_flag]):
                 head = [_Copy(start, self._here())]
             return head + self._parse(recipe.value)
         if stays(recipe):
             self._pass_nullable(recipe)
             return [_Copy(start, self._here())]
         null = Label()
-        self.op(ops.BRANCH, recipe.null_flag, recipe.padding, null)
+        self.op(ops.BRANCH, recipe.null_flag, recipe.value_flag, recipe.padding, null)
         value = self._parse(recipe.value)
         self.add(null)
         otherwise = (Constant(recipe.present), *value)
@@ -327,19 +340,19 @@ class _Compiler:
 
     def _pass_nullable(self, recipe: Nullable) -> None:
         match recipe:
-            case Nullable(Fixed(size) | Float(8 as size), null_flag=1):
+            case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0):
                 self.op(ops.MAYBE, size)
-            case Nullable(Text(), null_flag=1):
+            case Nullable(Text(), null_flag=1, value_flag=0):
                 self.op(ops.MAYBE_TEXT)
             case _:
                 null = Label()
-                self.op(ops.BRANCH, recipe.null_flag, 0, null)
+                self.op(ops.BRANCH, recipe.null_flag, recipe.value_flag, 0, null)
                 self._parse(recipe.value)
                 self.add(null)
 
     def _parse_either(self, left: Recipe, right: Recipe) -> list[_Item]:
         start, there, done = self._here(), Label(), Label()
-        self.op(ops.BRANCH, 1, 0, there)
+        self.op(ops.BRANCH, 1, 0, 0, there)
         otherwise = self._parse(right)
         self.op(ops.JUMP, done)
         self.add(there)
@@ -349,7 +362,7 @@ class _Compiler:
             return [_Copy(start, self._here())]
         return [_Choice(start, 1, (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
-    def _parse_items(self, recipe: Counted | Sorted) -> list[_Item]:
+    def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[_Item]:
         start = self._here()
         size = _plain_size(recipe.item) if isinstance(recipe, Counted) else 0
         if size:
@@ -405,6 +418,8 @@ def _passing(recipe: Recipe) -> Op:
             return (ops.RANGE, 4, 0, len(table) - 1)
         case Blob(size):
             return (ops.BLOB, size)
+        case Varint(bits):
+            return (ops.VARINT, bits)
     return (_OP_OF[type(recipe)],)
 
 

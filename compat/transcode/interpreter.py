@@ -15,12 +15,18 @@ from .memory import (
     copy,
     is_date,
     is_less,
+    is_little_number,
     is_number,
+    is_utf8,
     load,
     load_single,
+    put_varint,
     store,
     store_float,
     text_end,
+    var_size,
+    varint,
+    varint_end,
 )
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
@@ -167,16 +173,16 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     at += 4 + count * code[pc + 1]
                     pc += 2
             elif op == ops.BRANCH:
-                if at >= stop or data[at] > 1:
+                if at >= stop or (data[at] != code[pc + 1] and data[at] != code[pc + 2]):
                     state = ODD
                 elif data[at] != code[pc + 1]:
                     at += 1
-                    pc += 4
-                elif code[pc + 2] >= stop - at:
+                    pc += 5
+                elif code[pc + 3] >= stop - at:
                     state = ODD
                 else:
-                    at += 1 + code[pc + 2]
-                    pc = code[pc + 3]
+                    at += 1 + code[pc + 3]
+                    pc = code[pc + 4]
             elif op == ops.TEST:
                 if data[registers[code[pc + 1]]] == code[pc + 2]:
                     pc = code[pc + 3]
@@ -262,6 +268,47 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 at = big_integer_end(data, at, stop)
                 if at < 0:
                     state = ODD
+                pc += 1
+            elif op == ops.VARINT:
+                at = varint_end(data, at, stop, code[pc + 1])
+                if at < 0:
+                    state = ODD
+                pc += 2
+            elif op in (ops.VAR_TEXT, ops.VAR_BLOB):
+                place = varint_end(data, at, stop, 64)
+                count = var_size(data, at, place) if place >= 0 else -1
+                if count < 0 or count > stop - place or (op == ops.VAR_TEXT and not is_utf8(data, place, count)):
+                    state = ODD
+                at = place + count
+                pc += 1
+            elif op == ops.VAR_LOOP:
+                place = varint_end(data, at, stop, 64)
+                count = var_size(data, at, place) if place >= 0 else -1
+                if count < 0 or count > stop - place:
+                    state = ODD
+                else:
+                    registers[code[pc + 1]] = count
+                    at = place
+                    pc = pc + 3 if count else code[pc + 2]
+            elif op == ops.VAR_LOOKED_UP:
+                place = varint_end(data, at, stop, 32)
+                number = varint(data, at, place) if place >= 0 else -1
+                if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
+                    state = ODD
+                at = place
+                pc += 3
+            elif op == ops.VAR_LOOK_UP:
+                if room - end < 5:
+                    state = FULL
+                else:
+                    place = registers[code[pc + 1]]
+                    number = varint(data, place, varint_end(data, place, stop, 32))
+                    end = put_varint(target, end, code[code[pc + 2] + number])
+                    pc += 3
+            elif op == ops.LITTLE:
+                if stop - at < 4 or not is_little_number(data, at):
+                    state = ODD
+                at += 4
                 pc += 1
             elif op == ops.FIRST:
                 registers[code[pc + 1]] = -1

@@ -13,6 +13,7 @@ _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT = 5
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
+_BITS_63 = (1 << 63) - 1
 
 
 def load(data: Any, at: int, size: int) -> int:
@@ -97,6 +98,79 @@ def unit_end(data: Any, at: int, stop: int) -> int:
     if at + 2 >= stop:
         return -1
     return at + 3 if 0 < data[at + 2] <= 3 else -1
+
+
+def varint_end(data: Any, at: int, stop: int, bits: int) -> int:
+    """Give where Avro's number of 32 or 64 bits ends; -1 where it is none, or longer than it needs to be."""
+    longest, most = (10, 1) if bits == 64 else (5, 15)
+    for place in range(longest):
+        if at >= stop:
+            return -1
+        byte = int(data[at])
+        at += 1
+        if byte < 0x80:
+            is_long = (place and not byte) or (place == longest - 1 and byte > most)
+            return -1 if is_long else at
+    return -1
+
+
+def varint(data: Any, at: int, end: int) -> int:
+    """Give Avro's number between two places."""
+    number = shift = 0
+    while at < end:
+        number |= (int(data[at]) & 0x7F) << shift
+        shift += 7
+        at += 1
+    return number >> 1 & _BITS_63 ^ -(number & 1)
+
+
+def var_size(data: Any, at: int, end: int) -> int:
+    """As `varint`; -1 for one too long to be the size of anything here."""
+    return varint(data, at, end) if end - at <= _LONGEST_COUNT else -1
+
+
+def put_varint(data: Any, at: int, number: int) -> int:
+    """Put Avro's number, at least 0 and below 2^31; give where it ends."""
+    rest = number << 1
+    while rest > 0x7F:
+        data[at] = rest & 0x7F | 0x80
+        rest >>= 7
+        at += 1
+    data[at] = rest
+    return at + 1
+
+
+def is_utf8(data: Any, at: int, size: int) -> bool:
+    """Whether bytes are sound UTF-8, without surrogates, and in as few bytes as can be."""
+    if is_ascii(data, at, size):
+        return True
+    end = at + size
+    while at < end:
+        first = int(data[at])
+        at += 1
+        if first < 0x80:
+            continue
+        if 0xC2 <= first <= 0xDF:
+            more, low, high = 1, 0x80, 0xBF
+        elif 0xE0 <= first <= 0xEF:
+            more, low, high = 2, 0xA0 if first == 0xE0 else 0x80, 0x9F if first == 0xED else 0xBF
+        elif 0xF0 <= first <= 0xF4:
+            more, low, high = 3, 0x90 if first == 0xF0 else 0x80, 0x8F if first == 0xF4 else 0xBF
+        else:
+            return False
+        if more > end - at or not low <= data[at] <= high:
+            return False
+        for place in range(at + 1, at + more):
+            if data[place] & 0xC0 != 0x80:
+                return False
+        at += more
+    return True
+
+
+def is_little_number(data: Any, at: int) -> bool:
+    """Whether the little-endian 32-bit float is a number, and not NaN."""
+    is_special = data[at + 3] & 0x7F == 0x7F and data[at + 2] & 0x80 != 0
+    return not is_special or (data[at + 2] & 0x7F == 0 and data[at + 1] == 0 and data[at] == 0)
 
 
 def big_integer_end(data: Any, at: int, stop: int) -> int:

@@ -24,7 +24,7 @@ RANGE = 9  # w, low, high: a signed integer of w bytes
 DATE = 10  # i32 year, i8 month, i8 day
 NUMBER = 11  # a 32-bit float that is a number
 BIG = 12  # a big integer, in as few bytes as can be
-BRANCH = 13  # b, n, target: one byte 0 or 1; where it is b, pass n more bytes and jump
+BRANCH = 13  # b, c, n, target: one byte b or c; where it is b, pass n more bytes and jump
 JUMP = 14  # target
 LOOP = 15  # r, target: an i32 count into registers[r]; where it is 0, jump
 NEXT = 16  # r, target: take 1 from registers[r]; where more is left, jump
@@ -37,6 +37,12 @@ AGAIN = 22  # target: of a list state's value; where more is left, pass one byte
 REST = 23  # pass all that is left
 END = 24  # nothing may be left; the entry is done
 LOOKED_UP = 25  # i, n: an i32 from 0 to n - 1 whose place in the table, n numbers from i on, is no -1
+VARINT = 26  # b: Avro's number of b bits, in as few bytes as can be
+VAR_TEXT = 27  # Avro's string
+VAR_BLOB = 28  # Avro's bytes
+VAR_LOOP = 29  # r, target: Avro's count, none below 0, into registers[r]; where it is 0, jump
+VAR_LOOKED_UP = 30  # i, n: as LOOKED_UP, of Avro's number
+LITTLE = 31  # a 32-bit float that is a number, little-endian
 
 # Emit.
 COPY = 32  # a, b: from registers[a] to registers[b]
@@ -47,14 +53,15 @@ LOOK_UP = 36  # a, i: the i32 at registers[a] as the number that stands in its p
 TEST = 37  # a, b, target: where the byte at registers[a] is b, jump
 HERE = 38  # r: registers[r] = number of new bytes so far
 ZEROS = 39  # n: n bytes 0
+VAR_LOOK_UP = 41  # a, i: as LOOK_UP, of Avro's number
 SET = 40  # r, n: bit n from the new byte registers[r] on becomes 1
 
 TABLES = 63  # what follows are numbers of tables, and no ops
 
 OPERANDS = {
     NOTE: 1, SKIP: 1, EXPECT: 1, BOOLEAN: 0, PRESENT: 1, MAYBE: 1, TEXT: 0, MAYBE_TEXT: 0, BLOB: 1, RANGE: 3, DATE: 0,
-    NUMBER: 0, BIG: 0, BRANCH: 3, JUMP: 1, LOOP: 2, NEXT: 2, SEEK: 1, FIRST: 1, ASCEND: 2, MASK: 2, BIT: 3, AGAIN: 1,
+    NUMBER: 0, BIG: 0, BRANCH: 4, JUMP: 1, LOOP: 2, NEXT: 2, SEEK: 1, FIRST: 1, ASCEND: 2, MASK: 2, BIT: 3, AGAIN: 1,
     REST: 0, END: 0, LOOKED_UP: 2, COPY: 2, CONSTANT: 2, WIDEN: 3, FLOAT: 3, LOOK_UP: 2, TEST: 3, HERE: 1, ZEROS: 1,
-    SET: 2,
+    SET: 2, VARINT: 1, VAR_TEXT: 0, VAR_BLOB: 0, VAR_LOOP: 2, VAR_LOOKED_UP: 2, LITTLE: 0, VAR_LOOK_UP: 2,
 }  # fmt: skip
 """By op: how many operands it has."""

@@ -13,6 +13,7 @@ from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.enums import EnumSerializer
 from stateshift.serializers.errors import DeclarationError, StateShiftError
@@ -197,3 +198,59 @@ def test_a_default_that_may_differ_from_value_to_value_has_no_op_list():
     new = record(n=LONG, m=RecordField("m", LONG, default=Default(factory=counter.__next__)))
 
     assert not isinstance(transcoder(record(n=LONG), new), BlockTranscoder)
+
+
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "n", "type": "int"},
+        {"name": "name", "type": "string"},
+        {"name": "tag", "type": ["null", "string"]},
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["A", "B"]}},
+        {"name": "rest", "type": {"type": "array", "items": ["long", "null"]}},
+        {"name": "ratio", "type": "float"},
+    ],
+}
+NEW_AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [
+        {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["B", "C", "A"]}},
+        {"name": "tag", "type": ["string", "null"]},
+        {"name": "title", "type": "bytes", "aliases": ["name"]},
+        {"name": "n", "type": "long"},
+        {"name": "rest", "type": {"type": "array", "items": ["null", "long"]}},
+        {"name": "more", "type": "double", "default": 0.5},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_plain_avro_is_rewritten_as_bytes_and_as_objects_where_it_is_written_in_other_ways(name):
+    old = AvroSerializer(AVRO)
+    rows = [
+        {"n": n, "name": f"n° {n}", "tag": tag, "kind": kind, "rest": rest, "ratio": 0.25}
+        for n, tag, kind, rest in [
+            (0, None, "A", []),
+            (-65, "x" * 70, "B", [1, None, -(1 << 63)]),
+            (2**31 - 1, "", "A", [None] * 70),
+        ]
+    ]
+    sound = [written(old, row) for row in rows]
+    two_blocks = sound[1].replace(b"\6\0\2\2", b"\2\0\2\4\2", 1)
+    long_number = b"\x80\0" + sound[0][1:]
+    rewrite = by(name, transcoder(old, AvroSerializer(NEW_AVRO)))
+
+    result = rewrite.transcode(block(*sound, two_blocks, long_number))
+
+    assert rewrite.objects.transcode(block(*sound, two_blocks, long_number)) == result
+    assert block(*(written(AvroSerializer(NEW_AVRO), expected_of(row)) for row in rows)) in result.data
+
+
+def expected_of(row):
+    """A value of `AVRO` as one of `NEW_AVRO`."""
+    return {
+        "kind": row["kind"], "tag": row["tag"], "title": row["name"].encode(), "n": row["n"], "rest": row["rest"],
+        "more": 0.5,
+    }  # fmt: skip
