@@ -91,7 +91,8 @@ def hold_against(
 
     project = Project.find(Path.cwd())
     place = Path(options.against)
-    kept = read_history(place if is_history(place) else project.history)
+    is_asked_for = is_history(place, project.history)
+    kept = read_history(place if is_asked_for else project.history)
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
     history = [
         attrs.evolve(revision, description=revision.description.trusting(trust))
@@ -100,7 +101,7 @@ def hold_against(
     project.require_known(candidate, *(revision.description for revision in history))
     today = dt.datetime.now(tz=dt.UTC).date()
     report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
-    drift = _drift(report, kept, is_asked_for=is_history(place))
+    drift = _drift(report, kept, is_asked_for=is_asked_for)
     status = _status(report, options, drift)
     if with_json:
         print_json(to_data(report) | {"drift": drift or None, "exit_status": int(status)})

@@ -102,9 +102,12 @@ def recorded_job(name: str) -> JobDescription:
     return attrs.evolve(found.description, origin=f"revision {found.name}")
 
 
-def is_history(place: Path) -> bool:
-    """Whether `--against` names a folder of recorded revisions; a savepoint is a folder, too."""
-    return place.is_dir() and not (place / "_metadata").exists()
+def is_history(place: Path, folder: Path) -> bool:
+    """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's own `folder`.
+
+    That one is empty before a first revision is recorded in it.
+    """
+    return (place.is_dir() and not (place / "_metadata").exists()) or place.absolute() == folder.absolute()
 
 
 def revisions_against(text: str, history: History, folder: Path) -> list[Revision]:
@@ -125,7 +128,7 @@ def revisions_against(text: str, history: History, folder: Path) -> list[Revisio
     from ..serializers.errors import DeclarationError
 
     place = Path(text)
-    if is_history(place):
+    if is_history(place, folder):
         history.require_one_head()
         return judged(history.revisions)
     if place.exists() or ":" in text:

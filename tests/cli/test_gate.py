@@ -255,6 +255,24 @@ class TestGate:
         assert USAGE == ran.status
         assert "0001_version_1, 0002_version_3" in ran.stderr
 
+    def test_before_a_first_revision_everything_passes_and_is_drift(self, run, example_jobs):
+        """CI-1; a folder of another name is taken for a mistake."""
+        ran = gate(run, 3, "state_history")
+        settings(example_jobs, '[tool.stateshift]\nhistory = "states"\n')
+
+        assert DRIFT == ran.status
+        assert "accounts_v3:job against an empty history" in ran.stdout
+        assert "next: stateshift snapshot --job accounts_v3:job -m MESSAGE" in ran.stderr
+        assert (DRIFT, USAGE) == (gate(run, 3, "states").status, gate(run, 3, "state_history").status)
+
+    def test_the_hook_of_pre_commit_is_such_a_run(self, run, recorded, root):
+        hook = (root / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
+        program, *words = re.search(r"entry: (.*)", hook)[1].split()
+
+        assert ("stateshift", recorded.name) == (program, words[-1])
+        assert START == run(*words, "--job", "accounts_v3:job").status
+        assert REFUSE == run(*words, "--job", "accounts_v4:job").status
+
     @pytest.mark.parametrize("both", [True, False])
     def test_either_a_savepoint_or_a_history(self, run, savepoint_of, both):
         more = [savepoint_of("rocksdb-account-v1"), "--against", "1"] if both else []
