@@ -103,7 +103,7 @@ def recorded_job(name: str) -> JobDescription:
 
 
 def is_history(place: Path, folder: Path) -> bool:
-    """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's own `folder`.
+    """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's `folder`.
 
     That one is empty before a first revision is recorded in it.
     """
