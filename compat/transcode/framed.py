@@ -20,7 +20,7 @@ from .executors import machine_code
 from .memory import load, load_rest, mixed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 _WORD_BYTES, _LENGTH_BYTES = 8, 4
 _LAST_FLAG = 0x80
@@ -97,6 +97,23 @@ def survey(data: bytes, prefix: bytes) -> Survey:
     return Survey(entries, keys & _MASK, misplaced, last)
 
 
+def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None:
+    """Note where the entries of a block lie.
+
+    Args:
+        data: Bytes; for machine code an array of them.
+        start: Where the first entry begins.
+        end: Where the last one ends.
+        places: Four lists or arrays, as long as there are entries: where each key starts and ends, and each value.
+
+    Raises:
+        CorruptSavepoint: There are not so many entries.
+    """
+    find = _find_entries if isinstance(data, bytes) else machine_code(end - start).find_entries
+    if not find(data, start, end, *places):
+        raise CorruptSavepoint("the entries of a block are cut off or damaged")
+
+
 def add_keys(total: int, keys: Iterable[bytes]) -> int:
     """Add keys to a checksum."""
     for key in keys:
@@ -156,6 +173,22 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         last, at = at, end
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
     return True
+
+
+def _find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, values: Any, value_ends: Any) -> bool:
+    at = start
+    for row in range(len(keys)):
+        key_at = at + _LENGTH_BYTES
+        key_size = load(data, at, 4) if end - at >= 8 else -1
+        if key_size < 0 or key_size > end - at - 8:
+            return False
+        value_at = key_at + key_size + _LENGTH_BYTES
+        value_size = load(data, value_at - _LENGTH_BYTES, 4)
+        if value_size < 0 or value_size > end - value_at:
+            return False
+        at = value_at + value_size
+        keys[row], key_ends[row], values[row], value_ends[row] = key_at, key_at + key_size, value_at, at
+    return at == end
 
 
 def _key_sum(data: Any, at: int, size: int) -> int:

@@ -226,6 +226,7 @@ run = njit(nogil=True, cache=True)(interpret)
 """The interpreter; buffers are arrays of bytes, the op list, registers and result of 64-bit integers."""
 find_run = njit(nogil=True, cache=True)(framed._find_run)  # noqa: SLF001 - as above
 survey = njit(nogil=True, cache=True)(framed._survey)  # noqa: SLF001 - as above
+find_entries = njit(nogil=True, cache=True)(framed._find_entries)  # noqa: SLF001 - as above
 
 
 def call(function: Any, data: bytes, *numbers: int) -> tuple[int, list[int]]:

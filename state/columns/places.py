@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import struct
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...serializers.errors import CorruptSavepoint
+from ...compat.transcode.executors import machine_code
+from ...compat.transcode.framed import find_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .bytes_at import Places
-
-_LENGTH = struct.Struct(">i")
+    from .bytes_at import Bytes, Places
 
 
-def find_entries(raw: bytes, sizes: Sequence[int], counts: Sequence[int]) -> tuple[Places, Places, Places, Places]:
+def places_of(
+    raw: bytes, data: Bytes, sizes: Sequence[int], counts: Sequence[int]
+) -> tuple[Places, Places, Places, Places]:
     """Find the entries of blocks that stand one after the other.
 
     Args:
-        raw: Their bytes, padded.
+        raw: Their bytes.
+        data: The same for numpy.
         sizes: Bytes of each block.
         counts: Entries of each block.
 
@@ -32,23 +34,14 @@ def find_entries(raw: bytes, sizes: Sequence[int], counts: Sequence[int]) -> tup
         CorruptSavepoint: A block does not hold its number of entries.
     """
     places = np.empty((4, sum(counts)), dtype=np.int64)
-    at = row = 0
-    for size, count in zip(sizes, counts, strict=True):
-        end = at + size
-        for _ in range(count):
-            key = at + 4
-            key_end = key + _LENGTH.unpack_from(raw, at)[0]
-            if not key <= key_end <= end - 4:
-                raise _broken()
-            value_end = key_end + 4 + _LENGTH.unpack_from(raw, key_end)[0]
-            if not key_end + 4 <= value_end <= end:
-                raise _broken()
-            places[:, row] = key, key_end, key_end + 4, value_end
-            at, row = value_end, row + 1
-        if at != end:
-            raise _broken()
+    row = 0
+    for end, size, count in zip(accumulate(sizes), sizes, counts, strict=True):
+        block = places[:, row : row + count]
+        if machine_code(size) is None:
+            lists = [[0] * count for _ in block]  # which Python fills faster than arrays
+            find_entries(raw, end - size, end, lists)
+            block[:] = lists
+        else:
+            find_entries(data, end - size, end, [*block])
+        row += count
     return places[0], places[1], places[2], places[3]
-
-
-def _broken() -> CorruptSavepoint:
-    return CorruptSavepoint("the entries of a block are cut off or damaged")

@@ -9,7 +9,7 @@ import numpy as np
 
 from .bytes_at import padded
 from .form import Cells
-from .places import find_entries
+from .places import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ class Run:
         """Join blocks, and find their entries; raises `CorruptSavepoint`."""
         raw, data = padded(b"".join(block.data for block in blocks))
         counts = [block.entries for block in blocks]
-        places = find_entries(raw, [len(block.data) for block in blocks], counts)
+        places = places_of(raw, data, [len(block.data) for block in blocks], counts)
         return cls(raw, data, np.repeat([block.key_group for block in blocks], counts), *places)
 
     def __len__(self) -> int:

@@ -112,6 +112,11 @@ def is_all_of(rows, expected, kind):
     return True
 
 
+@pytest.fixture(scope="session", name="same")
+def _same():
+    return same
+
+
 @pytest.fixture(scope="session", name="rows_of")
 def _rows_of():
     return rows_of
