@@ -13,9 +13,10 @@ from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
 from ...state.savepoint.reader import Savepoint
 from .readers import ListingReader, StateReader
+from .writer import StateWriter
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
     from pyspark.sql.types import StructType
 
     from ...state.savepoint.reader import SavepointOperator
@@ -27,7 +28,7 @@ _OPTIONS = ("operator", "state", "exact", "tasks", "path")
 class SavepointDataSource(DataSource):
     """Savepoints of Flink and stateshift; `stateshift.spark.register` makes it known to a session.
 
-    Options:
+    Options of reading; those of writing are in `writer`:
         operator: uid or id of the operator. Not needed where only one has state.
         state: Name of the state; `*` or nothing lists what there is.
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
@@ -52,6 +53,11 @@ class SavepointDataSource(DataSource):
         if table is None:
             return ListingReader(self._place(), tuple(one.operator_id for one in self._operators()), self.registered)
         return StateReader(table, self._number("tasks", self.tasks), self.registered, self.redacted)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
+        registry.add(self.registered)
+        redact_values(self.redacted)
+        return StateWriter(self.options, schema, overwrite=overwrite)
 
     def _table(self) -> StateTable | None:
         """Give the table that the options name; None where they ask what there is."""

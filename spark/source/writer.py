@@ -1,0 +1,176 @@
+"""The writing half of the format `savepoint`: `df.write.format("savepoint")`.
+
+Spark gives a data source the rows as they are, and cannot be asked to bring them to their key groups. So tasks encode
+and sort their rows into files beside the target, and the commit merges these into the streams (`state_write`).
+Spark calls each step in a process of its own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pickle
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from ...compat.description import StateKind
+from ...compat.targets import Target
+from ...serializers.errors import (
+    DeclarationError,
+    NoSpaceLeft,
+    StateShiftError,
+    StorageFailed,
+    redact_values,
+    values_are_redacted,
+)
+from ...serializers.registry import registry
+from ...state.bootstrap.row_files import RowFile
+from ...state.bootstrap.state_types import Wanted
+from ...state.bootstrap.state_write import StateWrite, settle
+from ...state.job import load_job
+from ...state.savepoint.files import Folder
+from ...state.savepoint.metadata import METADATA
+from ...state.savepoint.publish import clear_target
+from ...state.savepoint.reader import Savepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+WRITE_OPTIONS = ("path", "operator", "state", "base", "job", "kind", "max_parallelism", "parallelism", "target")
+"""Options of a write; the path is what `save` gets."""
+
+
+class StateWriter(DataSourceArrowWriter):
+    """Writes one state. Made in the planning of the write, and sent to each task and to the commit.
+
+    Args:
+        options: See `WRITE_OPTIONS`.
+        schema: Of the rows.
+        overwrite: Whether what the base has of the state goes.
+
+    Raises:
+        StateShiftError: As of `state_write.settle`; nothing was written.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        with _told():
+            self._write = _settled(options, schema, overwrite=overwrite)
+            self._snapshots, self._redacted = registry.additions(), values_are_redacted()
+            self._was_there = self._write.target.exists()
+            self._write.prepare()
+
+    def _begin(self) -> None:
+        """Know in this process what was known where the write was planned."""
+        registry.add(self._snapshots)
+        redact_values(self._redacted)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> _Written:
+        """Encode the rows of a task."""
+        from pyspark import TaskContext
+
+        self._begin()
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        try:
+            return _Written(self._write.encode(iterator, task))
+        except StateShiftError as error:
+            if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft):
+                raise  # another attempt may do better
+            return _Written(RowFile(error=pickle.dumps(error)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Write the streams, and publish."""
+        self._begin()
+        with _told():
+            self._write.publish([message.file for message in messages if isinstance(message, _Written)])
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Remove what was written, unless it was published."""
+        target = self._write.target
+        if target.exists(METADATA):
+            return
+        clear_target(target)
+        if not self._was_there and target.exists() and not target.names():
+            target.delete_folder()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Let Spark, which shows the trace of an error, show what it says, and not where in stateshift it was raised."""
+    try:
+        yield
+    except StateShiftError as error:
+        failure = error.with_traceback(None)
+    else:
+        return
+    raise failure
+
+
+@attrs.frozen
+class _Written(WriterCommitMessage):
+    """What a task has written."""
+
+    file: RowFile
+
+
+def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StateWrite:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    strange = next((name for name in options if name.lower() not in WRITE_OPTIONS), None)
+    if strange is not None:
+        close = difflib.get_close_matches(strange.lower(), WRITE_OPTIONS, 1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise DeclarationError(
+            f"there is no option {strange!r} for a write{meant}", advice=f"options are {', '.join(WRITE_OPTIONS[1:])}"
+        )
+    job = options.get("job")
+    wanted = Wanted(
+        operator=_given(options, "operator", "the uid of the operator"),
+        state=_given(options, "state", "the name of the state"),
+        overwrite=overwrite,
+        job=load_job(job) if job else None,
+        kind=_choice(options, "kind", StateKind),
+    )
+    base = options.get("base")
+    return settle(
+        wanted,
+        to_arrow_schema(schema, timezone="UTC"),
+        Folder.at(_given(options, "path", "the folder, as in save(…)")),
+        Savepoint.open(base) if base else None,
+        max_parallelism=_number(options, "max_parallelism"),
+        parallelism=_number(options, "parallelism"),
+        restore_target=_choice(options, "target", Target) or Target.ANY,
+    )
+
+
+def _given(options: Mapping[str, str], name: str, what: str) -> str:
+    value = options.get(name)
+    if not value:
+        raise DeclarationError(f"the option {name!r} is missing", advice=f'give {what}: .option("{name}", "…")')
+    return value
+
+
+def _choice(options: Mapping[str, str], name: str, choices: Any) -> Any:
+    value = options.get(name)
+    if not value:
+        return None
+    try:
+        return choices(value.lower())
+    except ValueError as error:
+        raise DeclarationError(
+            f"the option {name!r} is {value!r}", advice=f"it is one of {', '.join(choices)}"
+        ) from error
+
+
+def _number(options: Mapping[str, str], name: str) -> int | None:
+    value = options.get(name)
+    if not value:
+        return None
+    if not value.isdecimal() or not int(value):
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a whole number from 1 on")
+    return int(value)
