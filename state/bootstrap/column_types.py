@@ -54,12 +54,10 @@ if TYPE_CHECKING:
 
 SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)
 _FOR_FUNCTIONS: dict[type, str] = {
-    EitherSerializer: "is of one type, and one of two is declared; a function can give Left(value) or Right(value)",
     RecordReference: "is of a record within itself, which no column holds; a function can give the objects",
-    SqlDateSerializer: "does not tell the time zone of a java.sql.Date; a function can give SqlDate(milliseconds)",
-    SqlTimeSerializer: "does not tell the time zone of a java.sql.Time; a function can give SqlTime(milliseconds)",
 }
-STAMPED, WINDOW = ("last_access_ms", "value"), ("start", "end")
+STAMPED, WINDOW, EITHER = ("last_access_ms", "value"), ("start", "end"), ("is_left", "left", "right")
+_NO_ZONE = "is {0}, which does not tell the time zone of a {1}; a function can give {2}(milliseconds), as a bigint does"
 _NO_STAMP = (
     "has no time of last access, as a struct of last_access_ms and value has; "
     "a function can give TtlValue(last_access_ms, value)"
@@ -127,6 +125,21 @@ def _stamp_mismatches(serializer: TtlSerializer[Any], kind: pa.DataType, path: s
     yield from mismatches(serializer.value, kind.field(1).type, f"{path}.{STAMPED[1]}")
 
 
+def _either_mismatches(serializer: EitherSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if _names_of(kind) != EITHER or not pa.types.is_boolean(kind.field(0).type):
+        what = "is of one type, and one of two is declared, which a struct of is_left, left and right tells"
+        yield path, f"{what}; a function can give Left(value) or Right(value)"
+        return
+    yield from mismatches(serializer.left, kind.field(1).type, f"{path}.left")
+    yield from mismatches(serializer.right, kind.field(2).type, f"{path}.right")
+
+
+def _zoneless_mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
+    if not pa.types.is_integer(kind):
+        given = "SqlDate" if isinstance(serializer, SqlDateSerializer) else "SqlTime"
+        yield path, _NO_ZONE.format(_article(spark_name(kind)), serializer.describe(), given)
+
+
 def _window_mismatches(serializer: TimeWindowSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
     if _names_of(kind) != WINDOW or not all(pa.types.is_integer(field.type) for field in kind):
         yield path, _wrong(serializer, kind, "a struct of start and end, in milliseconds")
@@ -174,6 +187,8 @@ _NESTED: tuple[tuple[Any, Callable[[Any, pa.DataType, str], Iterator[tuple[str, 
     (MapSerializer, _map_mismatches),
     (TtlSerializer, _stamp_mismatches),
     (TimeWindowSerializer, _window_mismatches),
+    (EitherSerializer, _either_mismatches),
+    ((SqlDateSerializer, SqlTimeSerializer), _zoneless_mismatches),
 )
 
 
@@ -259,6 +274,9 @@ def spark_name(kind: pa.DataType) -> str:
     return _SPARK_NAMES.get(str(kind), str(kind))
 
 
+_Part = tuple[Any, pa.DataType, str]
+
+
 def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, Any, pa.DataType]]:
     """Give the structs of a column that become records or rows with names: path, serializer and type of each.
 
@@ -267,27 +285,38 @@ def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) ->
         kind: Of the column.
         path: To it.
     """
-    if isinstance(serializer, OptionalSerializer):
-        yield from structs_in(serializer.value, kind, path)
-    elif isinstance(serializer, DescribedRecordSerializer) and pa.types.is_struct(kind):
+    is_named = isinstance(serializer, DescribedRecordSerializer) or bool(getattr(serializer, "names", ()))
+    if is_named and pa.types.is_struct(kind):
         yield path, serializer, kind
-        for field in serializer.fields:
-            name = column_of_field(field, _names_of(kind))
-            if name:
-                yield from structs_in(field.serializer, kind.field(name).type, f"{path}.{name}")
+    for part in (*_fields_of(serializer, kind, path), *_items_of(serializer, kind, path)):
+        yield from structs_in(*part)
+
+
+def _fields_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]:
+    """Give what the fields of a struct become."""
+    parts: list[tuple[Any, str | int]] = []
+    if isinstance(serializer, DescribedRecordSerializer) and pa.types.is_struct(kind):
+        named = [(one.serializer, column_of_field(one, _names_of(kind))) for one in serializer.fields]
+        parts = [(inner, name) for inner, name in named if name]
     elif isinstance(serializer, RowSerializer):
-        if serializer.names:
-            yield path, serializer, kind
-        for index, column in enumerate(serializer.columns):
-            field = kind.field(column.name or index)
-            yield from structs_in(column.serializer, field.type, f"{path}.{field.name}")
-    elif isinstance(serializer, TtlSerializer):
-        yield from structs_in(serializer.value, kind.field(1).type, f"{path}.{STAMPED[1]}")
+        parts = [(column.serializer, column.name or index) for index, column in enumerate(serializer.columns)]
     elif isinstance(serializer, TupleSerializer):
-        for one, field in zip(serializer.fields, kind, strict=True):
-            yield from structs_in(one, field.type, f"{path}.{field.name}")
+        parts = [(inner, index) for index, inner in enumerate(serializer.fields)]
+    elif isinstance(serializer, TtlSerializer):
+        parts = [(serializer.value, 1)]
+    elif isinstance(serializer, EitherSerializer):
+        parts = [(serializer.left, 1), (serializer.right, 2)]
+    for inner, place in parts:
+        field = kind.field(place)
+        yield inner, field.type, f"{path}.{field.name}"
+
+
+def _items_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]:
+    """Give what the values within other columns become."""
+    if isinstance(serializer, OptionalSerializer):
+        yield serializer.value, kind, path
     elif isinstance(serializer, (*SEQUENCES, SetSerializer)):
-        yield from structs_in(serializer.element, kind.value_type, f"{path}[]")
+        yield serializer.element, kind.value_type, f"{path}[]"
     elif isinstance(serializer, MapSerializer):
-        yield from structs_in(serializer.key, kind.key_type, f"{path}{{key}}")
-        yield from structs_in(serializer.value, kind.item_type, f"{path}{{}}")
+        yield serializer.key, kind.key_type, f"{path}{{key}}"
+        yield serializer.value, kind.item_type, f"{path}{{}}"

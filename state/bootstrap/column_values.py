@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
     from ...serializers.serializer import TypeSerializer
 
-from .column_types import SEQUENCES, STAMPED, WINDOW, column_of_field
+from ...serializers.either import EitherSerializer, Left, Right
+from ...serializers.sql_temporal import SqlDateSerializer, SqlTimeSerializer
+from ...serializers.sql_temporal_values import SqlDate, SqlTime
+from .column_types import EITHER, SEQUENCES, STAMPED, WINDOW, column_of_field
 
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
@@ -118,12 +121,30 @@ def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
         return lambda value: Symbol(value) if isinstance(value, str) else value
     if isinstance(serializer, BigIntSerializer):
         return int
+    return _maker(serializer)
+
+
+def _maker(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
+    """As `_reader`, of values that have a class of their own."""
     if isinstance(serializer, TtlSerializer):
         inner = _reader(serializer.value)
         return lambda value: TtlValue(value[STAMPED[0]], _read(inner, value[STAMPED[1]]))
     if isinstance(serializer, TimeWindowSerializer):
-        return lambda value: TimeWindow(value[WINDOW[0]], value[WINDOW[1]])
-    return None
+        return lambda value: TimeWindow(*(value[name] for name in WINDOW))
+    if isinstance(serializer, EitherSerializer):
+        sides = {
+            True: (Left, _reader(serializer.left), EITHER[1]),
+            False: (Right, _reader(serializer.right), EITHER[2]),
+        }
+
+        def read(value: dict[str, Any]) -> Any:
+            side, read_side, name = sides[value[EITHER[0]]]
+            return side(_read(read_side, value[name]))
+
+        return read
+    if isinstance(serializer, SqlDateSerializer):
+        return SqlDate
+    return SqlTime if isinstance(serializer, SqlTimeSerializer) else None
 
 
 def _read(read: Callable[[Any], Any] | None, value: Any) -> Any:
