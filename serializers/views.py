@@ -191,7 +191,7 @@ class DataOutputView:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self.write: Callable[[bytes], None] = self._data.extend
+        self.write: Callable[[bytes | memoryview], None] = self._data.extend
 
     def __len__(self) -> int:
         return len(self._data)

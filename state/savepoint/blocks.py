@@ -244,6 +244,5 @@ class BlockWalker:
 def _cut(data: bytes, begin: int, end: int, last: int, is_last: bool) -> bytes:  # noqa: FBT001 - private, positional
     if not is_last:
         return data[begin:end]
-    cut = bytearray(data[begin:end])
-    cut[last - begin + _LENGTH_BYTES] &= ~LAST_FLAG
-    return bytes(cut)
+    whole, flag = memoryview(data), last + _LENGTH_BYTES
+    return b"".join((whole[begin:flag], bytes([data[flag] & ~LAST_FLAG]), whole[flag + 1 : end]))

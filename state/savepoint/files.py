@@ -265,7 +265,7 @@ class FileOutput:
         self.name = name
         self.size = 0
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Append `data`; a full disk raises `NoSpaceLeft`, the like of it `StorageFailed`."""
         with asking(self._place, self.name):
             self._file.write(data)

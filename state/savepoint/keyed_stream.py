@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20
+_LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
 _LENGTH_BYTES = 4
@@ -252,7 +253,9 @@ class KeyedStreamWriter:
         entries: Entries written so far, by state id.
     """
 
-    def __init__(self, header: KeyedStreamHeader, key_groups: range, write: Callable[[bytes], object]) -> None:
+    def __init__(
+        self, header: KeyedStreamHeader, key_groups: range, write: Callable[[bytes | memoryview], object]
+    ) -> None:
         self._key_groups = key_groups
         self._write = write
         self._offsets = [0] * len(key_groups)
@@ -329,23 +332,30 @@ class KeyedStreamWriter:
     def _close(self, block: Block) -> None:
         """Write the last piece of a block, with the flag that says so."""
         flag = block.find_last_entry() + _LENGTH_BYTES
-        data = bytearray(block.data)
-        data[flag] |= LAST_FLAG
-        self._emit(bytes(data))
+        data = memoryview(block.data)
+        self._emit(data[:flag])
+        self._emit(bytes([data[flag] | LAST_FLAG]))
+        self._emit(data[flag + 1 :])
 
-    def _emit(self, data: bytes) -> None:
+    def _emit(self, data: bytes | memoryview) -> None:
         if self._frame is not None:
             self._frame.write(data)
+        elif len(data) >= _LARGE_BYTES:
+            self._flush()
+            self._flushed += len(data)
+            self._write(data)
         else:
             self._put(data)
         if len(self._buffer) >= RUN_BYTES:
             self._flush()
 
-    def _put(self, data: bytes) -> None:
+    def _put(self, data: bytes | memoryview) -> None:
         self._buffer.write(data)
 
     def _flush(self) -> None:
         data = self._buffer.getvalue()
+        if not data:
+            return
         self._buffer = DataOutputView()
         self._flushed += len(data)
         self._write(data)

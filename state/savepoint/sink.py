@@ -58,7 +58,7 @@ class StreamSink:
         self._output: FileOutput | None = None
         self._open = ExitStack()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Append bytes."""
         self._size += len(data)
         if self._output is None and self._size <= self._inline_bytes:
@@ -72,7 +72,7 @@ class StreamSink:
         self._put(self._output, data)
         return len(data)
 
-    def _put(self, output: FileOutput, data: bytes) -> None:
+    def _put(self, output: FileOutput, data: bytes | memoryview) -> None:
         self._hash.update(data)
         output.write(data)
 

@@ -81,7 +81,7 @@ class FrameWriter:
         self._waiting = bytearray()
         write(STREAM_HEADER)
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Append content; full chunks are written now and then."""
         self._waiting += data
         if len(self._waiting) >= _CHUNKS_AT_ONCE * _CHUNK_BYTES:
