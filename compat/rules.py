@@ -7,10 +7,11 @@ sections 1 to 11.
 from __future__ import annotations
 
 import functools
+import re
 import tomllib
 from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -48,13 +49,46 @@ class Rule:
         return bool(self.holds)
 
 
+@attrs.frozen
+class FlagMeaning:
+    """What a flag says.
+
+    Attributes:
+        name: As findings have it, without detail: `drops`.
+        means: In one or two sentences.
+        rules: Identifiers of the rules that name it.
+    """
+
+    name: str
+    means: str
+    rules: tuple[str, ...]
+
+
+@functools.cache
+def flag_book() -> Mapping[str, FlagMeaning]:
+    """Give all flags by name."""
+
+    def has(rule: Rule, flag: str) -> bool:
+        return re.search(rf"`{flag}[`:]", f"{rule.verdict} {rule.conversion} {rule.holds} {rule.why}") is not None
+
+    return MappingProxyType(
+        {
+            flag: FlagMeaning(flag, means, tuple(rule.identifier for rule in rule_book().values() if has(rule, flag)))
+            for flag, means in _book()["flags"].items()
+        }
+    )
+
+
 @functools.cache
 def rule_book() -> Mapping[str, Rule]:
     """Give all rules by identifier, in the order of the book."""
-    text = resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8")
     rules = (
         Rule(identifier=identifier, section=section["title"], **words)
-        for section in tomllib.loads(text)["section"]
+        for section in _book()["section"]
         for identifier, words in section["rules"].items()
     )
     return MappingProxyType({rule.identifier: rule for rule in rules})
+
+
+def _book() -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8"))

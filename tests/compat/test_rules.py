@@ -11,7 +11,8 @@ import re
 
 import pytest
 
-from stateshift.compat.rules import Rule, rule_book
+from stateshift.compat.rules import Rule, flag_book, rule_book
+from stateshift.serializers.compatibility import Flag
 
 BEGIN, END = "<!-- rules: made by tests/compat/test_rules.py -->\n", "<!-- end of rules -->\n"
 HOUSES = ("serializers", "compat", "state", "spark", "cli")
@@ -117,6 +118,11 @@ def test_a_rule_is_either_a_decision_or_a_law():
     assert [] == odd
 
 
+def test_every_flag_is_told_and_named_by_a_rule():
+    assert list(map(str, Flag)) == list(flag_book())
+    assert [] == [flag.name for flag in flag_book().values() if not flag.rules]
+
+
 def test_identifiers_are_found_in_texts_and_in_names():
     text = 'def test_a_key_role_1_role_3(): """REC-1 to REC-4, and READ-2."""\ndef test_rec_5_and_12_order(): ...'
 
@@ -139,8 +145,9 @@ def table(head, rows):
 
 
 def page_of(rules):
-    """One part a section: its decisions, then its laws."""
-    parts = []
+    """The flags; then one part a section: its decisions, then its laws."""
+    flags = [[f"`{flag.name}`", flag.means, ", ".join(flag.rules)] for flag in flag_book().values()]
+    parts = ["## Flags\n", table(["flag", "what it says", "rules"], flags)]
     for section in dict.fromkeys(rule.section for rule in rules):
         parts.append(f"## {section}\n")
         inside = [rule for rule in rules if rule.section == section]
