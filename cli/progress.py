@@ -7,12 +7,13 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .output import print_notice, printable
+from ..serializers.wording import many
+from .output import print_notice, printable, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..spark.watching import Progress
+    from ..spark.progress import Progress
 
 _LOG_EVERY_S = 30.0
 
@@ -35,9 +36,23 @@ def _logger() -> Callable[[Progress], None]:
         nonlocal last
         if time.monotonic() - last >= _LOG_EVERY_S:
             last = time.monotonic()
-            print_notice(f"{progress.phase}: {progress.done:,} of {progress.total:,} done")
+            how_far = ", ".join(filter(None, (f"{progress.done:,} of {progress.total:,} done", details(progress))))
+            print_notice(f"{progress.phase}: {how_far}")
 
     return show
+
+
+def details(progress: Progress) -> str:
+    """Say what is known of entries, bytes, the rate and the time left; nothing where nothing is."""
+    if not progress.bytes_total or not progress.done:
+        return ""
+    parts = [many(progress.entries, "entry", "entries")] if progress.entries else []
+    parts.append(f"{size_text(progress.bytes_done)} of {size_text(progress.bytes_total)}")
+    if progress.seconds_left:
+        left_s = round(progress.seconds_left)
+        parts.append(f"{size_text(round(progress.bytes_per_s))}/s")
+        parts.append(f"{left_s // 60}:{left_s % 60:02} left")
+    return ", ".join(parts)
 
 
 def _name_logger(what: str) -> Callable[[str], None]:
@@ -60,11 +75,15 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import Progress as Bars
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("reading", total=None)
+    how_far = (TimeElapsedColumn(), TextColumn("{task.fields[details]}"))
+    with Bars(*columns, *how_far, console=Console(stderr=True), transient=True) as bars:
+        task = bars.add_task("reading", total=None, details="")
 
         def show(progress: Progress) -> None:
-            bars.update(task, description=progress.phase, completed=progress.done, total=progress.total)
+            bars.update(
+                task, description=progress.phase, completed=progress.done, total=progress.total,
+                details=details(progress),
+            )  # fmt: skip
 
         yield show
 

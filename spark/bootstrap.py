@@ -13,7 +13,7 @@ import gc
 import pickle
 import time
 import warnings
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -44,12 +44,13 @@ from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, Stream
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
+from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import check_target, clear_target, prepare_target, what_was_written
+from ..state.savepoint.publish import check_target, clear_after_failure, prepare_target, what_was_written
 from .session import own_session
 from .shipping import shipped
-from .watching import Progress, attempts_of, run_watched, without_values
+from .watching import attempts_of, run_watched, without_values
 
 if TYPE_CHECKING:
     import os
@@ -57,6 +58,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from ..state.savepoint.claim import Claim
+    from .progress import Progress
 
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
@@ -113,7 +117,7 @@ def bootstrap(
         StateNotFound: The job has no such operator or keyed state.
         DeclarationError: A column is missing or of the wrong type, or a source says too little.
         IncompatibleState: Flink could not restore an operator, and it is to.
-        TargetExists: The target is taken.
+        TargetExists: The target is taken, or another run is at work there.
         ValueNotConvertible: A null key, two rows for one key where one is allowed, a value that does not fit.
         NoSpaceLeft: The target, or the folder in which Spark sorts, has too little room.
         MigrationFailed: What was written is not what was encoded, or the engine failed.
@@ -130,8 +134,9 @@ def bootstrap(
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
         resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
         run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
-        until_published.enter_context(_all_or_nothing(folder))
+        claim = until_published.enter_context(_all_or_nothing(folder))
         operators, results, encoded = run.carry_out([source.data for source in given], py_files)
+        claim.require()
         lineage = publish_bootstrap(
             folder,
             job,
@@ -188,23 +193,20 @@ def _arrow_schema(data: DataFrame) -> pa.Schema:
 
 
 @contextmanager
-def _all_or_nothing(target: Folder) -> Iterator[None]:
-    """Make the target; if the `with` block fails, remove what was made, and say that nothing was published."""
-    was_there = target.exists()
-    prepare_target(target)
-    try:
-        yield
-    except BaseException as error:
-        written = what_was_written(target, _NOTHING_PUBLISHED)
-        if written is None:
-            raise  # an interrupt that came too late
-        with suppress(StateShiftError):
-            clear_target(target)
-            if not was_there and not target.names():
-                target.delete_folder()
-        if isinstance(error, StateShiftError):
-            error.written = written
-        raise
+def _all_or_nothing(target: Folder) -> Iterator[Claim]:
+    """Claim and make the target; if the `with` block fails, remove what was made, and say so."""
+    with claimed(target) as claim:
+        prepare_target(target)
+        try:
+            yield claim
+        except BaseException as error:
+            written = what_was_written(target, _NOTHING_PUBLISHED)
+            if written is None:
+                raise  # an interrupt that came too late
+            clear_after_failure(claim)
+            if isinstance(error, StateShiftError):
+                error.written = written
+            raise
 
 
 @attrs.frozen
@@ -233,14 +235,17 @@ class _Run:
         encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
         worker = _Worker(registry.additions(), attempts_of(context), values_are_redacted())
         with shipped(spark, (self.job, encoders, registry.additions()), py_files):
+            told = f"stateshift: {len(data)} sources to {self.folder}"
             rows = self._encoded(data, encoders, worker, 2 * context.defaultParallelism).persist(StorageLevel.DISK_ONLY)
             try:
-                found = run_watched(context, lambda: _summary(rows).collect(), "encoding", self.tell)
+                found = run_watched(
+                    context, lambda: _summary(rows).collect(), "encoding", self.tell, f"{told}, encoding"
+                )
                 sizes, encoded = _summed(found)
                 require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
                 operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism, self.sources)
                 written = self._written(rows, operators, worker)
-                answers = run_watched(context, written.collect, "writing", self.tell)
+                answers = run_watched(context, written.collect, "writing", self.tell, f"{told}, writing")
             finally:
                 rows.unpersist()
         results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import attrs
@@ -23,11 +23,12 @@ from ..state.migration.planning import prepare_as_planned
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
+from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.publish import (
     IfTargetExists,
     check_target,
-    clear_target,
+    clear_after_failure,
     held_bytes,
     prepare_target,
     stream_bytes,
@@ -35,9 +36,9 @@ from ..state.savepoint.publish import (
 )
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
+from .progress import Progress
 from .scheduling import carry_out
 from .session import own_session
-from .watching import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.tasks import TaskResult
+    from ..state.savepoint.claim import Claim
     from ..state.savepoint.lineage import Lineage
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
@@ -98,7 +100,7 @@ def migrate(
         PlanChanged: What would be done is not what `expected` says; with every difference.
         StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
             have so many subtasks.
-        TargetExists: The target is taken.
+        TargetExists: The target is taken, or another run is at work there.
         ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
         CorruptSavepoint: The source is damaged.
         NoSpaceLeft: The target has too little room, or was filled up during the run.
@@ -124,10 +126,11 @@ def migrate(
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
-    with _all_or_nothing(prepared.savepoint.folder, folder, target_exists), ExitStack() as until_published:
+    with _all_or_nothing(prepared.savepoint.folder, folder, target_exists) as claim, ExitStack() as until_published:
         results, resumed, lineage = _run(
             prepared,
             journal,
+            claim,
             session=lambda: session or until_published.enter_context(own_session(master)),
             py_files=py_files,
             tell=progress or (lambda _: None),
@@ -139,6 +142,7 @@ def migrate(
 def _run(
     prepared: Preparation,
     journal: Journal,
+    claim: Claim,
     *,
     session: Callable[[], SparkSession],
     py_files: Iterable[str | Path],
@@ -162,6 +166,7 @@ def _run(
             keyed_anew, savepoint.folder, journal, session=session, py_files=py_files, progress=tell
         )
     tell(Progress("publishing", 0, 1))
+    claim.require()
     _clear_attempts(folder, results)
     lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder)
     journal.clear()
@@ -193,8 +198,8 @@ def _cores(session: SparkSession | None, master: str) -> int:
 
 
 @contextmanager
-def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExists) -> Iterator[None]:
-    """Make the target; if the `with` block fails, say that nothing was published, and remove what was made.
+def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExists) -> Iterator[Claim]:
+    """Claim and make the target; if the `with` block fails, say that nothing was published, and remove what was made.
 
     A run that may be resumed keeps what is finished.
     """
@@ -210,25 +215,20 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
             advice="choose a folder elsewhere",
             written="Nothing was written.",
         )
-    was_there = target.exists()
-    prepare_target(target, target_exists)
-    try:
-        yield
-    except BaseException as error:
-        written = what_was_written(target, NOTHING_PUBLISHED)
-        if written is None:
-            raise  # an interrupt that came too late
-        if target_exists is IfTargetExists.RESUME:
+    with claimed(target) as claim:
+        prepare_target(target, target_exists)
+        try:
+            yield claim
+        except BaseException as error:
+            written = what_was_written(target, NOTHING_PUBLISHED)
+            if written is None:
+                raise  # an interrupt that came too late
+            is_kept = target_exists is IfTargetExists.RESUME
+            if not is_kept:
+                clear_after_failure(claim)
             if isinstance(error, StateShiftError):
-                error.written = f"{written} What is finished is kept, to be resumed."
+                error.written = f"{written} What is finished is kept, to be resumed." if is_kept else written
             raise
-        with suppress(StateShiftError):
-            clear_target(target)
-            if not was_there and not target.names():
-                target.delete_folder()
-        if isinstance(error, StateShiftError):
-            error.written = written
-        raise
 
 
 def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:

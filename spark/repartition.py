@@ -23,9 +23,10 @@ from ..state.migration.parcels import Parcel
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
-from .scheduling import Failures, answer_of, failure_of
+from .progress import Progress
+from .scheduling import Failures, answer_of, description_of, failure_of
 from .shipping import shipped
-from .watching import Progress, attempts_of, run_watched
+from .watching import attempts_of, run_watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,7 +92,8 @@ def write_keys_anew(
 
     with shipped(spark, attrs.evolve(work, failures=None), py_files):
         streams = _streams(spark, work, context.defaultParallelism * _TASKS_PER_CORE)
-        answers = run_watched(context, streams.collect, "migrating", tell_unless_failed)
+        description = description_of(tasks, source, journal)
+        answers = run_watched(context, streams.collect, "migrating", tell_unless_failed, description)
     if failures.value:
         raise failure_of(failures.value[0])
     return [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it

@@ -21,19 +21,19 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
+from ..serializers.wording import many
 from ..state.migration.performing import perform
 from ..state.migration.tasks import CopyTask, Task, TaskResult
+from .progress import Meter, Progress
 from .shipping import shipped
 from .watching import (
     MISSING_MODULE,
     POLL_S,
-    Progress,
     attempts_of,
     gave_up,
     interrupts_kept,
     raise_if_java_ended,
     stop_group,
-    tasks_of,
     without_values,
 )
 
@@ -84,19 +84,22 @@ def carry_out(
     )
     with shipped(spark, work, py_files):
         bundles = _bundled(tasks, context.defaultParallelism * _BUNDLES_PER_CORE)
-        answers = _run(context, work, bundles, tell)
-    return [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
+        meter = Meter("migrating", tasks, journal, tell)
+        answers = _run(context, work, bundles, meter)
+    results: list[TaskResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
+    meter.add(results)
+    return results
 
 
 def _copied_here(
     tasks: Sequence[Task], source: Folder, journal: Journal, tell: Callable[[Progress], None]
 ) -> list[TaskResult]:
     results = []
-    for done, task in enumerate(tasks):
-        tell(Progress("copying", done, len(tasks)))
+    meter = Meter("copying", tasks, journal, tell)
+    for task in tasks:
         results.append(perform(task, source, journal.folder))
         journal.record(results[-1])
-    tell(Progress("copying", len(tasks), len(tasks)))
+        meter.add(results[-1:])
     return results
 
 
@@ -192,7 +195,7 @@ def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
     )
 
 
-def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Callable[[Progress], None]) -> list[bytes]:
+def _run(context: SparkContext, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
     """Run bundles in a thread of their own, so that this one can tell how far they are, and stop them."""
     from pyspark import InheritableThread
 
@@ -202,7 +205,7 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
     def collect() -> None:
         try:
             # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
-            context.setJobGroup(group, "migrate a savepoint", interruptOnCancel=False)
+            context.setJobGroup(group, description_of(work.tasks, work.source, work.journal), interruptOnCancel=False)
             outcome.append(context.parallelize(bundles, len(bundles)).mapPartitions(work).collect())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             outcome.append(error)
@@ -213,7 +216,7 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
         try:
             while thread.is_alive() and not work.failures.value:
                 check_interrupt()
-                tell(Progress("migrating", tasks_of(context, group)[0], len(bundles)))
+                meter.look()
                 thread.join(POLL_S)
             check_interrupt()
         except BaseException as error:
@@ -228,8 +231,14 @@ def _run(context: SparkContext, work: _Work, bundles: list[list[int]], tell: Cal
             stop_group(context, group, thread)
             raise_if_java_ended(context, answer, savepoint=work.source.place)
             raise _enginefailure_of(answer, work, bundles) from answer
-    tell(Progress("migrating", len(bundles), len(bundles)))
     return answer
+
+
+def description_of(tasks: Sequence[Task], source: Folder, journal: Journal) -> str:
+    """Say what Spark's pages call a job: what goes where, and how much it is."""
+    size = sum(task.size_bytes for task in tasks)
+    streams = many(len(tasks), "stream")
+    return f"stateshift: {source} to {journal.folder}, {streams}, {size:,} bytes to read"
 
 
 def failure_of(data: bytes) -> StateShiftError:

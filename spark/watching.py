@@ -13,9 +13,8 @@ import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
-
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
+from .progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,22 +33,13 @@ _JAVA_CLASS = re.compile(r"^(?:[a-z]\w*\.)+[A-Z][\w$]*(?:Exception|Error): ")
 MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
-@attrs.frozen
-class Progress:
-    """How far a run is.
-
-    Attributes:
-        phase: `starting Spark`, `migrating`, `copying`, `publishing`.
-        done: Bundles of tasks that are finished.
-        total: All of them.
-    """
-
-    phase: str
-    done: int
-    total: int
-
-
-def run_watched(context: SparkContext, action: Callable[[], T], phase: str, tell: Callable[[Progress], None]) -> T:
+def run_watched(
+    context: SparkContext,
+    action: Callable[[], T],
+    phase: str,
+    tell: Callable[[Progress], None],
+    description: str = "",
+) -> T:
     """Run what starts Spark jobs, and tell of their tasks while they run.
 
     Args:
@@ -57,6 +47,7 @@ def run_watched(context: SparkContext, action: Callable[[], T], phase: str, tell
         action: Starts them, and waits for the result.
         phase: What they do, in a word.
         tell: Is called with how many tasks are finished; more may turn up on the way.
+        description: What Spark's pages call the jobs; by default the phase.
 
     Raises:
         MigrationFailed: Spark gave up.
@@ -70,7 +61,7 @@ def run_watched(context: SparkContext, action: Callable[[], T], phase: str, tell
     def run() -> None:
         try:
             # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
-            context.setJobGroup(group, phase, interruptOnCancel=False)
+            context.setJobGroup(group, description or phase, interruptOnCancel=False)
             outcome.append(action())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             failure.append(error)

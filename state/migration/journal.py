@@ -97,6 +97,12 @@ class Journal:
                 found[result.stored.name] = attrs.evolve(result, stored=stored, quarantine=quarantine)
         return found
 
+    def results_of(self, names: Iterable[str]) -> list[TaskResult]:
+        """Give the results of those of some streams that are finished by now; what they wrote is not looked at."""
+        there = set(self.folder.names())
+        found = (self._read(name + SUFFIX) for name in names if name + SUFFIX in there)
+        return [result for result in found if result is not None]
+
     def _found(self, stored: StoredBytes, names: set[str]) -> StoredBytes | None:
         """Give what a task wrote as it lies there: under its attempt's name, or renamed already; None: it does not."""
         if not stored.attempt or self._is_whole(stored, names):

@@ -106,6 +106,15 @@ class Folder:
         with self.open_range(name) as reader:
             return reader.size
 
+    def written_s(self, name: str) -> float:
+        """When a file was last written, by the clock of its store, in seconds since 1970."""
+        path = self._path(name)
+        with asking(self.place, name):
+            info = self._store.get_file_info(path)
+            if not info.type.value:
+                raise FileNotFoundError(name)
+            return float(info.mtime_ns) / 1e9
+
     def exists(self, name: str = "") -> bool:
         """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
         path = self._path(name) if name else opened(self.place)[1]
@@ -192,6 +201,14 @@ class Folder:
                 self._store.delete_dir(opened(self.place)[1])
             except FileNotFoundError:
                 return
+
+    def delete_empty(self) -> None:
+        """Delete the folder unless something is in it."""
+        if self.is_local:
+            with suppress(OSError):
+                Path(self.place).rmdir()
+        elif not self.names():
+            self.delete_folder()
 
     def copy(
         self, name: str, target: Folder, new_name: str = "", *, watch: Callable[[bytes], object] | None = None

@@ -8,11 +8,13 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import StateShiftError, TargetExists
+from .claim import CLAIM_NAME, forget_dead
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
@@ -20,6 +22,7 @@ from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from .claim import Claim
     from .files import Folder
     from .handles import StreamHandle
 
@@ -30,6 +33,9 @@ _OURS = re.compile(
     r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-.+)?"
 )
 """Names that a run gives; what a dead run left behind has only these."""
+
+_OF_RUNS = re.compile(r".+(\.done|\.attempt-.+)")
+"""Of these, the names of files that are no part of a savepoint."""
 
 _UNKNOWN = (
     "Whether the target has a _metadata cannot be told, since its store does not answer; without one, "
@@ -78,9 +84,16 @@ def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FA
 def clear_target(folder: Folder) -> None:
     """Remove what a run has written, and nothing else; `_metadata` first, so that there never is half a savepoint."""
     if folder.exists():
-        ours = filter(_OURS.fullmatch, folder.names())
+        ours = filter(_OURS.fullmatch, folder.names())  # claims are their owners' own
         for name in sorted(ours, key=lambda name: (name != METADATA, name)):
             folder.delete(name)
+
+
+def clear_after_failure(claim: Claim) -> None:
+    """Remove what a run has written that fails; nothing where another run has taken the target over."""
+    with suppress(StateShiftError):  # the failure that led here is the one to tell
+        if claim.is_held():
+            clear_target(claim.folder)
 
 
 def held_bytes(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> int:
@@ -95,13 +108,23 @@ def held_bytes(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) 
 def clean(folder: Folder) -> tuple[str, ...]:
     """Remove what a run that died has left in its target; give the names.
 
+    A run may have died between publishing and clearing up: beside a savepoint, what only runs look at is removed.
+
     Raises:
-        TargetExists: There is a savepoint, or there are files of somebody else; nothing is removed.
+        TargetExists: There is nothing but a savepoint, or there are files of somebody else, or a run is at work there;
+            nothing is removed.
     """
-    check_target(folder)
-    left = folder.names() if folder.exists() else ()
+    names = folder.names() if folder.exists() else ()
+    beside = [name for name in names if _OF_RUNS.fullmatch(name) and _OURS.fullmatch(name)] if METADATA in names else []
+    if not beside and not (METADATA in names and any(map(CLAIM_NAME.fullmatch, names))):
+        check_target(folder)
+    dead = forget_dead(folder)
+    if METADATA in names:
+        for name in beside:
+            folder.delete(name)
+        return tuple(sorted([*beside, *dead]))
     clear_target(folder)
-    return left
+    return names
 
 
 def _remove_savepoint(folder: Folder) -> None:
@@ -154,7 +177,8 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
             written=nothing,
         )
     known = _files_of(folder) if is_replaced else set()
-    foreign = [name for name in names if not _OURS.fullmatch(name) and name not in known]
+    ours = (_OURS, CLAIM_NAME)
+    foreign = [name for name in names if name not in known and not any(mine.fullmatch(name) for mine in ours)]
     if foreign:
         raise TargetExists(
             f"{folder.place} is not empty: {foreign[0]!r} is in it", advice="choose a new folder", written=nothing

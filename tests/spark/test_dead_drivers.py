@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from stateshift.serializers.errors import TargetExists
+from stateshift.spark.migrate import migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
@@ -100,13 +103,16 @@ def test_a_killed_driver_publishes_nothing_and_the_same_command_then_succeeds(
     before = facts_of(source)
     dying = start_python(RUN, source, target)
     worker = waiting_worker(dying, markers)
+    with pytest.raises(TargetExists, match=f"another run is at work in .*, process {dying.pid}, since "):
+        migrate(source, target, options=MigrationOptions(parallelism=3))
     os.kill(dying.pid, signal.SIGKILL)
     dying.wait(timeout=60)
-    left = [file.name for file in target.iterdir()]
+    left = sorted(file.name for file in target.iterdir())
 
     wait_for(lambda: not in_session(dying.pid), seconds=30)
     assert is_gone(worker)
-    assert [name.split(".")[1][:8] for name in left] == ["attempt-"]
+    assert [".attempt-" in name for name in left] == [True, False]
+    assert left[1].startswith("_claim-")
     assert facts_of(source) == before
 
     (markers / "go").touch()
@@ -172,7 +178,7 @@ def test_an_interrupt_publishes_nothing_and_leaves_nobody_running(counts, marker
     before = facts_of(source)
     process = start_python(RUN, source, target)
     worker = waiting_worker(process, markers)
-    files = list(target.iterdir())
+    files = [file for file in target.iterdir() if ".attempt-" in file.name]
 
     os.killpg(process.pid, signal.SIGINT)
     printed = process.communicate(timeout=60)

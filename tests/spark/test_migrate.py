@@ -155,7 +155,25 @@ def test_progress_is_told_from_the_start_to_the_end(spark, savepoint_of, account
     migrating = [(progress.done, progress.total) for progress in told if progress.phase == "migrating"]
     assert phases == ["starting Spark", "migrating", "publishing"]
     assert migrating == sorted(migrating)
-    assert migrating[-1] == (4, 4)
+    assert (migrating[0], migrating[-1]) == ((0, 4), (4, 4))
+    first, last = [progress for progress in told if progress.phase == "migrating"][:: len(migrating) - 1]
+    assert (first.entries, first.bytes_done, first.seconds_left) == (0, 0, None)
+    assert (last.entries, last.bytes_done, last.seconds_left) == (60, last.bytes_total, 0.0)
+    assert last.bytes_per_s > 0 < last.bytes_total
+
+
+def test_the_pages_of_spark_say_what_a_job_does(spark, savepoint_of, account_jobs, tmp_path):
+    """Of jobs in the store that Spark's pages and its REST interface are made of."""
+    source, target = savepoint_of(NAME), tmp_path / "new"
+
+    migrate(source, target, account_jobs[3], session=spark)
+
+    job = spark.sparkContext._jsc.sc().statusStore().jobsList(None).head()
+    described = job.description().get()
+    assert described.startswith(f"stateshift: {source} to {target}, 4 streams, ")
+    assert described.endswith(" bytes to read")
+    assert job.jobGroup().get().startswith("stateshift-")
+    assert str(job.status()) == "SUCCEEDED"
 
 
 def test_a_migrated_savepoint_needs_nothing_more(spark, savepoint_of, account_jobs, tmp_path):

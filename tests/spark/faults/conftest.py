@@ -55,8 +55,7 @@ spark.stop()
 
 def pytest_generate_tests(metafunc):
     if "seed" in metafunc.fixturenames:
-        first = metafunc.function.__name__.startswith("test_a_bootstrap")
-        told = os.environ.get("STATESHIFT_FAULT_SEEDS") or ("0-9" if first else "0-19")
+        told = os.environ.get("STATESHIFT_FAULT_SEEDS") or metafunc.module.SEEDS[metafunc.function.__name__]
         metafunc.parametrize("seed", seeds_of(told))
 
 

@@ -9,16 +9,25 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import time
+from contextlib import suppress
 
 import pytest
 
 from stateshift import Savepoint
+from stateshift.serializers.errors import TargetExists
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
 
+SEEDS = {
+    "test_a_migration_gives_the_right_result_or_none": "0-19",
+    "test_a_bootstrap_survives_an_executor_that_is_killed": "0-9",
+}
 MASTER = "local-cluster[2,1,1024]"
 PARALLELISM = 8
 TASKS = 2 * PARALLELISM
@@ -125,6 +134,9 @@ def test_a_migration_gives_the_right_result_or_none(
         facts["error"] = printed["error"].splitlines()[0]
     if facts["result"] == "none":
         finished = finished_in(target)
+        copy = Folder.at(shutil.copytree(target, tmp_path / "copy"))
+        assert sorted(clean(copy)) == sorted(file.name for file in target.iterdir())
+        assert copy.names() == ()
         again = start(*command)
         printed = again.finish()
         assert "error" not in printed, again.told()
@@ -133,6 +145,9 @@ def test_a_migration_gives_the_right_result_or_none(
         assert {name: identity(target / name) for name in finished} == finished
         facts["resumed"] = f"{printed['resumed']} of {len(finished)} found"
     facts["seconds"] = round(time.monotonic() - driver.started)
+    if facts["result"] == "complete" and not printed:  # killed between publishing and clearing up
+        with suppress(TargetExists):
+            clean(Folder.at(target))
 
     assert content_of(target) == expected
     assert facts_of(flights) == before

@@ -12,6 +12,7 @@ import pytest
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.savepoint.claim import claimed
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
@@ -179,10 +180,12 @@ def test_a_store_that_stays_away_fails_the_run_clearly_and_resume_goes_on(
     check_result(target, values_of)
 
 
-def test_what_a_dead_run_has_left_on_an_object_store_is_cleaned(s3, command):
+def test_one_run_at_a_time_is_at_work_on_an_object_store_and_what_a_dead_one_has_left_is_cleaned(s3, command):
     target = Folder.at(s3.place("dead"))
     for name in ("0" * 32 + "-keyed-0.attempt-0123456789ab", "0" * 32 + "-keyed-1.done"):
         target.write(name, b"x")
 
+    with claimed(target), pytest.raises(TargetExists, match="another run is at work"), claimed(target):
+        pass
     assert "removed 2 files" in command("clean", target.place)
     assert not target.names() if target.exists() else True

@@ -1,0 +1,98 @@
+"""How far a run is: streams, entries and bytes, how fast it is, and how long the rest will take."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.errors import StateShiftError
+from ..state.migration.run import name_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..state.migration.journal import Journal
+    from ..state.migration.tasks import Task, TaskResult
+
+_LOCAL_LOOK_S = 0.5
+_REMOTE_LOOK_S = 5.0
+
+
+@attrs.frozen
+class Progress:
+    """How far a run is.
+
+    Attributes:
+        phase: `starting Spark`, `migrating`, `copying`, `encoding`, `writing`, `publishing`.
+        done: Streams, or Spark's tasks, that are finished.
+        total: All of them.
+        entries: Entries that were read, of finished streams.
+        bytes_done: About how many bytes of the source were read for finished streams.
+        bytes_total: For all of them; 0 where it is not told.
+        seconds: Since the phase began.
+    """
+
+    phase: str
+    done: int
+    total: int
+    entries: int = 0
+    bytes_done: int = 0
+    bytes_total: int = 0
+    seconds: float = 0.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """How fast it was up to now."""
+        return self.bytes_done / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long the rest takes if it goes on like this; None before there is anything to tell by."""
+        rate = self.bytes_per_s
+        return (self.bytes_total - self.bytes_done) / rate if rate else None
+
+
+class Meter:
+    """Tells how far the streams of a run are, by its journal: any store has that, and every worker writes to it.
+
+    Args:
+        phase: What is done with them.
+        tasks: Those that are to be done.
+        journal: Where their results are kept.
+        tell: Is called with what is new.
+    """
+
+    def __init__(self, phase: str, tasks: Iterable[Task], journal: Journal, tell: Callable[[Progress], None]) -> None:
+        self._sizes = {name_of(task): task.size_bytes for task in tasks}
+        self._journal = journal
+        self._tell = tell
+        self._started = self._looked = time.monotonic()
+        self._every_s = _LOCAL_LOOK_S if journal.folder.is_local else _REMOTE_LOOK_S
+        self._seen: set[str] = set()
+        self._now = Progress(phase, 0, len(self._sizes), bytes_total=sum(self._sizes.values()))
+        tell(self._now)
+
+    def look(self) -> None:
+        """Tell what has changed, if the last look was some time ago."""
+        if time.monotonic() - self._looked < self._every_s:
+            return
+        with suppress(StateShiftError):  # a store that does not answer; the workers will tell
+            wanted = self._sizes.keys() - self._seen
+            self.add(self._journal.results_of(wanted))
+        self._looked = time.monotonic()
+
+    def add(self, results: Iterable[TaskResult]) -> None:
+        """Count finished streams, those already counted only once, and tell."""
+        new = {result.stored.name: result for result in results if result.stored.name not in self._seen}
+        self._seen |= new.keys()
+        self._now = attrs.evolve(
+            self._now,
+            done=len(self._seen),
+            entries=self._now.entries + sum(count.read for result in new.values() for count in result.counts),
+            bytes_done=sum(self._sizes.get(name, 0) for name in self._seen),
+            seconds=time.monotonic() - self._started,
+        )
+        self._tell(self._now)

@@ -1,0 +1,71 @@
+"""How far a run is, by what its workers have put into the journal."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from stateshift import check
+from stateshift.compat.planner import plan
+from stateshift.spark import progress as spark_progress
+from stateshift.spark.progress import Meter
+from stateshift.state.descriptors import ValueStateDescriptor
+from stateshift.state.job import Job, Operator
+from stateshift.state.migration.journal import Journal
+from stateshift.state.migration.performing import perform
+from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.run import split
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.publish import prepare_target
+from stateshift.state.savepoint.reader import Savepoint
+
+
+@pytest.fixture
+def run(counts, tmp_path):
+    """Source, tasks and journal of a run in four streams."""
+    savepoint = Savepoint.open(counts(4_000))
+    job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=str)])])
+    tasks = split(savepoint, reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=4))
+    target = Folder.at(tmp_path / "target")
+    prepare_target(target)
+    return savepoint.folder, tasks, Journal(target, "this run")
+
+
+def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
+    monkeypatch.setattr(spark_progress, "_LOCAL_LOOK_S", 0.0)
+    source, tasks, journal = run
+    told = []
+    meter = Meter("migrating", tasks, journal, told.append)
+    results = [perform(task, source, journal.folder) for task in tasks]
+    attrs.evolve(journal, run="another run").record(results[0])
+    meter.look()
+    for result in results[1:3]:
+        journal.record(result)
+    meter.look()
+    meter.look()
+    meter.add(results)
+
+    read = [result.counts[0].read for result in results]
+    sizes = [task.size_bytes for task in tasks]
+    assert [(step.done, step.entries, step.bytes_done) for step in told] == [
+        (0, 0, 0),
+        (0, 0, 0),
+        (2, sum(read[1:3]), sum(sizes[1:3])),
+        (2, sum(read[1:3]), sum(sizes[1:3])),
+        (4, 4_000, sum(sizes)),
+    ]
+    assert {(step.total, step.bytes_total) for step in told} == {(4, sum(sizes))}
+    assert told[-1].seconds_left == 0.0
+    assert told[2].seconds_left > 0
+
+
+def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
+    monkeypatch.setattr(spark_progress, "_LOCAL_LOOK_S", 0.0)
+    _, tasks, journal = run
+    told = []
+    meter = Meter("migrating", tasks, journal, told.append)
+    journal.folder.delete_folder()
+
+    meter.look()
+
+    assert len(told) == 1
