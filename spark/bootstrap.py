@@ -48,6 +48,7 @@ from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
 from ..state.savepoint.publish import check_target, clear_after_failure, prepare_target, what_was_written
+from .connect import refuse_connect
 from .session import own_session
 from .shipping import shipped
 from .watching import attempts_of, run_watched, without_values
@@ -131,6 +132,8 @@ def bootstrap(
     check_job(job, restore_target)
     check_target(folder)
     with ExitStack() as until_published:
+        if session is not None:
+            refuse_connect(session, "to make a savepoint from rows")
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
         resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
         run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
@@ -168,6 +171,7 @@ def _given(
     given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
     for source in given:
         _check_frame(source)
+        refuse_connect(source.data.sparkSession, "to make a savepoint from rows")
     if not given:
         raise DeclarationError("there is no source", advice="pass a StateSource for each state that has a history")
     if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):

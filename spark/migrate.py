@@ -36,6 +36,7 @@ from ..state.savepoint.publish import (
 )
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
+from .connect import is_connect
 from .progress import Progress
 from .scheduling import carry_out
 from .session import own_session
@@ -83,6 +84,7 @@ def migrate(
             is to change, as the parallelism.
         options: What is wanted beside new types.
         session: The Spark session to use; by default the one that runs, else one for `master` that ends with the call.
+            It may be one of Spark Connect, unless keys are written anew.
         master: Where Spark runs. The default retries a failed task up to four times on all local cores.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
@@ -191,7 +193,7 @@ def _tidied(
 
 def _cores(session: SparkSession | None, master: str) -> int:
     """How many tasks run at a time; of a cluster that is not asked yet, as many as this machine has cores."""
-    if session is not None:
+    if session is not None and not is_connect(session):
         return int(session.sparkContext.defaultParallelism)
     given = re.match(r"local\[(\d+)", master)
     return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1

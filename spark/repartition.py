@@ -23,6 +23,7 @@ from ..state.migration.parcels import Parcel
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
+from .connect import refuse_connect
 from .progress import Progress
 from .scheduling import Failures, answer_of, description_of, failure_of
 from .shipping import shipped
@@ -72,6 +73,7 @@ def write_keys_anew(
     tell = progress or (lambda _: None)
     tell(Progress("starting Spark", 0, 1))
     spark = session()
+    refuse_connect(spark, "to write keys anew")
     context = spark.sparkContext
     failures: Any = context.accumulator([], Failures())  # type: ignore[arg-type]
     work = _Work(

@@ -24,6 +24,7 @@ from ..serializers.registry import registry
 from ..serializers.wording import many
 from ..state.migration.performing import perform
 from ..state.migration.tasks import CopyTask, Task, TaskResult
+from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .progress import Meter, Progress
 from .shipping import shipped
 from .watching import (
@@ -72,23 +73,39 @@ def carry_out(
         return _copied_here(tasks, source, journal, tell)
     tell(Progress("starting Spark", 0, 1))
     spark = session()
-    context = spark.sparkContext
+    remote = is_connect(spark)
     work = _Work(
         tuple(tasks),
         source,
         journal,
         registry.additions(),
-        attempts_of(context),
-        context.accumulator([], Failures()),  # type: ignore[arg-type]
+        attempts_of_remote(spark) if remote else attempts_of(spark.sparkContext),
+        None if remote else spark.sparkContext.accumulator([], Failures()),  # type: ignore[arg-type]
         values_are_redacted(),
     )
     with shipped(spark, work, py_files):
-        bundles = _bundled(tasks, context.defaultParallelism * _BUNDLES_PER_CORE)
+        slots = SLOTS if remote else spark.sparkContext.defaultParallelism * _BUNDLES_PER_CORE
+        bundles = _bundled(tasks, slots)
         meter = Meter("migrating", tasks, journal, tell)
-        answers = _run(context, work, bundles, meter)
+        if remote:
+            answers = _run_remotely(spark, work, bundles, meter)
+        else:
+            answers = _run(spark.sparkContext, work, bundles, meter)
     results: list[TaskResult] = [pickle.loads(answer) for answer in answers]  # noqa: S301 - our own workers wrote it
     meter.add(results)
     return results
+
+
+def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
+    """Run bundles on a session of Spark Connect; a failure comes as an answer, when all bundles have ended."""
+    try:
+        answers = collect_answers(spark, work, bundles, meter.look)
+    except Exception as error:
+        raise _enginefailure_of(error, work, bundles) from error
+    for answer in answers:
+        if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - our own workers wrote it
+            raise failure_of(answer)
+    return answers
 
 
 def _copied_here(
@@ -128,7 +145,7 @@ class Failures:
 
 @attrs.frozen
 class _Work:
-    """What every worker gets."""
+    """What every worker gets; without `failures`, as on Spark Connect, a failure is an answer, too."""
 
     tasks: tuple[Task, ...]
     source: Folder
@@ -154,7 +171,10 @@ class _Work:
             # By cloudpickle: a class of the user's errors is not importable here.
             data: bytes = cloudpickle.dumps(answer)  # type: ignore[no-untyped-call]
             if isinstance(answer, StateShiftError):
-                self.failures.add([data])
+                if self.failures is None:
+                    yield data
+                else:
+                    self.failures.add([data])
                 return
             yield data
 

@@ -17,6 +17,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.errors import StateShiftError
+from .connect import is_connect
 from .session import scratch_folder
 
 if TYPE_CHECKING:
@@ -99,10 +100,17 @@ def _hand_out(session: SparkSession, file: Path) -> Path:
         # Spark puts a .zip on the workers' path, but not a .whl, which is the same thing.
         copy = scratch_folder() / f"{file.stem}.zip"
         shutil.copyfile(file, copy)
-        session.sparkContext.addPyFile(str(copy))  # workers fetch it later: it stays for the life of the process
+        _give_to_workers(session, copy)  # they fetch it later: it stays for the life of the process
+    else:
+        _give_to_workers(session, file)
+    return file.resolve()
+
+
+def _give_to_workers(session: SparkSession, file: Path) -> None:
+    if is_connect(session):
+        session.addArtifacts(str(file), pyfile=True)
     else:
         session.sparkContext.addPyFile(str(file))
-    return file.resolve()
 
 
 def _top(module: ModuleType) -> ModuleType:

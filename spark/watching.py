@@ -172,8 +172,13 @@ def tasks_of(context: SparkContext, group: str) -> tuple[int, int]:
 
 def attempts_of(context: SparkContext) -> int:
     """How often the master lets a task fail before it gives up."""
-    local = re.fullmatch(r"local(?:\[[^],]+(?:,\s*(\d+))?\])?", context.master or "")
-    return int(local[1] or 1) if local else int(context.getConf().get("spark.task.maxFailures") or 4)
+    return attempts_with(context.master or "", context.getConf().get("spark.task.maxFailures"))
+
+
+def attempts_with(master: str, most_failures: str | None) -> int:
+    """How often a master lets a task fail, by its URL and the setting `spark.task.maxFailures`."""
+    local = re.fullmatch(r"local(?:\[[^],]+(?:,\s*(\d+))?\])?", master)
+    return int(local[1] or 1) if local else int(most_failures or 4)
 
 
 def _told(error: BaseException) -> BaseException:

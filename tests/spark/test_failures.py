@@ -239,12 +239,12 @@ def test_a_store_that_fails_for_a_while_is_asked_again(spark, counts, job_that, 
         f"target = pathlib.Path({str(target)!r})",
         "if not (FOLDER / 'failed').exists():",
         "    (FOLDER / 'failed').touch()",
-        "    target.rmdir()",
+        "    target.rename(FOLDER / 'aside')",
         "    target.touch()",
         "elif target.is_file() and calls == 1 and not (FOLDER / 'mended').exists():",
         "    (FOLDER / 'mended').touch()",
         "    target.unlink()",
-        "    target.mkdir()",
+        "    (FOLDER / 'aside').rename(target)",
     )
     source = counts(3000)
 

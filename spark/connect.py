@@ -1,0 +1,123 @@
+"""Work on a Spark Connect session: it has no SparkContext, so bundles travel as numbers in rows, and answers as rows.
+
+    numbers of bundles -> mapInArrow -> answers, pickled
+
+Source: Spark Connect's Python client, `DataFrame.mapInArrow`, `SparkSession.addTag` and `interruptTag`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+import warnings
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.errors import DeclarationError
+from .watching import POLL_S, attempts_with, interrupts_kept
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+
+SLOTS = 32
+"""Bundles of a run, where the cores of a cluster are not told."""
+
+
+def is_connect(session: Any) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect.")
+
+
+def refuse_connect(session: Any, what: str) -> None:
+    """Refuse a session of Spark Connect for what needs the driver.
+
+    Raises:
+        DeclarationError: It is one.
+    """
+    if is_connect(session):
+        raise DeclarationError(
+            f"{what} needs Spark's driver, and a Spark Connect session has none in this process",
+            advice="run it with spark-submit, or pass a session whose driver is this process",
+            written="Nothing was written.",
+        )
+
+
+def attempts_of_remote(session: Any) -> int:
+    """How often the master behind a session lets a task fail before it gives up."""
+    given = {}
+    for name in ("spark.master", "spark.task.maxFailures"):
+        with suppress(Exception):  # a server may keep its settings to itself
+            given[name] = session.conf.get(name)
+    return attempts_with(given.get("spark.master") or "", given.get("spark.task.maxFailures"))
+
+
+@attrs.frozen
+class _Rows:
+    """What a worker does with the numbers of bundles."""
+
+    work: Callable[[Iterable[list[int]]], Iterator[bytes]]
+    bundles: tuple[list[int], ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+        for answer in self.work(self.bundles[number] for number in numbers):
+            yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
+
+
+def collect_answers(
+    session: Any,
+    work: Callable[[Iterable[list[int]]], Iterator[bytes]],
+    bundles: Sequence[list[int]],
+    look: Callable[[], None],
+) -> list[bytes]:
+    """Run bundles in a thread of their own, so that this one can look how far they are, and stop them.
+
+    Args:
+        session: Of Spark Connect.
+        work: Carries bundles out on a worker.
+        bundles: What is to be done.
+        look: Is called now and then.
+    """
+    outcome: list[list[bytes] | BaseException] = []
+    tag = f"stateshift-{uuid.uuid4().hex[:8]}"
+
+    def collect() -> None:
+        session.addTag(tag)
+        try:
+            outcome.append([row.answer for row in _answers(session, _Rows(work, tuple(bundles))).collect()])
+        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+            outcome.append(error)
+        finally:
+            session.removeTag(tag)
+
+    thread = threading.Thread(target=collect, daemon=True)
+    with interrupts_kept() as check_interrupt:
+        thread.start()
+        try:
+            while thread.is_alive():
+                check_interrupt()
+                look()
+                thread.join(POLL_S)
+            check_interrupt()
+        except BaseException:
+            session.interruptTag(tag)
+            thread.join()
+            raise
+    answers = outcome[0]
+    if isinstance(answers, BaseException):
+        raise answers
+    return answers
+
+
+def _answers(session: Any, rows: _Rows) -> Any:
+    count = len(rows.bundles)
+    with warnings.catch_warnings():
+        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        return session.range(0, count, 1, count).mapInArrow(rows, "answer binary")

@@ -1,0 +1,84 @@
+"""A session of Spark Connect, whose server is another process: migrations go there, what cannot is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.verify import verify
+
+pytest.importorskip("grpc", reason="Spark Connect is an extra of pyspark: pip install 'pyspark[connect]'")
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = 3_000
+HELPER = """
+def text_of(x):
+    return str(x)
+
+def unfit(x):
+    if x == 1234:
+        raise ValueError("no text for it")
+    return str(x)
+"""
+RUN = """
+import json, os, sys, warnings
+warnings.filterwarnings("ignore")
+from pyspark.sql import SparkSession
+from stateshift import Job, Operator, StateShiftError, ValueStateDescriptor
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.spark.bootstrap import StateSource, bootstrap
+from stateshift.spark.migrate import migrate
+
+folder, source = sys.argv[1:3]
+sys.path.insert(0, f"{folder}/users")
+from connect_helper import text_of, unfit
+from packed_helper import text_of as packed_text_of
+
+def told(action):
+    try:
+        return action()
+    except StateShiftError as error:
+        return f"{type(error).__name__}: {error}"
+
+def job(convert):
+    return Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
+
+spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+facts = {"session": type(spark).__module__}
+steps = []
+report = migrate(source, f"{folder}/new", job(text_of), MigrationOptions(parallelism=4), session=spark, progress=steps.append)
+facts |= {"written": report.states[0].written, "steps": [(step.phase, step.done) for step in steps][-2:]}
+packed = [f"{folder}/users/packed_helper.py"]
+facts["packed"] = migrate(source, f"{folder}/packed", job(packed_text_of), session=spark, py_files=packed).states[0].written
+facts["bad"] = told(lambda: migrate(source, f"{folder}/none", job(unfit), session=spark))
+facts["left"] = os.path.exists(f"{folder}/none")
+rows = spark.range(3).selectExpr("id", "cast(id as string) as text")
+rows = StateSource("counter", "count", rows, key_by="id", value="text")
+facts["bootstrap"] = told(lambda: bootstrap(f"{folder}/made", job(str), rows))
+print(json.dumps(facts))
+spark.stop()
+"""
+
+
+def test_a_migration_runs_on_a_connect_session(tmp_path, counts, start_python, values_of):
+    (tmp_path / "users").mkdir()
+    for name in ("connect_helper", "packed_helper"):
+        (tmp_path / "users" / f"{name}.py").write_text(HELPER)
+    process = start_python(RUN, tmp_path, counts(KEYS))
+    printed, errors = process.communicate(timeout=240)
+
+    assert printed, errors
+    facts = json.loads(printed.splitlines()[-1])
+    assert facts["session"] == "pyspark.sql.connect.session"
+    assert (facts["written"], facts["packed"], facts["left"]) == (KEYS, KEYS, False)
+    assert facts["steps"] == [["migrating", 4], ["publishing", 0]]
+    assert "connect_helper.unfit failed on 1234: ValueError: no text for it" in facts["bad"]
+    assert "Nothing was published" in facts["bad"]
+    assert facts["bootstrap"].startswith("DeclarationError: to make a savepoint from rows needs Spark's driver")
+    assert "spark-submit" in facts["bootstrap"]
+    for name in ("new", "packed"):
+        assert values_of(tmp_path / name, "counter", "count") == {key: str(key) for key in range(KEYS)}
+        assert verify(Savepoint.open(tmp_path / name)).ok
