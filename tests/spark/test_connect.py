@@ -49,10 +49,12 @@ def job(convert):
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 facts = {"session": type(spark).__module__}
 steps = []
-report = migrate(source, f"{folder}/new", job(text_of), MigrationOptions(parallelism=4), session=spark, progress=steps.append)
+four = MigrationOptions(parallelism=4)
+report = migrate(source, f"{folder}/new", job(text_of), four, session=spark, progress=steps.append)
 facts |= {"written": report.states[0].written, "steps": [(step.phase, step.done) for step in steps][-2:]}
 packed = [f"{folder}/users/packed_helper.py"]
-facts["packed"] = migrate(source, f"{folder}/packed", job(packed_text_of), session=spark, py_files=packed).states[0].written
+report = migrate(source, f"{folder}/packed", job(packed_text_of), session=spark, py_files=packed)
+facts["packed"] = report.states[0].written
 facts["bad"] = told(lambda: migrate(source, f"{folder}/none", job(unfit), session=spark))
 facts["left"] = os.path.exists(f"{folder}/none")
 rows = spark.range(3).selectExpr("id", "cast(id as string) as text")
