@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from stateshift.compat.transcode.executors import ExecutorName
+
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .passes import stream_of
 from .peers import ROOT, Peers, Unavailable, find_peers
@@ -131,10 +133,6 @@ class JavaProcess(Process):
 
 def executors() -> tuple[str, ...]:
     """Give the names of the project's executors that can run here, the fastest first."""
-    try:
-        from stateshift.compat.transcode.executors import ExecutorName
-    except ImportError:
-        return ("objects",)
     known = [name for name in EXECUTORS if name in set(ExecutorName)]
     return tuple(name for name in known if name != "numba" or find_spec("numba"))
 
