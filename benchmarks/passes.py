@@ -48,7 +48,7 @@ def task_of(savepoint: Path, shape: Shape, *, same: bool = False) -> KeyedTask |
     from stateshift.state.savepoint.reader import Savepoint
 
     job = shape.before() if same else shape.after()
-    options = MigrationOptions(reference_time=datetime.fromtimestamp(REFERENCE_TIME_S, UTC))
+    options = MigrationOptions(parallelism=1, reference_time=datetime.fromtimestamp(REFERENCE_TIME_S, UTC))
     (task,) = prepare(Savepoint.open(savepoint), job, options).tasks
     return task  # type: ignore[return-value]  # one operator with keyed state only
 
