@@ -172,6 +172,7 @@ def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argpars
     reference = ways[0]
     asked = {way.name: few if way.name in SLOW else whole for way in ways}
     times: dict[str, list[float]] = {way.name: [] for way in ways}
+    used: dict[str, list[float]] = {way.name: [] for way in ways}
     kernels: dict[str, list[float]] = {way.name: [] for way in ways}
     last: dict[str, dict[str, Any]] = {}
     for round_ in range(WARM_UP + arguments.rounds):
@@ -179,6 +180,7 @@ def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argpars
             last[way.name] = way.one(asked[way.name])
             if round_ >= WARM_UP:
                 times[way.name].append(last[way.name]["ns"])
+                used[way.name].append(last[way.name]["cpu_seconds"] / asked[way.name].entries * 1e9)
             if "kernel_seconds" in last[way.name]:
                 kernels[way.name].append(last[way.name]["kernel_seconds"] / whole.entries * 1e9)
     same = {way.name: _agrees(way, reference, last, asked, whole) for way in ways}
@@ -197,6 +199,7 @@ def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argpars
                 "entries": asked[name].entries,
                 "ns": statistics.median(found),
                 "least_ns": min(found),
+                "cpu_ns": statistics.median(used[name]),
                 "kernel_ns": statistics.median(kernels[name][WARM_UP:]) if kernels[name] else None,
                 "peak_bytes": last[name]["peak_bytes"],
                 "same_bytes": same[name],
@@ -244,6 +247,8 @@ def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
                 f"{found['bytes'] / found['entries'] / one['ns'] * 1e3:,.0f}",
                 f"{flink['ns'] / one['ns']:.2f} x" if flink else "",
                 f"{one['ns'] / copy['ns']:.2f} x",
+                f"{one['cpu_ns']:,.0f}",
+                f"{flink['cpu_ns'] / one['cpu_ns']:.2f} x" if flink else "",
                 f"{kernel:,.0f}" if kernel else "",
                 f"{flink['kernel_ns'] / kernel:.2f} x" if flink and kernel else "",
                 f"{one['peak_bytes'] / 1e6:,.0f}",
@@ -251,8 +256,8 @@ def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
             )
         )
     title = f"{name}: {found['title']}; {found['entries']:,} entries, {found['bytes'] / 1e6:,.1f} MB"
-    columns = ("way", "ns/entry", "MB/s read", "speed, of Flink's", "time, of a copy")
-    print_table(title, (*columns, "kernel ns", "kernel, of Flink's", "peak MB", "same bytes"), rows, markdown=markdown)
+    columns = ("way", "ns", "MB/s", "x Flink", "x copy", "CPU ns", "x Flink", "kernel ns", "x Flink", "peak MB", "same")
+    print_table(title, columns, rows, markdown=markdown)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
 from ..savepoint.sink import StreamSink
-from ..savepoint.sources import open_stream
+from ..savepoint.sources import open_stream, read_pieces
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .rewrite import rewrite_keyed, rewrite_operator
@@ -43,8 +43,9 @@ def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
 
 def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
     with open_stream(task.stream, source) as stream, StreamSink(target, task.name, inline_bytes=0) as sink:
-        for start in range(0, stream.size, _COPY_BYTES):
-            sink.write(stream.read_at(start, min(_COPY_BYTES, stream.size - start)))
+        pieces = [(start, min(_COPY_BYTES, stream.size - start)) for start in range(0, stream.size, _COPY_BYTES)]
+        for data in read_pieces(stream, pieces):
+            sink.write(data)
         stored = sink.finish()
         if task.sha256 and stored.digest is not None and stored.digest.sha256 != task.sha256:
             raise CorruptSavepoint("the file is not what its lineage says: the digest differs", file=stream.name)

@@ -224,7 +224,7 @@ class BlockWalker:
             return
         if self._left is not None and size - have > self._left:
             raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
-        parts = [self._data[self._at :]]
+        parts = [self._data[self._at :]] if have else []
         while have < size:
             piece = next(self._pieces, None)
             if piece is None:
@@ -234,7 +234,7 @@ class BlockWalker:
             if self._left is not None:
                 self._left -= len(piece)
         self._passed += self._at
-        self._data, self._at = b"".join(parts), 0
+        self._data, self._at = parts[0] if len(parts) == 1 else b"".join(parts), 0
 
     def _corrupt(self, what: str, at: int | None = None) -> CorruptSavepoint:
         place = self._passed + (self._at if at is None else at)

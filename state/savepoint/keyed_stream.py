@@ -9,7 +9,7 @@ Nothing here decodes a key or a value. Source: format notes, sections 4 and 5.2.
 from __future__ import annotations
 
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -28,6 +28,7 @@ from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
+from .sources import read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -167,18 +168,15 @@ class KeyedStreamReader:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
             return
-        for run in _runs(extents):
-            start, size = run[0].start, run[-1].end - run[0].start
-            if size > RUN_BYTES:
-                yield run[0], self._long(run[0])
+        runs = [(run, _pieces_of(run)) for run in _runs(extents)]
+        reads = read_pieces(self.source, [piece for _, pieces in runs for piece in pieces])
+        for run, pieces in runs:
+            if len(pieces) > 1:
+                yield run[0], islice(reads, len(pieces))
                 continue
-            data = self.source.read_at(start, size)
+            data, start = next(reads), run[0].start
             for extent in run:
                 yield extent, iter((data[extent.start - start : extent.end - start],))
-
-    def _long(self, extent: Extent) -> Iterator[bytes]:
-        for start in range(extent.start, extent.end, RUN_BYTES):
-            yield self.source.read_at(start, min(RUN_BYTES, extent.end - start))
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
@@ -236,6 +234,12 @@ def _runs(extents: list[Extent]) -> Iterator[list[Extent]]:
         run.append(extent)
     if run:
         yield run
+
+
+def _pieces_of(run: list[Extent]) -> list[tuple[int, int]]:
+    """Give offset and size of what a run is read in; only that of one long key group is read in several pieces."""
+    start, end = run[0].start, run[-1].end
+    return [(at, min(RUN_BYTES, end - at)) for at in range(start, end, RUN_BYTES)]
 
 
 class KeyedStreamWriter:

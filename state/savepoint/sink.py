@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
@@ -14,6 +16,7 @@ from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
     from types import TracebackType
 
     from .files import FileOutput, Folder
@@ -38,8 +41,15 @@ class StoredBytes:
     digest: FileDigest | None = None
 
 
+_WITHOUT_THREADS_BYTES = 1 << 20
+_UNDERWAY_BYTES = 8 << 20
+
+
 class StreamSink:
     """Takes the bytes of one stream. Used in a `with` block: if that fails, the attempt's file is removed.
+
+    A large stream is hashed by one thread and written by another, while what follows is made: at most 8 MiB and a piece
+    are on their way. What fails there is raised by a later call, at the latest by `finish`.
 
     Args:
         folder: The target.
@@ -57,6 +67,9 @@ class StreamSink:
         self._size = 0
         self._output: FileOutput | None = None
         self._open = ExitStack()
+        self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
+        self._underway: deque[tuple[int, Future[Any], Future[Any]]] = deque()
+        self._underway_bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
         """Append bytes."""
@@ -73,11 +86,29 @@ class StreamSink:
         return len(data)
 
     def _put(self, output: FileOutput, data: bytes | memoryview) -> None:
-        self._hash.update(data)
-        output.write(data)
+        if self._size < _WITHOUT_THREADS_BYTES:
+            self._hash.update(data)
+            output.write(data)
+            return
+        if self._threads is None:
+            one, other = (self._open.enter_context(ThreadPoolExecutor(1)) for _ in range(2))
+            self._threads = one, other
+        hashes, writes = self._threads
+        self._underway.append((len(data), hashes.submit(self._hash.update, data), writes.submit(output.write, data)))
+        self._underway_bytes += len(data)
+        self._wait(_UNDERWAY_BYTES)
+
+    def _wait(self, most_bytes: int) -> None:
+        """Wait until no more bytes than that are on their way."""
+        while self._underway_bytes > most_bytes:
+            size, *begun = self._underway.popleft()
+            self._underway_bytes -= size
+            for one in begun:
+                one.result()
 
     def finish(self) -> StoredBytes:
         """Close the file, and say what was written."""
+        self._wait(0)
         self._open.close()
         if self._output is None:
             return StoredBytes(self._name, self._size, data=bytes(self._buffer))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, assert_never
 
@@ -12,7 +13,7 @@ from .files import check_range, open_uri
 from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from .files import Folder
     from .handles import StreamHandle
@@ -52,6 +53,28 @@ class InlineBytes:
         """Read exactly `size` bytes at `offset`."""
         check_range(offset, size, len(self.data), self.name)
         return self.data[offset : offset + size]
+
+
+def read_pieces(source: ByteSource, pieces: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Give pieces of a source in their order; while one is worked on, a thread reads the next.
+
+    That begins with the second: who looks at the first alone waits for no other.
+
+    Args:
+        source: The bytes.
+        pieces: Offset and size of each; no more than two are held at a time.
+    """
+    for offset, size in pieces[:1]:
+        yield source.read_at(offset, size)
+    if len(pieces) < 2:
+        return
+    with ThreadPoolExecutor(1) as thread:
+        ahead = thread.submit(source.read_at, *pieces[1])
+        for offset, size in pieces[2:]:
+            data = ahead.result()
+            ahead = thread.submit(source.read_at, offset, size)
+            yield data
+        yield ahead.result()
 
 
 @contextmanager
