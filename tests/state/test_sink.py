@@ -1,5 +1,7 @@
 """A stream stays in memory while it is small, and is one attempt's file otherwise."""
 
+import resource
+
 import pytest
 
 from stateshift.serializers.errors import StorageFailed
@@ -66,3 +68,40 @@ def test_a_store_that_fails_is_told(tmp_path):
 
     with pytest.raises(StorageFailed), sink:
         sink.write(b"a")
+
+
+LARGE = [bytes([number]) * 300_000 for number in range(12)]
+
+
+def test_a_large_stream_is_hashed_and_written_in_its_order(tmp_path):
+    with StreamSink(Folder.at(tmp_path), "name") as sink:
+        for piece in LARGE:
+            sink.write(piece)
+            sink.write(memoryview(piece)[:1])
+        stored = sink.finish()
+
+    data = b"".join(piece + piece[:1] for piece in LARGE)
+    assert (len(data), FileDigest.of(data)) == (stored.size, stored.digest)
+    assert {stored.attempt: data} == files(tmp_path)
+
+
+@pytest.fixture
+def files_of_two_megabytes():
+    """No file grows beyond that."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("files_of_two_megabytes")
+def test_a_piece_that_cannot_be_written_is_told_though_a_thread_wrote_it(tmp_path):
+    def write():
+        with StreamSink(Folder.at(tmp_path), "name") as sink:
+            for piece in LARGE:
+                sink.write(piece)
+            sink.finish()
+
+    with pytest.raises(StorageFailed, match="large"):
+        write()
+    assert {} == files(tmp_path)
