@@ -10,7 +10,7 @@ from ..serializers.wording import many
 from .output import Column, Line, size_text, styled_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..state.migration.plan_file import PlanFile
 
@@ -170,8 +170,20 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
             (f"    {finding['path']}", "bold"),
             (f"  {_change(old, new)}  {finding['reason']}  [{finding['rule']}]{flags}", ""),
         ]
+    yield from _note_lines(finding for finding in state["findings"] if finding["verdict"] == _NOTE)
     for reason in state["old_job"]["reasons"]:
         yield [(f"    old job on the result: {state['old_job']['decision']}; {reason}", "dim")]
+
+
+def _note_lines(findings: Iterable[dict[str, Any]]) -> Iterator[Line]:
+    """Tell what changes nothing and has a flag; what is the same of several fields shares a line."""
+    paths: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding["flags"]:
+            said = f"{finding['reason']}  [{finding['rule']}] {' '.join(finding['flags'])}"
+            paths.setdefault(said, []).append(finding["path"])
+    for said, where in paths.items():
+        yield [(f"    {', '.join(where)}", "bold"), (f"  note: {said}", "dim")]
 
 
 def _change(old: str, new: str) -> str:

@@ -167,14 +167,13 @@ def _recoding(part: Part, converter: str) -> Recoding | None:
 
 def _refusal(report: CheckReport) -> IncompatibleState:
     lines: list[str] = []
-    ways_out: list[str] = []
     for operator, state, finding in report.findings():
         if finding.verdict is Verdict.INCOMPATIBLE or finding.forbidden:
             what = f"state {state.name!r}" if state else "the key"
             lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
-            ways_out += finding.ways_out
+            lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
     return IncompatibleState(
         "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
-        advice="; or ".join(dict.fromkeys(ways_out)),
+        advice="take one of the ways out of each, and check again: stateshift check tells the rest, too",
         written="Nothing was changed.",
     )

@@ -244,7 +244,10 @@ def test_without_the_option_the_way_out_names_it(make, stored):
     with pytest.raises(IncompatibleState) as refused:
         plan(check(stored(INT), make.job(make.state("s", VALUE, LONG), key=LONG)))
 
-    assert "stateshift migrate --repartition" in refused.value.advice
+    assert (
+        "    ways out: keep the old type; or key all state of the operator anew: stateshift migrate --repartition; or"
+        in (refused.value.what)
+    )
 
 
 def test_a_key_converter_goes_with_a_key():
