@@ -1,6 +1,6 @@
-"""Who carries out op lists: numba where it is installed, else plain Python; all to the same bytes.
+"""Who carries out op lists: numba where it is installed, else numpy, else plain Python; to the same bytes.
 
-Little state is done in plain Python before numba is even loaded. The environment variable `STATESHIFT_EXECUTOR` names
+Little state is done in plain Python before either is even loaded. The environment variable `STATESHIFT_EXECUTOR` names
 who is to do all, or `objects`, to use no op list.
 """
 
@@ -32,6 +32,7 @@ class ExecutorName(enum.StrEnum):
 
     AUTO = "auto"
     NUMBA = "numba"
+    NUMPY = "numpy"
     PLAIN = "plain"
     OBJECTS = "objects"
 
@@ -83,14 +84,14 @@ class PlainExecutor:
 
 @attrs.define
 class EventualExecutor:
-    """Carries out an op list in plain Python, and in machine code once that pays."""
+    """Carries out an op list in plain Python, and by numba or numpy once that pays."""
 
     program: Program
     _fast: Executor | None = None
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
-        if self._fast is None and (module := machine_code(len(block) - start)) is not None:
-            self._fast = module.NumbaExecutor(self.program)
+        if self._fast is None and (name := paying(len(block) - start)) is not ExecutorName.PLAIN:
+            self._fast = make_executor(name, self.program)
         return (self._fast or PlainExecutor(self.program)).rewrite(block, start)
 
 
@@ -104,23 +105,36 @@ class _Passed:
 _passed = _Passed()
 
 
-def machine_code(size_bytes: int) -> Any:
-    """Give the module of machine code, where it is installed and wanted, and pays for this and what was before.
+def paying(size_bytes: int) -> ExecutorName:
+    """Tell who is to go through some bytes: of those that are installed and wanted, the fastest that pays.
 
     Args:
         size_bytes: To go through; with what this process was asked for before, it decides.
     """
     name = chosen_executor()
-    if name is ExecutorName.AUTO:
-        _passed.size_bytes += size_bytes
-        pays = _passed.size_bytes >= _LITTLE_BYTES or _NUMBA_MODULE in sys.modules
-        name = ExecutorName.NUMBA if pays and _has_numba() else ExecutorName.PLAIN
-    return import_module(_NUMBA_MODULE) if name is ExecutorName.NUMBA else None
+    if name is not ExecutorName.AUTO:
+        return name
+    _passed.size_bytes += size_bytes
+    if _passed.size_bytes < _LITTLE_BYTES and _NUMBA_MODULE not in sys.modules:
+        return ExecutorName.PLAIN
+    installed = (one for one in (ExecutorName.NUMBA, ExecutorName.NUMPY) if has_module(one))
+    return next(installed, ExecutorName.PLAIN)
 
 
-@lru_cache(maxsize=1)
-def _has_numba() -> bool:
-    return find_spec("numba") is not None
+def machine_code(size_bytes: int) -> Any:
+    """Give the module of machine code, where that is who is to go through some bytes; else None."""
+    return load_machine_code() if paying(size_bytes) is ExecutorName.NUMBA else None
+
+
+def load_machine_code() -> Any:
+    """Give the module of machine code; numba must be there."""
+    return import_module(_NUMBA_MODULE)
+
+
+@lru_cache(maxsize=4)
+def has_module(name: str) -> bool:
+    """Whether a module is installed."""
+    return find_spec(name) is not None
 
 
 def chosen_executor() -> ExecutorName:
@@ -134,9 +148,9 @@ def chosen_executor() -> ExecutorName:
         raise DeclarationError(
             f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"
         )
-    if named == ExecutorName.NUMBA and not _has_numba():
+    if named in {ExecutorName.NUMBA, ExecutorName.NUMPY} and not has_module(named):
         raise DeclarationError(
-            f"{VARIABLE} asks for numba, which is not installed", advice="pip install 'stateshift[fast]'"
+            f"{VARIABLE} asks for {named}, which is not installed", advice="pip install 'stateshift[fast]'"
         )
     return ExecutorName(named)
 
@@ -147,4 +161,8 @@ def make_executor(name: ExecutorName, program: Program) -> Executor:
         from .numba_executor import NumbaExecutor
 
         return NumbaExecutor(program)
-    return EventualExecutor(program) if name is ExecutorName.AUTO and _has_numba() else PlainExecutor(program)
+    if name is ExecutorName.NUMPY:
+        from .numpy_executor import NumpyExecutor, can_run
+
+        return NumpyExecutor(program) if can_run(program) else PlainExecutor(program)
+    return EventualExecutor(program) if name is ExecutorName.AUTO else PlainExecutor(program)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint
-from .executors import machine_code
+from .executors import ExecutorName, load_machine_code, machine_code, paying
 from .memory import load, load_rest, mixed
 
 if TYPE_CHECKING:
@@ -69,13 +69,18 @@ class Survey:
 
 def find_run(data: bytes, start: int) -> Run:
     """Go from entry to entry, to the last one of a state or of the data."""
-    fast = machine_code(len(data) - start)
-    result = [0, 0, 0, 0]
-    if fast is None:
-        ending = _find_run(data, start, len(data), result)
-    else:
+    name, result = paying(len(data) - start), [0, 0, 0, 0]
+    if name is ExecutorName.NUMBA:
+        fast = load_machine_code()
         ending, result = fast.call(fast.find_run, data, start, len(data))
-    return Run(ending, *result)
+        return Run(ending, *result)
+    if name is ExecutorName.NUMPY:
+        from .numpy_framing import find_whole_run
+
+        found = find_whole_run(data, start)
+        if found is not None:
+            return found
+    return Run(_find_run(data, start, len(data), result), *result)
 
 
 def survey(data: bytes, prefix: bytes) -> Survey:
@@ -84,13 +89,19 @@ def survey(data: bytes, prefix: bytes) -> Survey:
     Raises:
         CorruptSavepoint: The block does not consist of entries.
     """
-    fast = machine_code(len(data))
-    result = [0, 0, 0, 0]
+    name, result = paying(len(data)), [0, 0, 0, 0]
     number = int.from_bytes(prefix, "big")
-    if fast is None:
-        is_sound = _survey(data, len(data), number, len(prefix), result)
-    else:
+    if name is ExecutorName.NUMPY:
+        from .numpy_framing import survey_columns
+
+        found = survey_columns(data, prefix)
+        if found is not None:
+            return found
+    if name is ExecutorName.NUMBA:
+        fast = load_machine_code()
         is_sound, result = fast.call(fast.survey, data, len(data), number, len(prefix))
+    else:
+        is_sound = _survey(data, len(data), number, len(prefix), result)
     if not is_sound:
         raise CorruptSavepoint("the entries of a block are cut off or damaged")
     entries, keys, misplaced, last = result

@@ -44,6 +44,14 @@ class Program:
     registers: int
     growth: int
 
+    def ops(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """Give each op with its place in the list and its operands."""
+        at = 0
+        while (op := self.code[at]) != ops.TABLES:
+            following = at + 1 + ops.OPERANDS[op]
+            yield at, op, self.code[at + 1 : following]
+            at = following
+
     def room(self, size: int) -> int:
         """Bytes to hold ready for the new entries of a block of `size` bytes; lists may need more."""
         return size + min(self.growth * (size // _ENTRY_BYTES + 1), _MOST_GROWTH * size + 4096)

@@ -9,7 +9,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
@@ -36,6 +36,12 @@ from stateshift.serializers.views import DataOutputView
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
 EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks_by_columns(monkeypatch):
+    """Let numpy take blocks of any size."""
+    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
 
 
 def record(**fields):
@@ -254,3 +260,32 @@ def expected_of(row):
         "kind": row["kind"], "tag": row["tag"], "title": row["name"].encode(), "n": row["n"], "rest": row["rest"],
         "more": 0.5,
     }  # fmt: skip
+
+
+def many(count):
+    """Accounts of many lengths: some with a length in more bytes than it needs, some whose names are not ASCII."""
+    for key in range(count):
+        name = "é" if key % 91 == 5 else "abc" if key % 977 == 600 else "x" * (key * key % 300)
+        yield account(key, name=name, seen=key if key % 3 else None).replace(b"\4abc", b"\x84\0abc")
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_a_large_block_with_odd_entries_here_and_there_is_put_together_in_its_order(name):
+    given, rewrite = block(*many(3000)), by(name, transcoder(*S2))
+
+    assert rewrite.objects.transcode(given) == rewrite.transcode(given)
+
+
+def test_many_cursors_find_what_one_finds_and_damage_makes_none_of_them_run_astray():
+    given, starts = block(*many(3000)), numpy_framing.starts_of
+
+    found = starts(given)
+
+    assert found.tolist() == numpy_framing._one_by_one(given, 0, len(given)).tolist()
+    for at in range(0, len(given), len(given) // 200):
+        for byte in (b"\xff", b"\0", b"\7"):
+            damaged = given[:at] + byte + given[at + 1 :]
+            one_by_one = numpy_framing._one_by_one(damaged, 0, len(damaged))
+            found = starts(damaged)
+            assert (one_by_one is None) is (found is None)
+            assert found is None or one_by_one.tolist() == found.tolist()

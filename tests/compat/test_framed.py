@@ -1,4 +1,4 @@
-"""Runs of entries found by their lengths: plain Python and machine code see the same, of any bytes."""
+"""Runs of entries found by their lengths: plain Python, numba and numpy see the same, of any bytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.compat.transcode.framed import COMPLETE, Survey, add_keys, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
@@ -22,11 +23,12 @@ def framed(pairs):
 
 
 def by_each(function, *arguments):
-    """What plain Python and machine code give; an error is told by its class."""
+    """What plain Python, numba and numpy give; an error is told by its message."""
     found = []
-    for name in ("plain", "numba"):
+    for name in ("plain", "numba", "numpy"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(VARIABLE, name)
+            patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
             try:
                 found.append(function(*arguments))
             except CorruptSavepoint as error:
@@ -36,22 +38,22 @@ def by_each(function, *arguments):
 
 @given(entries, st.binary(max_size=2))
 def test_a_survey_counts_entries_and_finds_the_first_of_another_prefix(pairs, prefix):
-    plain, fast = by_each(survey, framed(pairs), prefix)
+    plain, fast, columns = by_each(survey, framed(pairs), prefix)
 
     starts = [len(framed(pairs[:place])) for place in range(len(pairs))]
     others = [start for start, (key, _) in zip(starts, pairs, strict=True) if not key.startswith(prefix)]
     keys = add_keys(0, [key for key, _ in pairs])
     assert Survey(len(pairs), keys, [*others, -1][0], [-1, *starts][-1]) == plain
-    assert plain == fast
+    assert plain == fast == columns
 
 
 @given(st.one_of(st.binary(max_size=60), entries.map(framed)), st.integers(0, 60))
-def test_plain_python_and_machine_code_see_the_same_in_any_bytes(data, size):
-    for given_data in (data, data[:size]):
-        plain, fast = by_each(survey, given_data, b"\0")
-        assert plain == fast
-        plain, fast = by_each(find_run, given_data, 0)
-        assert plain == fast
+def test_plain_python_numba_and_numpy_see_the_same_in_any_bytes(data, size):
+    for given_data in (data, data[:size], data + b"\xff\xff"):
+        plain, fast, columns = by_each(survey, given_data, b"\0")
+        assert plain == fast == columns
+        plain, fast, columns = by_each(find_run, given_data, 0)
+        assert plain == fast == columns
 
 
 def test_the_checksum_does_not_depend_on_the_order_and_does_on_every_bit():

@@ -1,0 +1,95 @@
+"""Bytes as columns: what stands at many places of a buffer at once, gathered, scattered and looked through by numpy.
+
+A view of a buffer whose items overlap (one begins at each byte) gathers items of any width from any places, at the
+price of one fancy index. Places are int64; a buffer has `PADDING` bytes behind its end, so that words may be looked at
+near it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+PADDING = 64
+Column = Any
+"""An array with a number for each entry."""
+
+_TOP_BITS = np.array([0x8080808080808080 & (1 << 8 * size) - 1 for size in range(9)], np.uint64)
+_PIECES = (16, 8, 4, 2, 1)
+
+
+def padded(data: bytes | memoryview) -> Any:
+    """Give bytes as a buffer."""
+    return np.frombuffer(b"".join((data, bytes(PADDING))), np.uint8)
+
+
+def view(buffer: Any, dtype: str) -> Any:
+    """Give the overlapping items of a type, one for each place of a buffer."""
+    width = np.dtype(dtype).itemsize
+    return np.ndarray((len(buffer) - width + 1,), dtype, buffer=buffer, strides=(1,))
+
+
+def integers(buffer: Any, at: Column, size: int) -> Column:
+    """Give the signed big-endian integers of 1, 2, 4 or 8 bytes at some places."""
+    return view(buffer, f">i{size}")[at].astype(np.int64)
+
+
+def words(buffer: Any, at: Column) -> Column:
+    """Give the 8 bytes at some places as unsigned little-endian integers."""
+    return view(buffer, "<u8")[at].astype(np.uint64)
+
+
+def are_ascii(buffer: Any, at: Column, sizes: Column) -> Column:
+    """Whether the top bit is clear in all of some bytes, for each place."""
+    clear = np.ones(len(at), bool)
+    longest = int(sizes.max(initial=0))
+    for passed in range(0, longest, 8):
+        left = np.clip(sizes - passed, 0, 8)
+        places = np.minimum(at + passed, len(buffer) - 8)
+        clear &= words(buffer, places) & _TOP_BITS[left] == 0
+    return clear
+
+
+def copy_fixed(target: Any, to: Column, source: Any, at: Column, size: int) -> None:
+    """Copy as many bytes from each place to another."""
+    for passed in range(0, size, PADDING):
+        kind = f"V{min(size - passed, PADDING)}"
+        view(target, kind)[to + passed] = view(source, kind)[at + passed]
+
+
+def copy_ragged(target: Any, to: Column, source: Any, at: Column, sizes: Column) -> None:
+    """Copy a number of bytes of its own from each place: in whole pieces, of which the last may overlap one before."""
+    left = np.arange(len(sizes))
+    for width in _PIECES:
+        chosen = left[sizes[left] >= width]
+        if len(chosen):
+            _copy_pieces(target, to[chosen], source, at[chosen], sizes[chosen], width)
+            left = left[sizes[left] < width]
+        if not len(left):
+            return
+
+
+def _copy_pieces(target: Any, to: Column, source: Any, at: Column, sizes: Column, width: int) -> None:
+    """Copy at least `width` bytes from each place."""
+    kind = f"V{width}"
+    there, here = view(target, kind), view(source, kind)
+    there[to] = here[at]
+    last = sizes - width
+    for passed in range(width, int(last.max(initial=0)), width):
+        more = last > passed
+        there[to[more] + passed] = here[at[more] + passed]
+    more = last > 0
+    there[to[more] + last[more]] = here[at[more] + last[more]]
+
+
+def put(target: Any, to: Column, values: Column, dtype: str) -> None:
+    """Put numbers as items of a type."""
+    view(target, dtype)[to] = values
+
+
+def put_constant(target: Any, to: Column, data: bytes) -> None:
+    """Put the same bytes at each place."""
+    for passed in range(0, len(data), PADDING):
+        piece = data[passed : passed + PADDING]
+        view(target, f"V{len(piece)}")[to + passed] = np.frombuffer(piece, f"V{len(piece)}")[0]
