@@ -31,8 +31,6 @@ from ...state.bootstrap.state_types import Wanted
 from ...state.bootstrap.state_write import StateWrite, settle
 from ...state.job import load_job
 from ...state.savepoint.files import Folder
-from ...state.savepoint.metadata import METADATA
-from ...state.savepoint.publish import clear_target
 from ...state.savepoint.reader import Savepoint
 
 if TYPE_CHECKING:
@@ -61,7 +59,6 @@ class StateWriter(DataSourceArrowWriter):
         with _told():
             self._write = _settled(options, schema, overwrite=overwrite)
             self._snapshots, self._redacted = registry.additions(), values_are_redacted()
-            self._was_there = self._write.target.exists()
             self._write.prepare()
 
     def _begin(self) -> None:
@@ -91,12 +88,7 @@ class StateWriter(DataSourceArrowWriter):
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was written, unless it was published."""
-        target = self._write.target
-        if target.exists(METADATA):
-            return
-        clear_target(target)
-        if not self._was_there and target.exists() and not target.names():
-            target.delete_folder()
+        self._write.give_up()
 
 
 @contextmanager

@@ -29,40 +29,40 @@ from ..savepoint.states import keyed_handles
 from .kept import KeptBlocks
 from .publication import check_counts, subtasks_for
 from .row_files import sorted_batches
-from .streams import NewOperator, StreamResult, write_rowless, write_streams
+from .streams import NewOperator, RowCount, StreamResult, write_rowless, write_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..migration.tasks import Task
     from ..savepoint.blocks import Block
+    from ..savepoint.claim import Claim
     from ..savepoint.handles import KeyedHandle
     from ..savepoint.lineage import Lineage
     from ..savepoint.reader import Savepoint, SavepointOperator
     from .row_files import RowFile
     from .state_write import StateWrite
-    from .streams import RowCount
 
 _PLACE = 0
 """Of the one operator, in rows and results."""
 
 
-def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile], rows: RowCount, size: int) -> Lineage:
+def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile], claim: Claim) -> Lineage:
     """Write and publish the new savepoint.
 
     Args:
         write: What is written; the rows are in its target.
         base: What there is beside it.
         files: The rows.
-        rows: How many they are.
-        size: Bytes of their entries.
+        claim: On the target.
 
     Raises:
         ValueNotConvertible: Two rows have one key, or a key has an entry already.
         CorruptSavepoint: The base is damaged.
         MigrationFailed: What was written is not what was read and encoded.
     """
-    merge = _Merge.of(write, base, size)
+    rows = sum((file.rows for file in files), RowCount())
+    merge = _Merge.of(write, base, sum(file.held for file in files))
     with located(savepoint=base.place, operator=merge.new.title):
         batches = sorted_batches(files, write.target, _PLACE, merge.state_id)
         results = list(write_streams(batches, {_PLACE: merge.new}, write.target, merge.kept))
@@ -77,6 +77,7 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     copies = [perform(task, base.folder, write.target) for task in tasks]
     keyed = [TaskResult(result.stored, offsets=result.offsets) for result in results]
     keyed[0] = attrs.evolve(keyed[0], counts=counts)
+    claim.require()
     _clear_others(write, [*keyed, *copies])
     tasks += [merge.task(result.subtask) for result in results]
     return publish_result(base, merge.plan, tasks, [*keyed, *copies], write.target, merge.added)

@@ -10,6 +10,7 @@ the one state. The base is only read.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,9 +27,10 @@ from ...serializers.errors import (
 from ..job import Job
 from ..key_groups import key_group_range
 from ..migration.estimate import require_room
+from ..savepoint.claim import claimed
 from ..savepoint.metadata import METADATA
 from ..savepoint.new_streams import check_job
-from ..savepoint.publish import check_target, prepare_target, stream_name
+from ..savepoint.publish import check_target, clear_target, prepare_target, stream_name
 from ..savepoint.reader import Savepoint
 from .beside import publish_beside
 from .publication import new_operators, publish_bootstrap
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...compat.description import StateDescription
+    from ..savepoint.claim import Claim
     from ..savepoint.files import Folder
     from ..savepoint.lineage import Lineage
     from ..savepoint.reader import SavepointOperator
@@ -80,8 +83,21 @@ class StateWrite:
     overwrite: bool = False
 
     def prepare(self) -> None:
-        """Make the target's folder, without what a run that died has left in it; errors as `settle`."""
-        prepare_target(self.target)
+        """Make the target's folder, without what a run that died has left in it.
+
+        Raises:
+            TargetExists: The target is taken, or another run is at work there.
+        """
+        with claimed(self.target):
+            prepare_target(self.target)
+        self.target.create()
+
+    def give_up(self) -> None:
+        """Remove what was written, unless it was published, or another run has taken the target over."""
+        with suppress(TargetExists), claimed(self.target):
+            check_target(self.target)
+            clear_target(self.target)
+        self.target.delete_empty()
 
     def encode(self, batches: Iterable[pa.RecordBatch], task: int) -> RowFile:
         """Encode the rows of a task, and write them beside the target's future files.
@@ -103,33 +119,37 @@ class StateWrite:
             NoSpaceLeft: The target has too little room.
             MigrationFailed: What was written is not what was encoded.
             StorageFailed: The store failed.
+            TargetExists: Another run is at work in the target, or has published there.
         """
         try:
-            return self._publish(files)
+            with claimed(self.target) as claim:
+                check_target(self.target)
+                return self._publish(files, claim)
         except ValueNotConvertible as error:
             if error.advice and "aggregate=" in error.advice:
                 error.advice = "make it one row for each key: groupBy, dropDuplicates"
             error.written = _NOTHING
             raise
 
-    def _publish(self, files: Sequence[RowFile]) -> Lineage:
+    def _publish(self, files: Sequence[RowFile], claim: Claim) -> Lineage:
         for file in files:
             file.refuse()
-        rows = sum((file.rows for file in files), RowCount())
         size = sum(file.held for file in files)
         require_room(self.target, size, self.target.free_space_bytes())
         if self.base:
-            return publish_beside(self, Savepoint.open(self.base), files, rows, size)
+            return publish_beside(self, Savepoint.open(self.base), files, claim)
         assert self.job is not None  # noqa: S101 - one of the two is there
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
         batches = sorted_batches(files, self.target, *place)
+        results = list(write_streams(batches, operators, self.target))
+        claim.require()
         return publish_bootstrap(
             self.target,
             self.job,
             operators,
-            list(write_streams(batches, operators, self.target)),
-            {place: rows},
+            results,
+            {place: sum((file.rows for file in files), RowCount())},
             parallelism=self.parallelism,
             max_parallelism=self.max_parallelism,
             restore_target=self.restore_target,
