@@ -174,6 +174,6 @@ def _refusal(report: CheckReport) -> IncompatibleState:
             lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
     return IncompatibleState(
         "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
-        advice="take one of the ways out of each, and check again: stateshift check tells the rest, too",
+        advice="change the types in one of the ways above, and check again",
         written="Nothing was changed.",
     )

@@ -83,3 +83,28 @@ def test_the_statuses_are_those_of_the_help(run, page):
 
 def test_the_version_is_told(run):
     assert re.fullmatch(r"stateshift \d+\.\d+\.\d+\n", run("--version").stdout)
+
+
+def synopsis(page):
+    """Command, or group of options -> what the synopsis says of it."""
+    block = page.split("```text\n")[1].split("```")[0]
+    said = {}
+    for entry in re.split(r"\n+(?=\w)", block):
+        name, words = entry.removeprefix("stateshift ").split(None, 1)
+        said[name] = f"{said.get(name, '')} {words}"
+    return said
+
+
+@pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
+def test_the_synopsis_of_a_command_has_all_its_options(page, name):
+    said = synopsis(page)
+    words = " ".join([said[name], *(said[group] for group in re.findall(r"\b(?:NEW|HOW|RUN|IMPORT)\b", said[name]))])
+    short = {"-o": "--output", "-m": "--message"}
+    told = {short.get(option, option) for option in re.findall(r"(?<![\w-])--?[a-z][a-z-]*", words)}
+    options = {
+        max(one.opts, key=len)
+        for one in main.get_command(click.Context(main), name).params
+        if isinstance(one, click.Option)
+    }
+
+    assert options - {"--json", "--redact"} == told
