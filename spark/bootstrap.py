@@ -200,7 +200,7 @@ def _arrow_schema(data: DataFrame) -> pa.Schema:
 def _all_or_nothing(target: Folder) -> Iterator[Claim]:
     """Claim and make the target; if the `with` block fails, remove what was made, and say so."""
     with claimed(target) as claim:
-        prepare_target(target)
+        prepare_target(target, claim=claim)
         try:
             yield claim
         except BaseException as error:

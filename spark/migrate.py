@@ -218,7 +218,7 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
             written="Nothing was written.",
         )
     with claimed(target) as claim:
-        prepare_target(target, target_exists)
+        prepare_target(target, target_exists, claim)
         try:
             yield claim
         except BaseException as error:

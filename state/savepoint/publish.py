@@ -67,13 +67,20 @@ class IfTargetExists(enum.StrEnum):
     REPLACE = "replace"
 
 
-def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> None:
+def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL, claim: Claim | None = None) -> None:
     """Make the folder, and clear what is in the way.
 
+    Args:
+        folder: The target.
+        if_exists: What is in the way.
+        claim: Of the run that is to write there; without one, none may be at work.
+
     Raises:
-        TargetExists: As `check_target`.
+        TargetExists: As `check_target`; or another run is at work there.
     """
     check_target(folder, if_exists)
+    if claim is None:
+        forget_dead(folder)
     if if_exists is IfTargetExists.REPLACE:
         _remove_savepoint(folder)
     if if_exists is not IfTargetExists.RESUME:

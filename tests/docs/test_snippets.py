@@ -53,6 +53,11 @@ NOT_RUN = {
     "$ stateshift migrate s3://bucket/sp-1 s3://bucket/sp-1-v2 --job accounts:job --master spark://host:7077": (
         "needs a Spark cluster and a bucket"
     ),
+    "$ spark-submit --master spark://host:7077 --py-files accounts_v3.py migrate_accounts.py s3://bucket/sp-1 "
+    "s3://bucket/sp-1-v2": "needs a Spark cluster and a bucket",
+    "$ stateshift inspect 's3://bucket/sp-1?endpoint_override=minio.local:9000&scheme=http'": (
+        "needs a Spark cluster and a bucket"
+    ),
 }
 """Blocks with a `no-run` reason: their first line -> the reason."""
 

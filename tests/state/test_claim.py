@@ -17,7 +17,7 @@ from stateshift.serializers.errors import MigrationFailed, TargetExists
 from stateshift.state.savepoint import claim as claims
 from stateshift.state.savepoint.claim import SILENT_S, claimed
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clean
+from stateshift.state.savepoint.publish import clean, prepare_target
 
 HOLD = """
 import sys, time
@@ -84,6 +84,8 @@ def test_another_process_is_refused_and_told_who_is_at_work(target, owner):
     assert caught.value.written == "Nothing was written."
     with pytest.raises(TargetExists, match="another run is at work"):
         clean(target)
+    with pytest.raises(TargetExists, match="another run is at work"):
+        prepare_target(target)
     assert len(target.names()) == 1
 
 
