@@ -88,8 +88,8 @@ class StateWrite:
         Raises:
             TargetExists: The target is taken, or another run is at work there.
         """
-        with claimed(self.target):
-            prepare_target(self.target)
+        with claimed(self.target) as claim:
+            prepare_target(self.target, claim=claim)
         self.target.create()
 
     def give_up(self) -> None:
