@@ -114,7 +114,7 @@ def hold_against(
 
         print_json(sarif(report, file or FILE, __version__))
     elif options.form == "github":
-        print_lines(annotation_lines(report, file))
+        print_lines(annotation_lines(report, file, drift if status is Status.DRIFT else ""))
     else:
         print_styled(text_lines(report))
     if drift and report.passes:

@@ -143,20 +143,23 @@ def _level_lines(report: GateReport) -> Iterator[list[Span]]:
         yield [(f"level {level}, set for {where}: {_counted(count)}", "dim")]
 
 
-def annotation_lines(report: GateReport, file: str) -> Iterator[str]:
+def annotation_lines(report: GateReport, file: str, drift: str = "") -> Iterator[str]:
     """Give a line for each failure that GitHub shows beside the code.
 
     Args:
         report: What was found.
         file: Where the job is, from the root of the repository; "" where that is not known.
+        drift: Of a job that passes: what it differs from, in words; "" where it is recorded.
     """
+    place = f"file={_escaped(file)}," if file else ""
     for state in report.states:
         for failure in state.failures:
             word = "warning" if state.passes else "error"
             text = "\n".join(f"{finding_line(finding)}" for finding in against(failure))
-            place = f"file={_escaped(file)}," if file else ""
             title = _escaped(f"{state_title(state)}: {failure_text(failure)}", ",:")
             yield f"::{word} {place}title={title}::{_escaped(text)}"
+    if drift and report.passes:
+        yield f"::error {place}title=not recorded::{_escaped(f'{report.candidate} {drift}: stateshift snapshot -m …')}"
 
 
 def _escaped(text: str, more: str = "") -> str:

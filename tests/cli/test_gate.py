@@ -172,6 +172,17 @@ class TestGate:
         assert "::error file=accounts_v4.py,title=" in gate(run, 4, "2", "--format", "github").stdout
 
     @pytest.mark.usefixtures("recorded")
+    def test_drift_is_an_annotation_too(self, run):
+        ran = gate(run, 2, "1", "--format", "github")
+
+        line = (
+            "::error file=accounts_v2.py,title=not recorded::job accounts_v2:job differs from revision 0002_version_3"
+        )
+        assert (DRIFT, True) == (ran.status, ran.stdout.startswith(line))
+        assert "" == gate(run, 2, "1", "--format", "github", "--allow-drift").stdout
+        assert "" == gate(run, 3, "1", "--format", "github").stdout
+
+    @pytest.mark.usefixtures("recorded")
     def test_strict_allows_no_migration(self, run):
         assert REFUSE == gate(run, 3, "1", "--strict").status
 
