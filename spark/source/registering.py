@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
@@ -33,6 +34,7 @@ def register(session: SparkSession) -> SparkSession:
         "tasks": _cores(session) * _TASKS_PER_CORE,
         "registered": registry.additions(),
         "redacted": values_are_redacted(),
+        "home": str(Path.cwd()),
         "__doc__": SavepointDataSource.__doc__,
     }
     session.dataSource.register(type("RegisteredSavepoints", (SavepointDataSource,), facts))

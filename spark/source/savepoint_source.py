@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql.datasource import DataSource
@@ -11,6 +12,7 @@ from ...serializers.errors import StateShiftError, located, redact_values
 from ...serializers.registry import registry
 from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
+from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
 from .readers import ListingReader, StateReader
 from .writer import StateWriter
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from ...state.savepoint.reader import SavepointOperator
 
 ALL = "*"
+_PLACES = ("path", "base")
 _OPTIONS = ("operator", "state", "exact", "tasks", "path")
 
 
@@ -33,12 +36,13 @@ class SavepointDataSource(DataSource):
         state: Name of the state; `*` or nothing lists what there is.
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
         tasks: About how many to read with; by default two for each core.
-        path: The savepoint's folder or URI, as given to `load`.
+        path: The savepoint's folder or URI, as given to `load`; from the folder on that is current when registering.
     """
 
     tasks: ClassVar[int] = 8
     registered: ClassVar[dict[str, Any]] = {}
     redacted: ClassVar[bool] = False
+    home: ClassVar[str] = ""
 
     @classmethod
     def name(cls) -> str:
@@ -57,7 +61,8 @@ class SavepointDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
         registry.add(self.registered)
         redact_values(self.redacted)
-        return StateWriter(self.options, schema, overwrite=overwrite)
+        places = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
+        return StateWriter({**self.options, **places}, schema, overwrite=overwrite)
 
     def _table(self) -> StateTable | None:
         """Give the table that the options name; None where they ask what there is."""
@@ -98,7 +103,11 @@ class SavepointDataSource(DataSource):
         place = self.options.get("path")
         if not place:
             raise StateShiftError("no savepoint is named", advice="give its folder or URI: .load('/data/savepoint-1')")
-        return str(place)
+        return self._resolved(str(place))
+
+    def _resolved(self, place: str) -> str:
+        """Give a place from the folder on that was current: Spark asks in a process of its own, which is elsewhere."""
+        return str(Path(self.home) / place) if Folder(place).is_local else place
 
     def _flag(self, name: str) -> bool:
         text = self.options.get(name, "false").lower()
