@@ -21,9 +21,9 @@ PADDING = 64
 _VARINT_BYTES, _VARINT_BITS = 5, 7
 
 
-def padded(data: bytes) -> tuple[bytes, Bytes]:
-    """Give bytes with room behind them, and the same for numpy."""
-    raw = data + bytes(PADDING)
+def padded(*pieces: bytes) -> tuple[bytes, Bytes]:
+    """Join bytes, with room behind them; give them, and the same for numpy."""
+    raw = b"".join([*pieces, bytes(PADDING)])
     return raw, np.frombuffer(raw, np.uint8)
 
 

@@ -41,7 +41,7 @@ class ListColumns:
 
     def batch(self, subtask: int, elements: Sequence[bytes], *, singly: bool = False) -> pa.RecordBatch:
         """Decode the elements of a subtask; errors as `KeyedColumns.batch`, with the place of the element."""
-        raw, data = padded(b"".join(elements))
+        raw, data = padded(*elements)
         ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         cells = Cells(raw, data, starts, ends)

@@ -44,7 +44,8 @@ from ...serializers.ttl import TtlSerializer
 from ...serializers.tuples import TupleSerializer
 from ...serializers.void import VoidSerializer
 from ...serializers.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
-from .nested import EitherForm, OptionalForm, PairForm, Part, RecordForm, RowForm, TtlForm, TupleForm, WindowForm
+from .nested import EitherForm, PairForm, Part, RecordForm, RowForm, TtlForm, TupleForm, WindowForm
+from .optional import OptionalForm
 from .repeated import ListForm, MapForm
 from .scalars import (
     BigIntForm,

@@ -24,7 +24,7 @@ from ..savepoint.entry_keys import decode
 from .bytes_at import none, number_array, numbers_at
 from .form import told_at
 from .forms import Forms
-from .nested import OptionalForm
+from .optional import OptionalForm
 from .scalars import NothingForm, NumberForm
 
 if TYPE_CHECKING:

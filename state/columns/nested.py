@@ -20,50 +20,15 @@ from ...serializers.either import Left
 from ...serializers.layout import NULL_RECORD, PLAIN_RECORD
 from ...serializers.row_values import RowKind
 from .bytes_at import none, spread
+from .fixed_parts import decode_numbers
 from .form import EXACT, ColumnForm, Decoded, not_in_column, told_at
+from .optional import OptionalForm
 
 if TYPE_CHECKING:
     from .bytes_at import Flags, Places
     from .form import Cells
 
 _KIND_BITS = 2
-
-
-@attrs.frozen
-class OptionalForm(ColumnForm):
-    """A flag and the value, or a null.
-
-    Attributes:
-        value: Of the values.
-        padding: How many bytes stand in for a null.
-        null_flag: The flag that says null: 1 nearly everywhere, 0 in object arrays.
-    """
-
-    value: ColumnForm
-    padding: int = 0
-    null_flag: int = 1
-
-    @property
-    def kind(self) -> pa.DataType:
-        return self.value.kind
-
-    def _told(self, value: Any) -> Any:
-        return self.value.tell(value)
-
-    def decode(self, cells: Cells) -> Decoded:
-        begins, odd = cells.skipped(1)
-        flags = cells.data[cells.starts]
-        odd |= flags > 1
-        present = flags != self.null_flag
-        if present.all():
-            inner = self.value.decode(cells.moved(begins))
-            return Decoded(inner.column, inner.ends, odd | inner.odd)
-        inner = self.value.decode(cells.moved(begins).picked(present))
-        ends, short = cells.moved(begins).skipped(self.padding)
-        odd |= short & ~present
-        ends[present] = inner.ends
-        odd[present] |= inner.odd
-        return Decoded(spread(inner.column, present), ends, odd)
 
 
 @attrs.frozen
@@ -94,9 +59,16 @@ def struct_array(kind: pa.DataType, columns: list[pa.Array], count: int, valid: 
 
 def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array], Places, Flags]:
     """Decode parts that stand one after the other; give their columns, where the last one ends, and the odd rows."""
-    columns, odd = [], none(len(cells))
-    for part in parts:
-        found = part.form.decode(cells)
+    columns: list[pa.Array] = []
+    odd = none(len(cells))
+    while len(columns) < len(parts):
+        numbers = decode_numbers([part.form for part in parts[len(columns) :]], cells)
+        if numbers is not None:
+            columns += numbers.columns
+            cells = cells.moved(numbers.ends)
+            odd |= numbers.odd
+            continue
+        found = parts[len(columns)].form.decode(cells)
         columns.append(found.column)
         odd |= found.odd
         cells = cells.moved(found.ends)

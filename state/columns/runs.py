@@ -43,7 +43,7 @@ class Run:
     @classmethod
     def of(cls, blocks: list[Block]) -> Run:
         """Join blocks, and find their entries; raises `CorruptSavepoint`."""
-        raw, data = padded(b"".join(block.data for block in blocks))
+        raw, data = padded(*(block.data for block in blocks))
         counts = [block.entries for block in blocks]
         places = places_of(raw, data, [len(block.data) for block in blocks], counts)
         return cls(raw, data, np.repeat([block.key_group for block in blocks], counts), *places)

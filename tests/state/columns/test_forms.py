@@ -36,7 +36,7 @@ OTHERS = [
 
 def cells_of(pieces, gap=b""):
     """The places of values with a gap before each."""
-    raw, data = padded(b"".join(gap + piece for piece in pieces))
+    raw, data = padded(*(gap + piece for piece in pieces))
     ends = np.cumsum([len(gap) + len(piece) for piece in pieces], dtype=np.int64)
     return Cells(raw, data, ends - np.array([len(piece) for piece in pieces], dtype=np.int64), ends)
 

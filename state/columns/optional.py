@@ -1,0 +1,52 @@
+"""Values that may be null, behind a flag: as columns with nulls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .bytes_at import spread
+from .form import ColumnForm, Decoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from .form import Cells
+
+
+@attrs.frozen
+class OptionalForm(ColumnForm):
+    """A flag and the value, or a null.
+
+    Attributes:
+        value: Of the values.
+        padding: How many bytes stand in for a null.
+        null_flag: The flag that says null: 1 nearly everywhere, 0 in object arrays.
+    """
+
+    value: ColumnForm
+    padding: int = 0
+    null_flag: int = 1
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.value.kind
+
+    def _told(self, value: Any) -> Any:
+        return self.value.tell(value)
+
+    def decode(self, cells: Cells) -> Decoded:
+        begins, odd = cells.skipped(1)
+        flags = cells.data[cells.starts]
+        if self.null_flag and not flags.any():  # as nearly always: no null, and no damage
+            inner = self.value.decode(cells.moved(begins))
+            return Decoded(inner.column, inner.ends, odd | inner.odd)
+        odd |= flags > 1
+        present = flags != self.null_flag
+        inner = self.value.decode(cells.moved(begins).picked(present))
+        ends, short = cells.moved(begins).skipped(self.padding)
+        odd |= short & ~present
+        ends[present] = inner.ends
+        odd[present] |= inner.odd
+        return Decoded(spread(inner.column, present), ends, odd)
