@@ -6,6 +6,8 @@ import datetime as dt
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from stateshift import Int32, Job, ListStateDescriptor, Operator, Repartition, ValueStateDescriptor, record
 from stateshift.compat import explain
@@ -13,6 +15,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits, NewIdentity
 from stateshift.compat.levels import Level, Levels, Revision, judge
+from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
 from stateshift.serializers.compatibility import Decision
 from stateshift.state.savepoint.metadata import operator_id_of_uid
@@ -108,6 +111,19 @@ def test_it_agrees_with_the_level_forward(old, new):
     gate = judge([Revision("1", before)], after, Levels(Level.FORWARD), today=dt.date(2026, 3, 1))
     refused = {name for name, back in backs(before, after).items() if back.decision is REFUSE}
     assert {state.state for state in gate.states if not state.passes} == refused
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_it_is_what_the_check_says_with_the_sides_exchanged(data):
+    """Whatever the types: what is not asked, since both sides have it, is read as it is."""
+    hint = data.draw(types())
+    later, _ = data.draw(evolutions(hint))
+    before, after = stored(job(hint)), job(later).describe()
+
+    exchanged = {state.name: state.decision for _, state in check(after, before.as_probe()).states()}
+    found = {name: back.decision for name, back in backs(before, after).items()}
+    assert {name: exchanged[name] for name in found} == found
 
 
 def test_under_another_key_no_keyed_state_has_a_way_back():
