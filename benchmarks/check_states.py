@@ -145,9 +145,8 @@ def environment(folder: Path) -> dict[str, str]:
 def seconds(folder: Path, *arguments: str) -> float:
     """Time one process."""
     start = time.perf_counter()
-    subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment(folder), stdout=subprocess.DEVNULL, check=False
-    )
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([sys.executable, *arguments], cwd=folder, env=environment(folder), check=False, **quiet)
     return time.perf_counter() - start
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from stateshift.state.savepoint.sources import InlineBytes
 # Machines of CI are slow and shared: how long a draw takes says nothing about the code.
 settings.register_profile("stateshift", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("stateshift")
+
+# A JVM of the tests lives for seconds: code that is compiled at once is worth more to it than code that is fast.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[1]

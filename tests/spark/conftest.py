@@ -141,6 +141,7 @@ def start_python(tmp_path):
     started = []
     scratch = tmp_path / "scratch"
     scratch.mkdir()
+    java = f"{os.environ['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={scratch}"
 
     def start(source, *arguments):
         script = tmp_path / f"script-{len(started)}.py"
@@ -148,7 +149,7 @@ def start_python(tmp_path):
         process = subprocess.Popen(
             [sys.executable, script, *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True,
-            env=os.environ | {"TMPDIR": str(scratch), "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={scratch}"},
+            env=os.environ | {"TMPDIR": str(scratch), "SPARK_SUBMIT_OPTS": java},
         )  # fmt: skip
         started.append(process)
         return process

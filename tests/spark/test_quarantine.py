@@ -21,7 +21,11 @@ from stateshift.state.savepoint.writer import SavepointWriter
 pytestmark = pytest.mark.spark
 
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
-CHILD = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SPARK"))}
+CHILD = {
+    name: value
+    for name, value in os.environ.items()
+    if name == "SPARK_SUBMIT_OPTS" or not name.startswith(("PYTHON", "SPARK"))
+}
 
 
 @pytest.fixture

@@ -117,11 +117,12 @@ class Driver:
         (folder / "script.py").write_text(script, encoding="utf-8")
         (folder / "scratch").mkdir()
         scratch = str(folder / "scratch")
+        java = f"{os.environ['SPARK_SUBMIT_OPTS']} -Djava.io.tmpdir={scratch}"
         with (folder / "out").open("w") as out, (folder / "errors").open("w") as errors:
             self.process = subprocess.Popen(
                 [sys.executable, folder / "script.py", *map(str, arguments)],
                 stdout=out, stderr=errors, cwd=folder, start_new_session=True,
-                env=os.environ | {"TMPDIR": scratch, "SPARK_SUBMIT_OPTS": f"-Djava.io.tmpdir={scratch}"},
+                env=os.environ | {"TMPDIR": scratch, "SPARK_SUBMIT_OPTS": java},
             )  # fmt: skip
         self._work = set()
 
