@@ -52,7 +52,8 @@ class StateKind(enum.StrEnum):
 def function_name(function: Callable[..., Any]) -> str:
     """Name a function, or an object that is called as one, by module and qualified name."""
     kind = function if hasattr(function, "__qualname__") else type(function)
-    return f"{kind.__module__}.{kind.__qualname__}"
+    module = getattr(kind, "__module__", None) or "builtins"  # a method of a built-in type has none
+    return f"{module}.{kind.__qualname__}"
 
 
 @attrs.frozen

@@ -1,0 +1,68 @@
+"""Entries and key groups that are larger than what a task reads at a time."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, record
+from stateshift.state.descriptors import MapStateDescriptor
+from stateshift.state.savepoint.keyed_stream import RUN_BYTES
+from stateshift.state.savepoint.verify import verify
+
+LONG = "x" * (RUN_BYTES + 17)
+NUMBERS = list(range(RUN_BYTES // 4 + 1_000))
+MANY = dict.fromkeys(range(RUN_BYTES // 1_000 + 100), "y" * 1_000)
+
+
+@attrs.define
+class Old:
+    text: str
+    number: Int32
+
+
+@record(aliases=[f"{__name__}.Old"])
+@attrs.define
+class New:
+    text: str
+    number: int
+    added: bool = True
+
+
+def job_of(row, number, text, converter=None):
+    return Job([Operator("o", key=int, states=[
+        ValueStateDescriptor("copied", str), ValueStateDescriptor("converted", text, converter=converter),
+        ValueStateDescriptor("numbers", list[number]), MapStateDescriptor("many", number, str),
+        ValueStateDescriptor("record", row),
+    ])])  # fmt: skip
+
+
+@pytest.fixture
+def source(tmp_path):
+    """One key with entries of more than 4 MiB, and a map of as much, and small ones beside it in all key groups."""
+    with SavepointWriter(tmp_path / "old", job_of(Old, Int32, str), parallelism=2) as writer:
+        for key in range(300):
+            is_large = key == 7
+            writer.put("o", "copied", key, LONG if is_large else str(key))
+            writer.put("o", "converted", key, LONG if is_large else str(key))
+            writer.put("o", "numbers", key, NUMBERS if is_large else [key])
+            writer.put("o", "many", key, MANY if is_large else {key: "one"})
+            writer.put("o", "record", key, Old(LONG if is_large else str(key), key))
+    return tmp_path / "old"
+
+
+def test_they_are_migrated_as_small_ones_are(source, tmp_path, migrate):
+    new = migrate(source, tmp_path / "new", job_of(New, int, bytes, str.encode), parallelism=3)
+
+    read = {
+        state.name: {entry.key: entry.value for entry in state.read_entries()} for state in new.operator("o").states
+    }
+    texts = {key: LONG if key == 7 else str(key) for key in range(300)}
+    assert read.keys() == {"copied", "converted", "numbers", "many", "record"}
+    assert read["copied"] == texts
+    assert read["converted"] == {key: text.encode() for key, text in texts.items()}
+    assert read["numbers"] == {key: NUMBERS if key == 7 else [key] for key in range(300)}
+    assert read["many"] == {key: MANY if key == 7 else {key: "one"} for key in range(300)}
+    records = {key: (row.text, row.number, row.added) for key, row in read["record"].items()}
+    assert records == {key: (text, key, True) for key, text in texts.items()}
+    assert verify(new).ok
