@@ -1,4 +1,4 @@
-"""A driver and an executor killed at seeded moments of short runs; many kills, of longer runs, are in `test_kills.py` (make faults).
+"""A driver and an executor killed at seeded moments of short runs; longer ones are in `test_kills.py` (make faults).
 
 STATESHIFT_FAULT_SEEDS=0-19 makes other choices: the victim, the moment, and how long after it.
 """
