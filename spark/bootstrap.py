@@ -9,7 +9,6 @@ publishes by writing `_metadata` last. Source: DESIGN, section 4; performance no
 
 from __future__ import annotations
 
-import gc
 import pickle
 import time
 import warnings
@@ -25,7 +24,6 @@ from ..serializers.errors import (
     NoSpaceLeft,
     StateShiftError,
     StorageFailed,
-    redact_values,
     values_are_redacted,
 )
 from ..serializers.registry import registry
@@ -52,6 +50,7 @@ from .connect import refuse_connect
 from .session import own_session
 from .shipping import shipped
 from .watching import attempts_of, run_watched, without_values
+from .worker import begin_work
 
 if TYPE_CHECKING:
     import os
@@ -366,9 +365,7 @@ class _Worker:
         """Give the function that Spark is to call there."""
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            registry.add(self.snapshots)
-            redact_values(self.redacted)
-            gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
+            begin_work(self.snapshots, redacted=self.redacted)
             try:
                 yield from work(batches)
             except Exception as error:

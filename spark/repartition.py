@@ -8,7 +8,6 @@ if need be. Source: rule ROLE-4.
 
 from __future__ import annotations
 
-import gc
 import pickle
 import warnings
 from itertools import groupby
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ..serializers.errors import redact_values, values_are_redacted
+from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
 from ..state.migration.parcels import Parcel
 from ..state.migration.rekey_task import READING_BYTES
@@ -28,6 +27,7 @@ from .progress import Progress
 from .scheduling import Failures, answer_of, description_of, failure_of
 from .shipping import shipped
 from .watching import attempts_of, run_watched
+from .worker import begin_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -137,9 +137,7 @@ class _Work:
     redacted: bool
 
     def _begin(self) -> None:
-        registry.add(self.snapshots)
-        redact_values(self.redacted)
-        gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
+        begin_work(self.snapshots, redacted=self.redacted)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the parcels of readings, by their numbers."""

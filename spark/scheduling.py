@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import re
 import traceback
@@ -16,7 +15,6 @@ from ..serializers.errors import (
     NoSpaceLeft,
     StateShiftError,
     StorageFailed,
-    redact_values,
     shown,
     values_are_redacted,
 )
@@ -37,6 +35,7 @@ from .watching import (
     stop_group,
     without_values,
 )
+from .worker import begin_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -163,9 +162,7 @@ class _Work:
         """
         from pyspark import cloudpickle
 
-        registry.add(self.snapshots)
-        redact_values(self.redacted)
-        gc.freeze()  # a worker collects after every task, over all that its libraries keep alive
+        begin_work(self.snapshots, redacted=self.redacted)
         for index in (index for bundle in bundles for index in bundle):
             answer = self._answer(index)
             # By cloudpickle: a class of the user's errors is not importable here.
