@@ -33,7 +33,7 @@ from .peers import ROOT, Peers, Unavailable, find_peers
 from .shapes import REFERENCE_TIME_S, SHAPES, Shape, write_savepoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 WARM_UP = 2
 SLOWER = 20
@@ -137,24 +137,23 @@ def executors() -> tuple[str, ...]:
     return tuple(name for name in known if name != "numba" or find_spec("numba"))
 
 
-def processes(shape: Shape, peers: Peers | None, folder: Path) -> Iterator[Process]:
+def processes(shape: Shape, peers: Peers | None, folder: Path, without: Collection[str]) -> Iterator[Process]:
     """Start the ways through a shape; Flink's comes first where it can be run."""
+    is_simple = shape.name in {"S1", "S2"}
     if peers is not None:
         argument = {"S3": peers.classes, "ttl": REFERENCE_TIME_S * 1000}.get(shape.name, "")
         name = "Avro Java" if shape.is_avro else "Flink"
         yield JavaProcess(name, peers.command("Peer", shape.name, argument), folder=folder)
-        if shape.name in {"S1", "S2"}:
+        if is_simple and "Flink, same" not in without:
             yield JavaProcess("Flink, same", peers.command("Peer", f"{shape.name}id"), folder=folder)
-    passes = [sys.executable, "-m", f"{__package__}.passes"]
-    for executor in executors():
-        yield Process(executor, [*passes, "rewrite", shape.name], executor=executor, folder=folder)
-    if shape.name in {"S1", "S2"}:
-        yield Process("unchanged, beside", [*passes, "beside", shape.name], folder=folder)
-        yield Process("unchanged, file", [*passes, "copied", shape.name], folder=folder)
-    if shape.is_avro:
-        yield Process("fastavro", [*passes, "fastavro", shape.name], folder=folder)
-    yield Process("copy", [*passes, "copy", shape.name], folder=folder)
-    yield Process("copy in pieces", [*passes, "pieces", shape.name], folder=folder)
+    ways = {name: ("rewrite", name) for name in executors()}
+    ways |= {"unchanged, beside": ("beside", ""), "unchanged, file": ("copied", "")} if is_simple else {}
+    ways |= {"fastavro": ("fastavro", "")} if shape.is_avro else {}
+    ways |= {"copy": ("copy", ""), "copy in pieces": ("pieces", "")}
+    for name, (way, executor) in ways.items():
+        if name not in without:
+            command = [sys.executable, "-m", f"{__package__}.passes", way, shape.name]
+            yield Process(name, command, executor=executor, folder=folder)
 
 
 def chosen_process(shape: Shape, folder: Path) -> Process:
@@ -166,7 +165,7 @@ def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argpars
     """Go through one shape in all ways; give medians in nanoseconds an entry, peaks, and who agrees with whom."""
     whole = Source.of(shape, max(arguments.entries, LEAST_ENTRIES), scratch / "whole")
     few = Source.of(shape, max(arguments.entries // SLOWER, LEAST_ENTRIES), scratch / "few")
-    ways = list(processes(shape, peers, scratch))
+    ways = list(processes(shape, peers, scratch, arguments.without))
     for way in ways:
         way.wait_until_ready()
     reference = ways[0]
@@ -265,8 +264,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--without", default="", help="ways to leave out, as in plain,objects")
     parser.add_argument("--shapes", default=",".join(name for name in SHAPES if name != "wide"))
     arguments = arguments_of(parser)
+    arguments.without = set(arguments.without.split(","))
     try:
         peers = find_peers()
     except Unavailable as error:

@@ -16,7 +16,7 @@ from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Callable
     from types import TracebackType
 
     from .files import FileOutput, Folder
@@ -42,6 +42,7 @@ class StoredBytes:
 
 
 _WITHOUT_THREADS_BYTES = 1 << 20
+_BATCH_BYTES = 1 << 20
 _UNDERWAY_BYTES = 8 << 20
 
 
@@ -68,7 +69,9 @@ class StreamSink:
         self._output: FileOutput | None = None
         self._open = ExitStack()
         self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
-        self._underway: deque[tuple[int, Future[Any], Future[Any]]] = deque()
+        self._batch: list[bytes | memoryview] = []
+        self._batch_bytes = 0
+        self._underway: deque[tuple[Any, ...]] = deque()
         self._underway_bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
@@ -90,13 +93,25 @@ class StreamSink:
             self._hash.update(data)
             output.write(data)
             return
+        self._batch.append(data)
+        self._batch_bytes += len(data)
+        if self._batch_bytes >= _BATCH_BYTES:
+            self._begin(output)
+            self._wait(_UNDERWAY_BYTES)
+
+    def _begin(self, output: FileOutput) -> None:
+        """Give the pieces that have come together to the threads."""
         if self._threads is None:
             one, other = (self._open.enter_context(ThreadPoolExecutor(1)) for _ in range(2))
             self._threads = one, other
-        hashes, writes = self._threads
-        self._underway.append((len(data), hashes.submit(self._hash.update, data), writes.submit(output.write, data)))
-        self._underway_bytes += len(data)
-        self._wait(_UNDERWAY_BYTES)
+        batch, size = self._batch, self._batch_bytes
+        begun = (
+            thread.submit(_each, take, batch)
+            for thread, take in zip(self._threads, (self._hash.update, output.write), strict=True)
+        )
+        self._underway.append((size, *begun))
+        self._underway_bytes += size
+        self._batch, self._batch_bytes = [], 0
 
     def _wait(self, most_bytes: int) -> None:
         """Wait until no more bytes than that are on their way."""
@@ -108,6 +123,8 @@ class StreamSink:
 
     def finish(self) -> StoredBytes:
         """Close the file, and say what was written."""
+        if self._output is not None and self._batch:
+            self._begin(self._output)
         self._wait(0)
         self._open.close()
         if self._output is None:
@@ -129,3 +146,8 @@ class StreamSink:
         if self._attempt:
             with suppress(StateShiftError):
                 self._folder.delete(self._attempt)
+
+
+def _each(take: Callable[[bytes | memoryview], object], batch: list[bytes | memoryview]) -> None:
+    for data in batch:
+        take(data)
