@@ -6,6 +6,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
+from ..compat.plan import StateAction
 from ..serializers.errors import shown
 from ..serializers.wording import many
 from .inspected import share_of
@@ -58,7 +59,8 @@ def _heading(inspected: Inspected) -> Iterator[Line]:
     metadata, lineage = savepoint.metadata, savepoint.lineage
     writer = "Flink" if lineage is None else f"stateshift {lineage.stateshift}"
     if lineage is not None and lineage.source is not None:
-        writer += f", migrated from {lineage.source.get('place', 'another savepoint')}"
+        how = "from rows and" if any(count.action == StateAction.WRITE for count in lineage.states) else "migrated from"
+        writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
     masters = f", {many(len(metadata.master_states), 'master state')}" if metadata.master_states else ""
     unsupported = sum(view.error is None and bool(view.operator.unreadable) for view in operators)
     damaged = sum(any(view.errors()) for view in operators)

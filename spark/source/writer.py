@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import pickle
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -56,10 +55,12 @@ class StateWriter(DataSourceArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        with _told():
+        try:
             self._write = _settled(options, schema, overwrite=overwrite)
-            self._snapshots, self._redacted = registry.additions(), values_are_redacted()
             self._write.prepare()
+        except StateShiftError as error:
+            raise _bare(error) from None
+        self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # those of the job, too
 
     def _begin(self) -> None:
         """Know in this process what was known where the write was planned."""
@@ -83,24 +84,19 @@ class StateWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Write the streams, and publish."""
         self._begin()
-        with _told():
+        try:
             self._write.publish([message.file for message in messages if isinstance(message, _Written)])
+        except StateShiftError as error:
+            raise _bare(error) from None
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what was written, unless it was published."""
         self._write.give_up()
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Let Spark, which shows the trace of an error, show what it says, and not where in stateshift it was raised."""
-    try:
-        yield
-    except StateShiftError as error:
-        failure = error.with_traceback(None)
-    else:
-        return
-    raise failure
+def _bare(error: StateShiftError) -> StateShiftError:
+    """Take off where in stateshift an error was raised: Spark shows all of that before what it says."""
+    return error.with_traceback(None)
 
 
 @attrs.frozen

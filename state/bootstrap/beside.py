@@ -8,6 +8,7 @@ Source: rules RUN-1 to RUN-3, RUN-5.
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import attrs
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from .row_files import RowFile
     from .state_write import StateWrite
 
+_COPIES = 4
+"""Files that are copied at a time: a store keeps each waiting."""
 _PLACE = 0
 """Of the one operator, in rows and results."""
 
@@ -74,7 +77,8 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     check_counts(results, {(_PLACE, merge.state_id): rows})
     counts = merge.counts(results, rows.rows)
     tasks: list[Task] = [task for task in split(base, merge.plan) if isinstance(task, CopyTask)]
-    copies = [perform(task, base.folder, write.target) for task in tasks]
+    with ThreadPoolExecutor(_COPIES) as pool:
+        copies = list(pool.map(lambda task: perform(task, base.folder, write.target), tasks))
     keyed = [TaskResult(result.stored, offsets=result.offsets) for result in results]
     keyed[0] = attrs.evolve(keyed[0], counts=counts)
     claim.require()
