@@ -255,6 +255,27 @@ def _require_same(stored: SavepointState, declared: StateDescription) -> None:
         )
 
 
+def refuse_untold(state: StateDescription, *, is_declared: bool) -> None:
+    """Refuse types whose values stand in columns as bytes or text: written from these they would be something else.
+
+    Args:
+        state: As it is to be.
+        is_declared: Whether code declares it, which knows what a serializer of its own takes.
+
+    Raises:
+        DeclarationError: It has such values.
+    """
+    pending = [state.value.snapshot]
+    while pending:
+        snapshot = pending.pop()
+        if snapshot.kind == "pickle" or (snapshot.kind == "custom" and not is_declared):
+            raise DeclarationError(
+                f"values of {snapshot.describe()} are not made from columns, which have them as bytes or as text",
+                advice="use bootstrap with a function that gives the objects, or convert them in a migration",
+            )
+        pending += snapshot.children()
+
+
 def require_all_fields(source: ResolvedSource, schema: pa.Schema, *, may_default: bool) -> None:
     """Refuse fields that would be lost on the way, or come from nowhere: what is read is all there when it is written.
 

@@ -37,7 +37,7 @@ from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
 from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
-from .state_types import Wanted, added_operator, changed_state, columns_of, new_job, require_all_fields
+from .state_types import Wanted, added_operator, changed_state, columns_of, new_job, refuse_untold, require_all_fields
 from .streams import RowCount, write_streams
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ def settle(
                 job=job,
             )
         key_group_range(0, write.parallelism or 1, write.max_parallelism)
+        refuse_untold(write.source.description, is_declared=wanted.job is not None)
         columns = columns_of(wanted, write.source.description, schema)
         source = resolve_columns(write.source, columns, schema)
         require_all_fields(source, schema, may_default=wanted.job is not None)

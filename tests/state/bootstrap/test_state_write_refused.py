@@ -25,11 +25,13 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
+from stateshift.serializers.pickled import PickleSerializer
 from stateshift.state.bootstrap.state_types import Wanted
 from stateshift.state.bootstrap.state_write import settle
 from stateshift.state.savepoint.claim import claimed
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import clean
+from stateshift.state.savepoint.writer import SavepointWriter
 
 
 @pytest.fixture
@@ -95,6 +97,23 @@ def test_what_can_be_known_early_is_refused_before_anything_is_there(tmp_path, f
     refused(error, words, **{"target": tmp_path / "new", "rows": rows, "operator": "keyed-op", "base": flinks.place,
                              "state": "count"} | arguments)  # fmt: skip
     assert not (tmp_path / "new").exists()
+
+
+@attrs.frozen
+class Basket:
+    items: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_pickles_are_not_made_of_the_bytes_that_reading_gives(tmp_path, is_declared):
+    job = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", list[PickleSerializer(Basket)])])])
+    with SavepointWriter(tmp_path / "base", job) as writer:
+        writer.put("o", "s", 1, [Basket(("a",))])
+
+    refused(
+        DeclarationError, "Basket> are not made from columns", target=tmp_path / "new", base=tmp_path / "base",
+        rows=pa.table({"key": [1], "value": [[b"bytes"]]}), overwrite=True, job=job if is_declared else None,
+    )  # fmt: skip
 
 
 def test_a_savepoint_is_never_changed_where_it_lies(tmp_path):
