@@ -48,6 +48,7 @@ _COPIES = 4
 """Files that are copied at a time: a store keeps each waiting."""
 _PLACE = 0
 """Of the one operator, in rows and results."""
+_REPLACED = -1
 
 
 def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile], claim: Claim) -> Lineage:
@@ -98,8 +99,7 @@ class _Merge:
         state_id: Of the rows' state, in the new header.
         keeps: Whether entries of that state stay.
         added: The operator, where the base does not have it.
-        read: Entries that came from the base, by state id.
-        replaced: Entries that did not come with them, in [0].
+        read: Entries that came from the base, by state id; `_REPLACED`: those that did not come with them.
     """
 
     base: Savepoint
@@ -110,7 +110,6 @@ class _Merge:
     keeps: bool
     added: tuple[OperatorState, ...]
     read: Counter[int] = attrs.field(factory=Counter)
-    replaced: list[int] = attrs.field(factory=lambda: [0])
 
     @classmethod
     def of(cls, write: StateWrite, base: Savepoint, size: int) -> _Merge:
@@ -123,17 +122,8 @@ class _Merge:
         plan = MigrationPlan(f"savepoint {base.place}", "rows of a DataFrame", (own, *others), target)
         handles = [] if found is None else list(keyed_handles(found.stored))
         headers = [read_header(handle, base.folder) for handle in handles]
-        named = [info.name for header in headers for info in header.states]
-        header = (
-            new_keyed_header(own, headers)
-            if headers
-            else KeyedStreamHeader(key.snapshot_configuration(), (), compressed=False)
-        )
-        assert state.namespace is not None  # noqa: S101 - of keyed state
-        if state.name not in named or write.overwrite:
-            info = keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
-            infos = [info if one.name == state.name else one for one in header.states]
-            header = attrs.evolve(header, states=tuple(infos if state.name in named else [*infos, info]))
+        is_there = any(state.name == info.name for header in headers for info in header.states)
+        header = _new_header(write, own, headers, is_there=is_there)
         state_id = header.state_id(state.name)
         if found is None:
             groups = write.max_parallelism
@@ -145,7 +135,7 @@ class _Merge:
         states = tuple((known | {state.name: state})[info.name] for info in header.states)
         whole = frozenset({state_id} if state.kind is StateKind.LIST else ())
         new = NewOperator(write.operator_id, write.source.title, key, states, header, count, groups, whole)
-        keeps = state.name in named and not write.overwrite
+        keeps = is_there and not write.overwrite
         return cls(base, stored, plan, new, state_id, keeps, () if found is not None else (stored,))
 
     @property
@@ -174,7 +164,7 @@ class _Merge:
                         held = []
                     state_id = ids[block.state_id]
                     if state_id == self.state_id and not self.keeps:
-                        self.replaced[0] += block.entries
+                        self.read[_REPLACED] += block.entries
                         continue
                     self.read[state_id] += block.entries
                     moved = attrs.evolve(block, state_id=state_id)
@@ -198,13 +188,29 @@ class _Merge:
                     rule="RUN-2",
                     advice="this is a bug in stateshift; nothing is published",
                 )
-            dropped = self.replaced[0] if is_own else 0
+            dropped = self.read[_REPLACED] if is_own else 0
             action = StateAction.WRITE if is_own else StateAction.COPY
             kind = str(state.kind)
             counts.append(
                 StateCount(own.operator_id, own.uid, state.name, kind, str(action), read + dropped, written, dropped)
             )
         return tuple(counts)
+
+
+def _new_header(
+    write: StateWrite, own: OperatorPlan, headers: list[KeyedStreamHeader], *, is_there: bool
+) -> KeyedStreamHeader:
+    """Put the state into the header of the stored streams: in its place, or last."""
+    state = write.source.description
+    header = KeyedStreamHeader(write.source.key.snapshot_configuration(), (), compressed=False)
+    if headers:
+        header = new_keyed_header(own, headers)
+    if is_there and not write.overwrite:
+        return header
+    assert state.namespace is not None  # noqa: S101 - of keyed state
+    info = keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
+    infos = [info if one.name == state.name else one for one in header.states]
+    return attrs.evolve(header, states=tuple(infos if is_there else [*infos, info]))
 
 
 def _operator_plan(write: StateWrite, found: SavepointOperator | None) -> OperatorPlan:
