@@ -59,6 +59,15 @@ def byte_strings(data: Bytes, starts: Places, ends: Places) -> pa.Array:
     return both.take(pa.array(np.arange(count, dtype=np.int32) * 2))
 
 
+def is_ascii(data: pa.Buffer | None) -> bool:
+    """Whether no byte has its top bit set."""
+    if data is None:
+        return True
+    words = len(data) // 8
+    tops = np.frombuffer(data, np.uint64, words) & np.uint64(0x8080808080808080)
+    return not tops.any() and bytes(data[8 * words :]).isascii()
+
+
 def varints_at(data: Bytes, starts: Places) -> tuple[Places, Places]:
     """Give the variable-length number at each place, and how many bytes it has; 0 bytes where it does not end."""
     first = data[starts]

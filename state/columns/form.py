@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.views import DataInputView
-from .bytes_at import none
+from .bytes_at import none, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,7 +102,7 @@ class ColumnForm(ABC):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a value is told as the serializer reads it: numbers, booleans, text."""
+        """Whether equal values of the column are equal keys of the job: whole numbers, booleans, text."""
         return False
 
     def tell(self, value: Any) -> Any:
@@ -119,6 +119,13 @@ class ColumnForm(ABC):
     def decode(self, cells: Cells) -> Decoded:
         """Decode the values of many rows."""
         return self.decode_singly(cells)
+
+    def decode_some(self, cells: Cells, present: Flags) -> Decoded:
+        """Decode the values of the rows that have one; the others take no bytes, and are null."""
+        inner = self.decode(cells.picked(present))
+        ends, odd = cells.starts.copy(), none(len(cells))
+        ends[present], odd[present] = inner.ends, inner.odd
+        return Decoded(spread(inner.column, present), ends, odd)
 
     def decode_singly(self, cells: Cells) -> Decoded:
         """Decode each value by the serializer: the plain way, which all others must agree with."""
@@ -166,4 +173,4 @@ def not_in_column(value: object, why: str, advice: str) -> ValueNotConvertible:
     return ValueNotConvertible(f"{shown(value)} {why}", advice=advice)
 
 
-EXACT = "read it with option('exact', 'true'), which gives such values as text"
+EXACT = "read it with option('exact', 'true'), which gives such values as they are stored"

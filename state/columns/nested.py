@@ -150,13 +150,11 @@ class EitherForm(ColumnForm):
         begins, odd = cells.skipped(1)
         flags = cells.data[cells.starts]
         odd |= flags > 1
-        ends, columns = begins.copy(), [pa.array(flags == 1)]
-        for form, is_it in ((self.left, flags == 1), (self.right, flags != 1)):
-            inner = form.decode(cells.moved(begins).picked(is_it))
-            ends[is_it] = inner.ends
-            odd[is_it] |= inner.odd
-            columns.append(spread(inner.column, is_it))
-        return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)
+        left = self.left.decode_some(cells.moved(begins), flags == 1)
+        right = self.right.decode_some(cells.moved(begins), flags != 1)
+        columns = [pa.array(flags == 1), left.column, right.column]
+        column = struct_array(self.kind, columns, len(cells))
+        return Decoded(column, np.maximum(left.ends, right.ends), odd | left.odd | right.odd)
 
 
 @attrs.frozen
@@ -196,17 +194,10 @@ class RowForm(ColumnForm):
             odd = odd | _bit(cells, bit)
         columns = []
         for place, part in enumerate(self.parts, leading):
-            present = ~_bit(cells, place)
-            if present.all():
-                found = part.form.decode(cells.moved(ends))
-                columns.append(found.column)
-                ends, odd = found.ends, odd | found.odd
-                continue
-            found = part.form.decode(cells.moved(ends).picked(present))
-            ends = ends.copy()
-            ends[present] = found.ends
-            odd[present] |= found.odd
-            columns.append(spread(found.column, present))
+            missing, behind = _bit(cells, place), cells.moved(ends)
+            found = part.form.decode_some(behind, ~missing) if missing.any() else part.form.decode(behind)
+            columns.append(found.column)
+            ends, odd = found.ends, odd | found.odd
         if self.tells_kind:
             columns.append(pa.array([RowKind.INSERT.name], pa.string()).take(pa.array(np.zeros(len(cells), np.int32))))
         return Decoded(struct_array(self.kind, columns, len(cells)), ends, odd)

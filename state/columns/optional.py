@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 
-from .bytes_at import spread
 from .form import ColumnForm, Decoded
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class OptionalForm(ColumnForm):
             return Decoded(inner.column, inner.ends, odd | inner.odd)
         odd |= flags > 1
         present = flags != self.null_flag
-        inner = self.value.decode(cells.moved(begins).picked(present))
-        ends, short = cells.moved(begins).skipped(self.padding)
-        odd |= short & ~present
-        ends[present] = inner.ends
-        odd[present] |= inner.odd
-        return Decoded(spread(inner.column, present), ends, odd)
+        inner = self.value.decode_some(cells.moved(begins), present)
+        if not self.padding:
+            return Decoded(inner.column, inner.ends, odd | inner.odd)
+        padded, short = cells.moved(begins).skipped(self.padding)
+        ends = np.where(present, inner.ends, padded)
+        return Decoded(inner.column, ends, odd | inner.odd | (short & ~present))

@@ -23,7 +23,7 @@ from ...serializers.decimals import split_decimal
 from ...serializers.errors import StateShiftError
 from ...serializers.text import read_string
 from ...serializers.views import DataInputView
-from .bytes_at import bitmap, byte_strings, number_array, numbers_at, varints_at
+from .bytes_at import bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
 from .form import EXACT, ColumnForm, Decoded, not_in_column
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class NumberForm(ColumnForm):
 
     @property
     def is_plain(self) -> bool:
-        return True
+        return bool(pa.types.is_integer(self.type))  # 0.0 is -0.0 for Spark, and another key for Java
 
     @property
     def kind(self) -> pa.DataType:
@@ -67,6 +67,11 @@ class NumberForm(ColumnForm):
     def decode(self, cells: Cells) -> Decoded:
         ends, odd = cells.skipped(self.size)
         return Decoded(number_array(self.type, numbers_at(cells.data, cells.starts, self.form)), ends, odd)
+
+    def decode_some(self, cells: Cells, present: Flags) -> Decoded:
+        ends, odd = cells.skipped(self.size)
+        column = number_array(self.type, numbers_at(cells.data, cells.starts, self.form), present)
+        return Decoded(column, np.where(present, ends, cells.starts), odd & present)
 
 
 @attrs.frozen
@@ -145,6 +150,15 @@ class StringForm(TextForm):
 
     def decode(self, cells: Cells) -> Decoded:
         units, header = varints_at(cells.data, cells.starts)
+        return self._decoded(cells, units, header)
+
+    def decode_some(self, cells: Cells, present: Flags) -> Decoded:
+        units, header = varints_at(cells.data, cells.starts)
+        found = self._decoded(cells, units * present, header * present)
+        return attrs.evolve(found, odd=found.odd & present)
+
+    def _decoded(self, cells: Cells, units: Places, header: Places) -> Decoded:
+        """Decode strings of so many units (plus one; 0: null) behind so many bytes."""
         valid = units > 0
         begins = np.minimum(cells.starts + header, cells.limits)
         ends = begins + np.maximum(units - 1, 0)
@@ -155,7 +169,7 @@ class StringForm(TextForm):
         _, offsets, values = binary.buffers()
         nulls = bitmap(valid)
         text = pa.Array.from_buffers(pa.string(), len(cells), [nulls, offsets, values])
-        if len(values or b"") and (np.frombuffer(values, np.uint8) > 0x7F).any():
+        if not is_ascii(values):
             return self._with_others(cells, text, ends, odd)
         return Decoded(text, ends, odd)
 
