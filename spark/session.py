@@ -71,6 +71,12 @@ def session(
 
 def _check_master(master: str) -> None:
     """Refuse what Spark's launcher refuses with a stack trace."""
+    if master.startswith("sc:"):
+        raise StateShiftError(
+            f"{master} is a Spark Connect server, and no master",
+            advice=f"from Python, pass session=SparkSession.builder.remote({master!r}).getOrCreate()",
+            written="Nothing was written.",
+        )
     if master != "yarn" and not master.startswith(("local", "spark", "k8s")):
         raise StateShiftError(
             f"{master!r} is no master that Spark knows",

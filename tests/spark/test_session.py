@@ -72,6 +72,15 @@ def test_a_master_that_is_none_is_refused_before_java_is_looked_for(monkeypatch)
         session("nonsense")
 
 
+def test_a_connect_server_as_a_master_is_refused_with_what_to_do(monkeypatch):
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+    with pytest.raises(StateShiftError, match=r"sc://host is a Spark Connect server") as caught:
+        session("sc://host")
+
+    assert "session=SparkSession.builder.remote('sc://host').getOrCreate()" in caught.value.advice
+
+
 def test_a_session_that_does_not_start_says_why_in_one_error(tmp_path):
     program = (
         "from stateshift.spark.session import session\n"
