@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -61,6 +62,8 @@ class SavepointDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
         registry.add(self.registered)
         redact_values(self.redacted)
+        if self.home and self.home not in sys.path:
+            sys.path.append(self.home)  # the module of a job may lie there
         places = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
         return StateWriter({**self.options, **places}, schema, overwrite=overwrite)
 

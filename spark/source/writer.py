@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -31,6 +32,7 @@ from ...state.bootstrap.state_write import StateWrite, settle
 from ...state.job import load_job
 from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
+from ..shipping import send_by_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -60,6 +62,8 @@ class StateWriter(DataSourceArrowWriter):
             self._write.prepare()
         except StateShiftError as error:
             raise _bare(error) from None
+        if job := options.get("job"):
+            send_by_value([sys.modules[job.partition(":")[0]]], set())  # the classes of its records go with this object
         self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # those of the job, too
 
     def _begin(self) -> None:

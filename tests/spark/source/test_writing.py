@@ -50,17 +50,39 @@ def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, s
     assert verify(Savepoint.open(tmp_path / "new")).ok
 
 
-def test_a_task_that_fails_is_tried_again_and_each_row_is_there_once(spark, values_of, tmp_path):
+JOB = """
+import attrs
+from stateshift import Int32, Job, ListStateDescriptor, Operator
+
+@attrs.frozen
+class Visit:
+    page: int
+    seconds: Int32 = 7
+
+job = Job([Operator("o", key=int, states=[ListStateDescriptor("s", Visit)])])
+"""
+
+
+def test_a_task_that_fails_is_tried_again_and_each_row_is_there_once_under_the_types_of_a_job(
+    spark, values_of, tmp_path, monkeypatch
+):
+    (tmp_path / "written_shop.py").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    register(spark)  # from here on, places and modules are looked for here
+
     def fail_once(batches):
         context = TaskContext.get()
         yield from batches
         if context.partitionId() == 0 and context.attemptNumber() == 0:
             raise OSError("the first attempt fails")
 
-    rows = spark.range(3000).repartition(2).selectExpr("id as key", "array(id, id + 1) as value")
-    save(rows.mapInArrow(fail_once, rows.schema), tmp_path / "new", "append", operator="o", state="s", kind="list")
+    rows = spark.range(3000).repartition(2).selectExpr("id as key", "array(struct(id as page)) as value")
+    save(rows.mapInArrow(fail_once, rows.schema), "new", "append", operator="o", state="s", job="written_shop:job")
 
-    assert {key: [key, key + 1] for key in range(3000)} == values_of(tmp_path / "new", "o", "s")
+    found = values_of(tmp_path / "new", "o", "s")
+    assert {key: [(key, 7)] for key in range(3000)} == {
+        key: [(visit.page, visit.seconds) for visit in visits] for key, visits in found.items()
+    }
     assert [] == [file.name for file in (tmp_path / "new").iterdir() if ".attempt-" in file.name]
 
 
