@@ -63,6 +63,8 @@ def session(
     with _environment(variables), warnings.catch_warnings(), _interrupts_held_back():
         # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
+        warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:
             return builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
