@@ -144,10 +144,10 @@ def processes(shape: Shape, peers: Peers | None, folder: Path, without: Collecti
         argument = {"S3": peers.classes, "ttl": REFERENCE_TIME_S * 1000}.get(shape.name, "")
         name = "Avro Java" if shape.is_avro else "Flink"
         yield JavaProcess(name, peers.command("Peer", shape.name, argument), folder=folder)
-        if is_simple and "Flink, same" not in without:
-            yield JavaProcess("Flink, same", peers.command("Peer", f"{shape.name}id"), folder=folder)
+        if is_simple and "Flink same" not in without:
+            yield JavaProcess("Flink same", peers.command("Peer", f"{shape.name}id"), folder=folder)
     ways = {name: ("rewrite", name) for name in executors()}
-    ways |= {"unchanged, beside": ("beside", ""), "unchanged, file": ("copied", "")} if is_simple else {}
+    ways |= {"unchanged beside": ("beside", ""), "unchanged file": ("copied", "")} if is_simple else {}
     ways |= {"fastavro": ("fastavro", "")} if shape.is_avro else {}
     ways |= {"copy": ("copy", ""), "copy in pieces": ("pieces", "")}
     for name, (way, executor) in ways.items():
@@ -215,7 +215,7 @@ def _agrees(
     answer, source = last[way.name], asked[way.name]
     if way is reference:
         return True
-    if way.name.startswith(("unchanged", "copy", "Flink, same")):
+    if way.name.startswith(("unchanged", "copy", "Flink same")):
         return _is_same((answer["file"], answer["start"]), (str(source.stream), source.start))
     expected = last[reference.name] if source is whole else reference.one(source)
     return _is_same((answer["file"], answer["start"]), (expected["file"], expected["start"]))
