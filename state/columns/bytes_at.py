@@ -18,6 +18,8 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 """One truth value a row."""
 
 PADDING = 64
+MOST_BYTES = 1 << 30
+"""Arrow counts the bytes of strings in 32 bits."""
 _VARINT_BYTES, _VARINT_BITS = 5, 7
 
 

@@ -17,7 +17,7 @@ from ...serializers.errors import StateShiftError, shown
 from ..savepoint.entries import read_broadcast
 from ..savepoint.entry_keys import decode
 from ..savepoint.value_readers import value_reader
-from .bytes_at import padded
+from .bytes_at import MOST_BYTES, padded
 from .form import Cells, told_at
 from .forms import Forms
 
@@ -45,6 +45,7 @@ class ListColumns:
         ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         cells = Cells(raw, data, starts, ends)
+        singly = singly or len(raw) > MOST_BYTES
         found = self.value.decode_singly(cells) if singly else self.value.decode(cells)
         odd = found.odd | (found.ends != ends)
         column = found.column

@@ -21,7 +21,7 @@ from ...serializers.numeric import LongSerializer
 from ..key_groups import prefix_size
 from ..savepoint.entries import EntryDecoder
 from ..savepoint.entry_keys import decode
-from .bytes_at import none, number_array, numbers_at
+from .bytes_at import MOST_BYTES, none, number_array, numbers_at
 from .form import told_at
 from .forms import Forms
 from .optional import OptionalForm
@@ -124,7 +124,7 @@ class KeyedColumns:
             ValueNotConvertible: A column cannot hold a value; with key and path.
             CorruptSavepoint: The bytes are damaged; with key and path.
         """
-        if singly:
+        if singly or len(run.raw) > MOST_BYTES:
             columns: list[pa.Array] = []
             odd = ~none(len(run))
         else:

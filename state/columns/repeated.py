@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .form import Cells
     from .nested import PairForm
 
-_FEW_ROWS, _MANY_STEPS = 8, 64
-"""A long list beside short ones costs a step for each element: then its row is left to the serializer."""
+_FEW_ROWS, _MANY_STEPS = 40, 64
+"""A step over few rows costs more than reading their elements: after many steps they are left to the serializer."""
 
 
 @attrs.frozen

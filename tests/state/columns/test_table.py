@@ -1,5 +1,6 @@
 """States as tables: what real Flink wrote, in columns."""
 
+import attrs
 import pytest
 
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
@@ -79,3 +80,19 @@ def test_a_value_that_no_column_holds_is_told_with_key_and_path_and_the_way_out(
         ValueNotConvertible, match=r"has nanoseconds(.|\n)*state instant, key \S+, path \$(.|\n)*'exact'"
     ):
         rows_of(table)
+
+
+def test_native_state_of_the_heap_backend_is_a_table_too(native_heap, rows_of, holds):
+    for operator, state in readable(native_heap):
+        if state.name not in ONLY_EXACT:
+            assert holds(rows_of(StateTable.of(operator, state.name)), state), (operator.title, state.name)
+
+
+def test_a_stream_that_describes_less_than_others_do_is_read_by_its_own_snapshots(savepoint_of, rows_of):
+    operator = Savepoint.open(savepoint_of("hashmap-subclass-registered")).operator("keyed-op")
+    table = StateTable.of(operator, "home")
+    key, namespace, value = table.snapshots
+    more = attrs.evolve(value, unregistered=(attrs.evolve(value.registered[0], name="fx.Other"),))
+    wider = attrs.evolve(table, snapshots=(key, namespace, more))
+
+    assert rows_of(table) == rows_of(wider)
