@@ -8,6 +8,7 @@ import attrs
 
 from ...serializers.errors import StateShiftError
 from .executors import Rewritten, make_executor
+from .framed import survey
 from .interpreter import DAMAGED, DONE, FULL, ODD
 from .transcoder import Transcoded
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 _LENGTH_BYTES = 4
+_CHECKSUM = (1 << 64) - 1
 
 
 @attrs.define
@@ -47,7 +49,7 @@ class BlockTranscoder:
         at = 0
         while at < len(block):
             done = self._rewritten(block, at)
-            yield Transcoded(done.data, done.entries)
+            yield Transcoded(done.data, done.entries, keys_read=done.keys)
             at = done.stop
             if done.status == ODD:
                 end = _entry_end(block, at)
@@ -67,7 +69,8 @@ class BlockTranscoder:
     def _slowly(self, block: bytes, start: int, end: int) -> Transcoded:
         """Rewrite entries as objects; a failure tells where in the block it was."""
         try:
-            return self.objects.transcode(block[start:end])
+            found = self.objects.transcode(block[start:end])
+            return attrs.evolve(found, keys_read=survey(block[start:end], b"").keys)
         except StateShiftError as error:
             offset = error.where.get("offset")
             if isinstance(offset, int):
@@ -90,12 +93,11 @@ def _entry_end(block: bytes, start: int) -> int:
 
 def _joined(pieces: list[Transcoded]) -> Transcoded:
     """Put pieces together in their order."""
-    if len(pieces) == 1:
-        return pieces[0]
     return Transcoded(
-        b"".join(piece.data for piece in pieces),
+        pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces),
         sum(piece.entries for piece in pieces),
         tuple(key for piece in pieces for key in piece.dropped_keys),
         sum(piece.dropped_elements for piece in pieces),
         tuple(bad for piece in pieces for bad in piece.quarantined),
+        keys_read=sum(piece.keys_read or 0 for piece in pieces) & _CHECKSUM,
     )

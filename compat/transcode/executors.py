@@ -46,12 +46,14 @@ class Rewritten:
         data: The new entries, framed.
         stop: Where in the block the entry begins that is not rewritten; the block's size where all are.
         entries: How many there are.
+        keys: The checksum of the old entries' keys, to 64 bits; see `framed`.
     """
 
     status: int
     data: bytes
     stop: int
     entries: int
+    keys: int
 
 
 class Executor(Protocol):
@@ -71,14 +73,14 @@ class PlainExecutor:
     def rewrite(self, block: bytes, start: int) -> Rewritten:
         room, code = self.program.room(len(block) - start), self.program.code
         while True:
-            target, result = bytearray(room), [0, 0, 0]
+            target, result = bytearray(room), [0, 0, 0, 0]
             registers = [0] * self.program.registers
             status = interpret(
                 block, start, len(block), len(block), code, self.program.constants, target, room, registers, result
             )
-            stop, size, entries = result
+            stop, size, entries, keys = result
             if status != FULL or entries:
-                return Rewritten(status, bytes(target[:size]), stop, entries)
+                return Rewritten(status, bytes(target[:size]), stop, entries, keys)
             room *= 2
 
 

@@ -2,9 +2,10 @@
 
     i32 n, n key bytes, i32 m, m value bytes, ...
 
-The checksum does not depend on the order of the entries. Of each key, words w of 8 bytes (big-endian, the last one
-what is left, if anything is) and a last 0 are mixed into the key's size: h = (h ^ w) * 0x9E3779B97F4A7C15,
-h ^= h >> 32, in 64 bits; the sum of all h is it. It tells what was lost or changed by mistake, not on purpose.
+The checksum does not depend on the order of the entries. A key is taken as words of 8 bytes, big-endian; the last one
+are its last 8 bytes, or all where it has fewer. With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in
+64 bits, it adds mix(size + mix(s, w1) + mix(2 s, w2) + ..., 0), where s is 0x1E3779B97F4A7C15. That tells what was
+lost or changed by mistake, not on purpose.
 
 The functions with a leading underscore are compiled by numba as they are; where it pays, that is what runs.
 """
@@ -17,12 +18,12 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint
 from .executors import ExecutorName, load_machine_code, machine_code, paying
-from .memory import load, load_rest, mixed
+from .memory import key_sum, load, load_rest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_WORD_BYTES, _LENGTH_BYTES = 8, 4
+_LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
 _MASK = (1 << 64) - 1
 
@@ -41,6 +42,7 @@ class Run:
         entries: How many there are.
         detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
             of a value with more bytes than an i32 tells, that number, taken as signed.
+        starts: Where each entry begins, where that is known.
     """
 
     ending: int
@@ -48,6 +50,14 @@ class Run:
     last: int
     entries: int
     detail: int
+    starts: Any = attrs.field(default=None, eq=False, repr=False)
+
+    def known_in(self, block: bytes) -> None:
+        """Keep for a while that `block` holds the entries of the run, so that nobody looks for their beginnings."""
+        if self.starts is not None:
+            from .numpy_framing import known
+
+            known.put(block, self.starts - self.starts[0])
 
 
 @attrs.frozen
@@ -128,7 +138,7 @@ def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None
 def add_keys(total: int, keys: Iterable[bytes]) -> int:
     """Add keys to a checksum."""
     for key in keys:
-        total += _key_sum(key, 0, len(key))
+        total += key_sum(key, 0, len(key))
     return total & _MASK
 
 
@@ -179,7 +189,7 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
             return False
         if misplaced < 0 and (key_size < prefix_bytes or load_rest(data, key_at, prefix_bytes) != prefix):
             misplaced = at
-        keys += _key_sum(data, key_at, key_size)
+        keys += key_sum(data, key_at, key_size)
         entries += 1
         last, at = at, end
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
@@ -200,15 +210,3 @@ def _find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, val
         at = value_at + value_size
         keys[row], key_ends[row], values[row], value_ends[row] = key_at, key_at + key_size, value_at, at
     return at == end
-
-
-def _key_sum(data: Any, at: int, size: int) -> int:
-    """Give what a key adds to the checksum."""
-    number, left = size, size
-    while left >= _WORD_BYTES:
-        number = mixed(number, load(data, at, 8))
-        at += _WORD_BYTES
-        left -= _WORD_BYTES
-    if left:
-        number = mixed(number, load_rest(data, at, left))
-    return mixed(number, 0)

@@ -18,6 +18,7 @@ from .memory import (
     is_little_number,
     is_number,
     is_utf8,
+    key_sum,
     load,
     load_single,
     put_varint,
@@ -60,12 +61,13 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         target: Takes the new entries.
         room: Bytes that it takes.
         registers: As many as the op list needs.
-        result: Takes where in `data` it stopped, how many bytes it wrote, and how many entries.
+        result: Takes where in `data` it stopped, how many bytes it wrote, how many entries, and the checksum of their
+            keys (`framed`), as a signed number.
 
     Returns:
         Why it came back.
     """
-    entry, written, entries = start, 0, 0
+    entry, written, entries, keys = start, 0, 0, 0
     status = DONE
     while entry < size:
         if size - entry < 8:
@@ -329,7 +331,8 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             break
         store(target, begin - 4, 4, end - begin)
         written = end
+        keys += key_sum(data, entry + 4, key_size)
         entry = stop
         entries += 1
-    result[0], result[1], result[2] = entry, written, entries
+    result[0], result[1], result[2], result[3] = entry, written, entries, keys
     return status

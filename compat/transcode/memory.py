@@ -14,6 +14,8 @@ _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT = 5
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _BITS_63 = (1 << 63) - 1
+_WORD_BYTES = 8
+_STEP = 0x1E3779B97F4A7C15
 
 
 def load(data: Any, at: int, size: int) -> int:
@@ -30,6 +32,18 @@ def mixed(number: int, word: int) -> int:
     """Mix a word into a number, both of 64 bits; the executor gives the result as signed."""
     number = ((number ^ word) * _MIX) & _BITS_64
     return number ^ number >> 32
+
+
+def key_sum(data: Any, at: int, size: int) -> int:
+    """Give what a key adds to the checksum (`framed`)."""
+    total, left, step = size, size, _STEP
+    while left > _WORD_BYTES:
+        total += mixed(step, load(data, at, 8))
+        at += _WORD_BYTES
+        left -= _WORD_BYTES
+        step += _STEP
+    last = load(data, at + left - _WORD_BYTES, 8) if size >= _WORD_BYTES else load_rest(data, at, left)
+    return mixed(total + mixed(step, last), 0)
 
 
 def store(data: Any, at: int, size: int, value: int) -> None:

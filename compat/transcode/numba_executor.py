@@ -6,6 +6,8 @@ than `PADDING` bytes: the last entries of a block are copied to where that is ha
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import framed, memory
+from . import framed, interpreter, memory, ops
 from .executors import Rewritten
 from .interpreter import FULL, NEAR_END, interpret
 
@@ -142,6 +144,8 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
 @overload(memory.load_rest)
 def _load_rest(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def load_rest(data: Any, at: Any, size: Any) -> Any:
+        if size > 0 and at + _WORD <= len(data):
+            return np.int64(np.uint64(_load64(data, at)) >> np.uint64(8 * (_WORD - size)))
         number = np.int64(0)
         for place in range(at, at + size):
             number = number << 8 | np.int64(data[place])
@@ -210,6 +214,7 @@ for _function in (
     memory.text_end,
     memory.big_integer_end,
     memory.varint_end,
+    memory.key_sum,
     memory.varint,
     memory.var_size,
     memory.put_varint,
@@ -221,12 +226,21 @@ for _function in (
 ):
     register_jitable(_function)
 
-register_jitable(framed._key_sum)  # noqa: SLF001 - the functions that are compiled here are marked so
-run = njit(nogil=True, cache=True)(interpret)
+
+def _compiled(function: Any) -> Any:
+    """Compile a function, or take what was compiled of the same files: numba itself looks at that of the function only."""
+    compiled: Any = njit(nogil=True, cache=True)(function)
+    kept = compiled._cache._cache_file  # noqa: SLF001 - numba offers no other way
+    files = (Path(str(module.__file__)).stat() for module in (interpreter, memory, framed, ops, sys.modules[__name__]))
+    kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
+    return compiled
+
+
+run = _compiled(interpret)
 """The interpreter; buffers are arrays of bytes, the op list, registers and result of 64-bit integers."""
-find_run = njit(nogil=True, cache=True)(framed._find_run)  # noqa: SLF001 - as above
-survey = njit(nogil=True, cache=True)(framed._survey)  # noqa: SLF001 - as above
-find_entries = njit(nogil=True, cache=True)(framed._find_entries)  # noqa: SLF001 - as above
+find_run = _compiled(framed._find_run)  # noqa: SLF001 - what is compiled here is marked so
+survey = _compiled(framed._survey)  # noqa: SLF001 - as above
+find_entries = _compiled(framed._find_entries)  # noqa: SLF001 - as above
 
 
 def call(function: Any, data: bytes, *numbers: int) -> tuple[int, list[int]]:
@@ -244,7 +258,7 @@ class NumbaExecutor:
         self._code = np.array(program.code, np.int64)
         self._constants = _padded(program.constants)
         self._registers = np.zeros(program.registers + 1, np.int64)
-        self._result = np.zeros(3, np.int64)
+        self._result = np.zeros(4, np.int64)
         self._room = np.empty(0, np.uint8)
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
@@ -254,7 +268,9 @@ class NumbaExecutor:
             return first
         rest = self._run(_padded(block[first.stop :]), 0, len(block) - first.stop, len(block))
         data = first.data + rest.data if first.entries else rest.data
-        return Rewritten(rest.status, data, first.stop + rest.stop, first.entries + rest.entries)
+        return Rewritten(
+            rest.status, data, first.stop + rest.stop, first.entries + rest.entries, first.keys + rest.keys
+        )
 
     def _run(self, data: Any, start: int, size: int, most: int) -> Rewritten:
         room = self._program.room(size - start)
@@ -264,9 +280,9 @@ class NumbaExecutor:
             status = run(
                 data, start, size, most, self._code, self._constants, self._room, room, self._registers, self._result
             )
-            stop, written, entries = self._result.tolist()
+            stop, written, entries, keys = self._result.tolist()
             if status != FULL or entries:
-                return Rewritten(status, self._room[:written].tobytes(), stop, entries)
+                return Rewritten(status, self._room[:written].tobytes(), stop, entries, keys)
             room *= 2
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from . import columns, ops
 from .executors import PlainExecutor, Rewritten
 from .interpreter import DONE, ODD
-from .numpy_framing import known, starts_of
+from .numpy_framing import key_sums, known, starts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,7 @@ class _Block:
     declined: Column
     data: Any
     ends: Column
+    keys: Column
 
 
 class NumpyExecutor:
@@ -59,9 +60,10 @@ class NumpyExecutor:
             return self._plain.rewrite(block, start)
         first = int(np.searchsorted(done.starts, start))
         after = int(np.searchsorted(done.declined, first))
-        pieces, entry = [], first
+        pieces, entry, keys = [], first, 0
         for declined in [*done.declined[after:].tolist(), len(done.starts)]:
             pieces.append(done.data[done.ends[entry] : done.ends[declined]].tobytes())
+            keys += int(done.keys[entry:declined].sum(dtype=np.uint64))
             entry = declined
             if declined == len(done.starts):
                 break
@@ -69,14 +71,15 @@ class NumpyExecutor:
             stop = int(done.starts[declined + 1]) if declined + 1 < len(done.starts) else len(block)
             alone = self._plain.rewrite(block[here:stop], 0)
             if alone.status != DONE:
-                return Rewritten(ODD, b"".join(pieces), here, declined - first)
+                return Rewritten(ODD, b"".join(pieces), here, declined - first, keys)
             pieces.append(alone.data)
+            keys += alone.keys
             entry = declined + 1
         data = b"".join(pieces) if len(pieces) > 1 else pieces[0]
         if first == 0 and not len(done.declined):
             known.put(data, done.ends[:-1])
         self._last = None
-        return Rewritten(DONE, data, len(block), len(done.starts) - first)
+        return Rewritten(DONE, data, len(block), len(done.starts) - first, keys)
 
     def _done(self, block: bytes) -> _Block | None:
         if self._last is None or self._last.block is not block:
@@ -129,7 +132,8 @@ class _Columns:
         ends = np.concatenate([[0], np.cumsum(sizes)])
         target = np.empty(int(ends[-1]) + columns.PADDING, np.uint8)
         self._write(target, ends[:-1].copy())
-        return _Block(self._block, self._starts, np.flatnonzero(~self._sound), target, ends)
+        keys = key_sums(self._buffer, self._starts + 4, self._head - 4)
+        return _Block(self._block, self._starts, np.flatnonzero(~self._sound), target, ends, keys)
 
     def _write(self, target: Any, to: Column) -> None:
         everything = bool(self._sound.all())

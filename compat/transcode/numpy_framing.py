@@ -22,6 +22,7 @@ _SAMPLED = 16
 _FEWEST_BYTES, _FEWEST_GUESSED = 1 << 11, 1 << 15
 _LOOK_BYTES = 8
 _LENGTH = struct.Struct(">i")
+_STEP = np.uint64(0x1E3779B97F4A7C15)
 _LONGEST_WINDOW = 1 << 12
 _MOST_STEPS = 8 * _ENTRIES_A_CURSOR
 
@@ -93,7 +94,7 @@ def find_whole_run(data: bytes, start: int) -> Run | None:
     flagged = np.frombuffer(data, np.uint8)[starts + 4] >= _LAST_FLAG
     if not flagged[-1] or flagged[:-1].any() or (integers(padded(data), starts, 4) < 1).any():
         return None
-    return Run(COMPLETE, end, int(starts[-1]), len(starts), 0)
+    return Run(COMPLETE, end, int(starts[-1]), len(starts), 0, starts)
 
 
 def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
@@ -108,7 +109,7 @@ def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
         misplaced |= buffer[starts + 4 + place] != byte
     others = np.flatnonzero(misplaced)
     first = int(starts[others[0]]) if len(others) else -1
-    return Survey(len(starts), key_sums(buffer, starts + 4, sizes), first, int(starts[-1]))
+    return Survey(len(starts), int(key_sums(buffer, starts + 4, sizes).sum(dtype=np.uint64)), first, int(starts[-1]))
 
 
 def _sample(data: bytes, start: int, end: int) -> Column | None:
@@ -186,16 +187,18 @@ def _in_step(buffer: Any, cursors: Column, end: int) -> Column | None:
     return table[table >= 0]
 
 
-def key_sums(buffer: Any, at: Column, sizes: Column) -> int:
-    """Give the sum of what keys add to the checksum, as `framed._key_sum` says."""
-    number = sizes.astype(np.uint64)
-    loaded = view(buffer, ">u8")
-    for passed in range(0, int(sizes.max(initial=0)), 8):
-        left = np.minimum(sizes - passed, 8)
-        more = left > 0
-        word = loaded[at[more] + passed].astype(np.uint64) >> (8 * (8 - left[more])).astype(np.uint64)
-        number[more] = _mixed(number[more], word)
-    return int(_mixed(number, np.uint64(0)).sum(dtype=np.uint64))
+def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:
+    """Give what each key adds to the checksum, as `memory.key_sum` says."""
+    total, loaded = sizes.astype(np.uint64), view(buffer, ">u8")
+    whole = np.maximum(sizes - 1, 0) // 8
+    for place in range(int(whole.max(initial=0))):
+        more = whole > place
+        total[more] += _mixed(_STEP * np.uint64(place + 1), loaded[at[more] + 8 * place].astype(np.uint64))
+    ends = np.where(sizes >= 8, at + sizes - 8, at)
+    short = np.clip(8 * (8 - sizes), 0, 63).astype(np.uint64)
+    last = np.where(sizes > 0, loaded[ends].astype(np.uint64) >> short, 0).astype(np.uint64)
+    total += _mixed(_STEP * (whole + 1).astype(np.uint64), last)
+    return _mixed(total, np.uint64(0))
 
 
 def _mixed(number: Column, word: Column) -> Column:

@@ -37,6 +37,7 @@ class Transcoded:
         dropped_elements: How many elements of lists were left out, those of lists that were left out whole among them.
         quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
         framed: How many entries `data` holds, where a transform to another kind of state counts keys; else None.
+        keys_read: The checksum of the keys of the entries that were read (`framed`), where it was taken on the way.
     """
 
     data: bytes
@@ -45,6 +46,7 @@ class Transcoded:
     dropped_elements: int = 0
     quarantined: tuple[BadValue, ...] = ()
     framed: int | None = None
+    keys_read: int | None = attrs.field(default=None, eq=False)
 
     @property
     def dropped(self) -> int:

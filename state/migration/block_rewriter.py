@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .quarantine import TakesBadValues
 
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF
+_LENGTH_BYTES = 4
 
 
 def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
@@ -151,7 +152,7 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        read, found = self._surveyed(block, transcoded)
+        keys_read, found = self._surveyed(block, transcoded)
         result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
         tally.read += transcoded.entries
         tally.written += transcoded.written
@@ -161,7 +162,7 @@ class BlockRewriter:
         tally.elements_dropped += transcoded.dropped_elements
         tally.keys_dropped = add_keys(tally.keys_dropped, transcoded.dropped_keys)
         if self.plan.transform is None:
-            tally.keys_read = tally.keys_read + read.keys & _CHECKSUM
+            tally.keys_read = tally.keys_read + keys_read & _CHECKSUM
             tally.keys_written = tally.keys_written + found.keys & _CHECKSUM
         else:
             tally.keys_read = add_keys(tally.keys_read, self._addresses(block, self.plan.transform.old_kind))
@@ -172,21 +173,39 @@ class BlockRewriter:
             self.proven = True
         return result
 
-    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[Survey, Survey]:
-        """Look at the entries read and at those written, and prove where the former lie."""
+    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[int, Survey]:
+        """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.
+
+        A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
+        and those left out.
+        """
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
-        read, found = survey(block.data, prefix), survey(transcoded.data, prefix)
-        if read.misplaced >= 0:
-            key, _ = next(Block(block.key_group, block.state_id, block.data[read.misplaced :], 1).items())
+        found = survey(transcoded.data, prefix)
+        if transcoded.keys_read is None:
+            read = survey(block.data, prefix)
+            entries, keys_read, misplaced, data = read.entries, read.keys, read.misplaced, block.data
+        else:
+            entries, keys_read, misplaced, data = (
+                transcoded.entries,
+                transcoded.keys_read,
+                found.misplaced,
+                transcoded.data,
+            )
+        left_out = (*transcoded.dropped_keys, *(bad.key_bytes for bad in transcoded.quarantined))
+        key = next((key for key in left_out if not key.startswith(prefix)), None)
+        if misplaced >= 0:
+            size_at = misplaced + _LENGTH_BYTES
+            key = data[size_at : size_at + int.from_bytes(data[misplaced:size_at], "big")]
+        if key is not None:
             raise CorruptSavepoint(
                 f"an entry lies in key group {block.key_group} and says that it belongs to another",
                 state=self.plan.name,
                 key=self.framing.show_key(key),
                 rule="RUN-3",
             )
-        if read.entries != block.entries or found.entries != transcoded.new_entries:
+        if entries != block.entries or found.entries != transcoded.new_entries:
             raise CorruptSavepoint(f"the block of key group {block.key_group} does not hold {block.entries} entries")
-        return read, found
+        return keys_read, found
 
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
         """The keys of entries, each with its namespace once, without user keys: what counts where the kind changes."""

@@ -12,6 +12,7 @@ from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
+from stateshift.compat.transcode.framed import survey
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
@@ -273,7 +274,10 @@ def many(count):
 def test_a_large_block_with_odd_entries_here_and_there_is_put_together_in_its_order(name):
     given, rewrite = block(*many(3000)), by(name, transcoder(*S2))
 
-    assert rewrite.objects.transcode(given) == rewrite.transcode(given)
+    result = rewrite.transcode(given)
+
+    assert rewrite.objects.transcode(given) == result
+    assert survey(given, b"").keys == result.keys_read
 
 
 def test_many_cursors_find_what_one_finds_and_damage_makes_none_of_them_run_astray():
