@@ -228,7 +228,7 @@ for _function in (
 
 
 def _compiled(function: Any) -> Any:
-    """Compile a function, or take what was compiled of the same files: numba itself looks at that of the function only."""
+    """Compile a function, or take what was compiled of the same files: numba itself looks at one file only."""
     compiled: Any = njit(nogil=True, cache=True)(function)
     kept = compiled._cache._cache_file  # noqa: SLF001 - numba offers no other way
     files = (Path(str(module.__file__)).stat() for module in (interpreter, memory, framed, ops, sys.modules[__name__]))
