@@ -149,7 +149,7 @@ class CompatibilityResult(Generic[T]):
     @classmethod
     def compatible(cls, *findings: Finding) -> CompatibilityResult[T]:
         """The stored bytes stay valid for the new serializer as it is."""
-        return cls(Verdict.COMPATIBLE, findings)
+        return cls(Verdict.COMPATIBLE, findings) if findings else _COMPATIBLE
 
     @classmethod
     def compatible_after_reconfiguration(
@@ -215,6 +215,10 @@ class CompatibilityResult(Generic[T]):
     def flags(self) -> tuple[tuple[str, str], ...]:
         """All flags as (path, flag)."""
         return tuple((finding.path, flag) for finding in self.findings for flag in finding.flags)
+
+
+_COMPATIBLE: CompatibilityResult[Any] = CompatibilityResult(Verdict.COMPATIBLE)
+"""The answer of nearly every part of nearly every type."""
 
 
 @attrs.frozen
