@@ -21,6 +21,7 @@ from ..serializers.errors import (
 from ..serializers.registry import registry
 from ..serializers.wording import many
 from ..state.migration.performing import perform
+from ..state.migration.run import name_of
 from ..state.migration.tasks import CopyTask, Task, TaskResult
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .progress import Meter, Progress
@@ -163,8 +164,9 @@ class _Work:
         from pyspark import cloudpickle
 
         begin_work(self.snapshots, redacted=self.redacted)
+        finished = self._finished_before()
         for index in (index for bundle in bundles for index in bundle):
-            answer = self._answer(index)
+            answer = finished.get(name_of(self.tasks[index])) or self._answer(index)
             # By cloudpickle: a class of the user's errors is not importable here.
             data: bytes = cloudpickle.dumps(answer)  # type: ignore[no-untyped-call]
             if isinstance(answer, StateShiftError):
@@ -174,6 +176,13 @@ class _Work:
                     self.failures.add([data])
                 return
             yield data
+
+    def _finished_before(self) -> dict[str, TaskResult]:
+        """What another attempt at this bundle had finished when it died; a bundle may be a large part of a run."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        return self.journal.finished() if context is not None and context.attemptNumber() else {}
 
     def _answer(self, index: int) -> TaskResult | StateShiftError:
         try:

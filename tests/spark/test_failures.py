@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 
 import pytest
 
@@ -16,6 +17,7 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.spark.migrate import NOTHING_PUBLISHED, migrate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
@@ -80,6 +82,30 @@ def test_a_worker_that_is_killed_is_replaced_and_leaves_nothing_behind(
     assert [(count.read, count.written) for count in report.states] == [(20_000, 20_000)]
     assert content_of(tmp_path / "new") == content_of(tmp_path / "undisturbed")
     assert verify(Savepoint.open(tmp_path / "new")).ok
+
+
+def test_what_a_killed_worker_has_finished_is_not_done_again(spark, counts, job_that, tmp_path, values_of, content_of):
+    """A bundle has two streams of about fifty entries; the worker dies in the second."""
+    source, eight = counts(400), MigrationOptions(parallelism=8)
+    job = job_that(
+        "killed_late",
+        "with (FOLDER / 'converted').open('a') as log: log.write(f'{x}\\n')",
+        "if calls == 66 and not (FOLDER / 'killed').exists():",
+        "    (FOLDER / 'killed').touch()",
+        "    os.kill(os.getpid(), signal.SIGKILL)",
+        "return str(x)",
+    )
+
+    migrate(source, tmp_path / "new", job, eight, session=spark)
+
+    converted = Counter(map(int, (tmp_path / "markers" / "converted").read_text().split()))
+    again = [key for key, times in converted.items() if times > 1]
+    assert (tmp_path / "markers" / "killed").exists()
+    assert converted.keys() == set(range(400))
+    assert 0 < len(again) < 50
+    assert values_of(tmp_path / "new", "counter", "count") == texts(400)
+    migrate(source, tmp_path / "undisturbed", job, eight, session=spark)
+    assert content_of(tmp_path / "new") == content_of(tmp_path / "undisturbed")
 
 
 def test_a_worker_that_is_killed_every_time_ends_the_run(spark, counts, job_that, tmp_path, facts_of):
