@@ -221,23 +221,6 @@ class Sorted(Recipe):
     value: Recipe | None = None
 
 
-@attrs.frozen
-class Masked(Recipe):
-    """A mask with a bit for each column, 1 for null, and the columns that are not null.
-
-    Attributes:
-        columns: Of the old value, in the order of its bytes; None in place of one that may not be null, and a recipe.
-        leading_bits: Of the mask, before the columns'; they stay.
-        nullable: Of each old column, whether it may be null in the new value.
-        emitted: Of the new value: the place of an old column, or the bytes of a constant one, b"" for a null.
-    """
-
-    columns: tuple[Recipe, ...]
-    leading_bits: int
-    nullable: tuple[bool, ...]
-    emitted: tuple[int | bytes, ...]
-
-
 def recipe_of(
     reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None, writer: TypeSerializer[Any]
 ) -> Recipe | None:

@@ -31,8 +31,6 @@ NEXT = 16  # r, target: take 1 from registers[r]; where more is left, jump
 SEEK = 17  # r: at = registers[r]
 FIRST = 18  # r: no key was met so far, of which registers[r] and r + 1 are start and end
 ASCEND = 19  # a, r: the bytes from registers[a] to at are greater than those of the key before
-MASK = 20  # n, padding: n bytes, of which the last `padding` bits are 0
-BIT = 21  # r, n, target: where bit n from registers[r] on is 1, jump
 AGAIN = 22  # target: of a list state's value; where more is left, pass one byte, write a comma, and jump
 REST = 23  # pass all that is left
 END = 24  # nothing may be left; the entry is done
@@ -51,17 +49,14 @@ WIDEN = 34  # a, s, t: the signed integer of s bytes at registers[a], as one of 
 FLOAT = 35  # a, s, t: the signed integer of s bytes at registers[a] (0: 32-bit float) as a float of t bytes
 LOOK_UP = 36  # a, i: the i32 at registers[a] as the number that stands in its place of the table, from i on
 TEST = 37  # a, b, target: where the byte at registers[a] is b, jump
-HERE = 38  # r: registers[r] = number of new bytes so far
-ZEROS = 39  # n: n bytes 0
 VAR_LOOK_UP = 41  # a, i: as LOOK_UP, of Avro's number
-SET = 40  # r, n: bit n from the new byte registers[r] on becomes 1
 
 TABLES = 63  # what follows are numbers of tables, and no ops
 
 OPERANDS = {
     NOTE: 1, SKIP: 1, EXPECT: 1, BOOLEAN: 0, PRESENT: 1, MAYBE: 1, TEXT: 0, MAYBE_TEXT: 0, BLOB: 1, RANGE: 3, DATE: 0,
-    NUMBER: 0, BIG: 0, BRANCH: 4, JUMP: 1, LOOP: 2, NEXT: 2, SEEK: 1, FIRST: 1, ASCEND: 2, MASK: 2, BIT: 3, AGAIN: 1,
-    REST: 0, END: 0, LOOKED_UP: 2, COPY: 2, CONSTANT: 2, WIDEN: 3, FLOAT: 3, LOOK_UP: 2, TEST: 3, HERE: 1, ZEROS: 1,
-    SET: 2, VARINT: 1, VAR_TEXT: 0, VAR_BLOB: 0, VAR_LOOP: 2, VAR_LOOKED_UP: 2, LITTLE: 0, VAR_LOOK_UP: 2,
+    NUMBER: 0, BIG: 0, BRANCH: 4, JUMP: 1, LOOP: 2, NEXT: 2, SEEK: 1, FIRST: 1, ASCEND: 2, AGAIN: 1,
+    REST: 0, END: 0, LOOKED_UP: 2, COPY: 2, CONSTANT: 2, WIDEN: 3, FLOAT: 3, LOOK_UP: 2, TEST: 3,
+    VARINT: 1, VAR_TEXT: 0, VAR_BLOB: 0, VAR_LOOP: 2, VAR_LOOKED_UP: 2, LITTLE: 0, VAR_LOOK_UP: 2,
 }  # fmt: skip
 """By op: how many operands it has."""
