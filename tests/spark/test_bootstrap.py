@@ -215,6 +215,7 @@ FUNCTIONS = Job(
                 ListStateDescriptor("all", int),
                 MapStateDescriptor("counts", str, int),
                 ReducingStateDescriptor("first odd", int),
+                ListStateDescriptor("by window", int, namespace=TimeWindowSerializer()),
             ],
         )
     ]
@@ -246,10 +247,12 @@ def test_functions_of_a_row_and_of_all_rows_of_a_key_make_values(spark, tmp_path
             StateSource("o", "counts", table, key_by="key", aggregate=counts),
             StateSource("o", "first odd", table, key_by="key", order_by=["at"],
                         aggregate=lambda rows: next((r.at for r in rows if r.at % 2), None)),
+            StateSource("o", "by window", table.selectExpr("key", "at", "struct(at % 2 as start, 9 as end) as window"),
+                        key_by="key", namespace="window", order_by="at", aggregate=lambda rows: [r.at for r in rows]),
         ],
     )  # fmt: skip
 
-    assert [33, 70, 96, None, None, None, None] == [state.rows for state in report.states]
+    assert [33, 70, 96, None, None, None, None, None] == [state.rows for state in report.states]
 
     def some(value):
         return {key: plain(found) for key in range(40) if (found := value(key, key % 6)) not in (None, [], {})}
@@ -264,6 +267,10 @@ def test_functions_of_a_row_and_of_all_rows_of_a_key_make_values(spark, tmp_path
     assert some(lambda _, n: list(range(n))) == found("all")
     assert some(lambda _, n: {f"t{tag}": len(range(tag, n, 3)) for tag in range(min(n, 3))}) == found("counts")
     assert some(lambda _, n: 1 if n > 1 else None) == found("first odd")
+    windows = Savepoint.open(tmp_path / "new").operator("o").state("by window").read_entries()
+    assert {(key, at % 2): list(range(at % 2, key % 6, 2)) for key in range(40) for at in range(key % 6)} == {
+        (entry.key, entry.namespace.start): entry.value for entry in windows
+    }
 
 
 def test_keys_without_a_stable_hash_are_written_where_flink_is_not_to_read_them(spark, tmp_path, values_of):
