@@ -228,11 +228,19 @@ for _function in (
 
 
 def _compiled(function: Any) -> Any:
-    """Compile a function, or take what was compiled of the same files: numba itself looks at one file only."""
-    compiled: Any = njit(nogil=True, cache=True)(function)
-    kept = compiled._cache._cache_file  # noqa: SLF001 - numba offers no other way
-    files = (Path(str(module.__file__)).stat() for module in (interpreter, memory, framed, ops, sys.modules[__name__]))
-    kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
+    """Compile a function, or take what was compiled of the same files: numba itself looks at one file only.
+
+    Where nothing can be kept, in a folder that is read only or a package that is zipped, each process compiles.
+    """
+    try:
+        compiled: Any = njit(nogil=True, cache=True)(function)
+        kept = compiled._cache._cache_file  # noqa: SLF001 - numba offers no other way
+        files = (
+            Path(str(module.__file__)).stat() for module in (interpreter, memory, framed, ops, sys.modules[__name__])
+        )
+        kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
+    except (RuntimeError, OSError):
+        return njit(nogil=True)(function)
     return compiled
 
 

@@ -15,6 +15,8 @@ from stateshift.serializers.errors import CorruptSavepoint
 
 pytest.importorskip("numba")
 
+from stateshift.compat.transcode import numba_executor
+
 entries = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20)), max_size=8)
 
 
@@ -77,3 +79,10 @@ def test_a_run_ends_with_the_entry_whose_flag_says_so():
     run = find_run(first + last + b"\xff\xff", 0)
 
     assert (COMPLETE, len(first + last), len(first), 2) == (run.ending, run.stop, run.last, run.entries)
+
+
+def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_process():
+    made = {}
+    exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
+
+    assert 14 == numba_executor._compiled(made["twice"])(7)
