@@ -6,6 +6,8 @@ import argparse
 import os
 import platform
 import shutil
+import signal
+import sys
 import tempfile
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -59,7 +61,11 @@ def _cpu() -> str:
 
 @contextmanager
 def scratch_folder(place: Path | None = None) -> Iterator[Path]:
-    """Make a folder that is gone afterwards: in `place`, else in a memory file system where there is one."""
+    """Make a folder that is gone afterwards: in `place`, else in a memory file system where there is one.
+
+    It goes as well where the program is told to end (SIGTERM): what is left there would be left in memory.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     place = place or (SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
     folder = tempfile.mkdtemp(prefix="stateshift-benchmark-", dir=place)
     try:
