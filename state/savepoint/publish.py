@@ -48,7 +48,7 @@ def stream_name(operator_id: str, part: str, subtask: int) -> str:
 
     Args:
         operator_id: 32 hexadecimal digits.
-        part: keyed, operator, raw-keyed, raw-operator or coordinator.
+        part: keyed, operator, raw-keyed, raw-operator or coordinator; rows, of those on their way into keyed state.
         subtask: From 0.
     """
     return f"{operator_id}-{part}-{subtask}"

@@ -28,6 +28,7 @@ from stateshift.serializers.errors import (
 from stateshift.serializers.pickled import PickleSerializer
 from stateshift.state.bootstrap.state_types import Wanted
 from stateshift.state.bootstrap.state_write import settle
+from stateshift.state.savepoint import claim
 from stateshift.state.savepoint.claim import claimed
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import clean
@@ -210,7 +211,8 @@ def test_a_base_that_is_damaged_is_no_base(tmp_path, savepoint_copy):
     assert not (tmp_path / "new" / "_metadata").exists()
 
 
-def test_a_target_in_which_another_run_is_at_work_is_refused_and_left_to_it(tmp_path):
+def test_a_target_in_which_another_run_is_at_work_is_refused_and_left_to_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(claim, "_SAME_TIME_S", -1.0)  # no claim is so young that it is worth waiting
     wanted = Wanted(operator="o", state="s", overwrite=False)
     work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
     work.prepare()
