@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...compat.transcode.executors import machine_code
 from ...serializers.decimals import split_decimal
 from ...serializers.errors import StateShiftError
 from ...serializers.text import read_string
@@ -149,13 +150,24 @@ class StringForm(TextForm):
         return True
 
     def decode(self, cells: Cells) -> Decoded:
-        units, header = varints_at(cells.data, cells.starts)
-        return self._decoded(cells, units, header)
+        return self.decode_some(cells, np.ones(len(cells), dtype=bool))
 
     def decode_some(self, cells: Cells, present: Flags) -> Decoded:
+        if machine_code(0) is not None:
+            return self._decoded_fast(cells, present)
         units, header = varints_at(cells.data, cells.starts)
         found = self._decoded(cells, units * present, header * present)
         return attrs.evolve(found, odd=found.odd & present)
+
+    def _decoded_fast(self, cells: Cells, present: Flags) -> Decoded:
+        from .texts_numba import ODD, OTHER, texts
+
+        offsets, data, ends, valid, what = texts(cells.data, cells.starts, cells.limits, present)
+        buffers = [bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+        text = pa.Array.from_buffers(pa.string(), len(cells), buffers)
+        others = what == OTHER
+        found = Decoded(text, ends, what == ODD)
+        return self._with_others(cells, found, others) if others.any() else found
 
     def _decoded(self, cells: Cells, units: Places, header: Places) -> Decoded:
         """Decode strings of so many units (plus one; 0: null) behind so many bytes."""
@@ -169,14 +181,15 @@ class StringForm(TextForm):
         _, offsets, values = binary.buffers()
         nulls = bitmap(valid)
         text = pa.Array.from_buffers(pa.string(), len(cells), [nulls, offsets, values])
-        if not is_ascii(values):
-            return self._with_others(cells, text, ends, odd)
-        return Decoded(text, ends, odd)
-
-    def _with_others(self, cells: Cells, text: pa.Array, ends: Places, odd: Flags) -> Decoded:
-        """Put the strings in that are not of ASCII, each read alone."""
-        raw = pa.Array.from_buffers(pa.string(), len(text), [None, *text.buffers()[1:]])
+        if is_ascii(values):
+            return Decoded(text, ends, odd)
+        raw = pa.Array.from_buffers(pa.string(), len(text), [None, offsets, values])
         others = ~np.asarray(pc.string_is_ascii(raw).to_numpy(zero_copy_only=False), dtype=bool)
+        return self._with_others(cells, Decoded(text, ends, odd), others)
+
+    def _with_others(self, cells: Cells, decoded: Decoded, others: Flags) -> Decoded:
+        """Put the strings in that are not of ASCII, each read alone."""
+        text, ends, odd = decoded.column, decoded.ends, decoded.odd
         found = []
         for row in np.flatnonzero(others).tolist():
             source = DataInputView(cells.raw, int(cells.starts[row]), int(cells.limits[row]))

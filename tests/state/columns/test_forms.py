@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
+from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import Array
 from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
@@ -19,6 +20,16 @@ from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.form import Cells
 from stateshift.state.columns.forms import Forms
+
+
+@pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)
+def executor(request):
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, request.param)
+        yield
+
 
 OTHERS = [
     Row[int, str | None, float],
@@ -77,7 +88,7 @@ def check(serializer, pieces, same, *, exact):
     return fast
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data(), st.booleans())
 def test_a_block_of_values_of_any_type_is_what_its_serializer_reads(same, data, exact):
     hint = data.draw(types() | st.sampled_from(OTHERS))
