@@ -28,9 +28,10 @@ def _texts(
         offsets[row], ends[row], units[row], what[row] = total, at, 0, ASCII
         if not present[row]:
             continue
-        size, shift, is_read = 0, 0, False
+        size: Any = 0
+        shift, is_read = 0, False
         while at < limit and shift < _MOST_SHIFT and not is_read:
-            byte = np.int64(data[at])
+            byte: Any = np.int64(data[at])
             at += 1
             size |= (byte & 0x7F) << shift
             shift += 7
