@@ -153,7 +153,7 @@ def _places(module: ModuleType) -> set[str]:
 
 
 @contextmanager
-def shipped(spark: SparkSession, work: object, py_files: Iterable[str | Path]) -> Iterator[None]:
+def shipped(spark: SparkSession, work: object, py_files: Iterable[str | Path] = ()) -> Iterator[None]:
     """Send the modules that the work refers to by value, until the `with` block ends.
 
     What is sent by value shows which modules it refers to itself, so that is asked again until nothing is new.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
 from ...serializers.registry import registry
+from ..shipping import shipped
 from .savepoint_source import SavepointDataSource
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ def register(session: SparkSession) -> SparkSession:
 
     Spark pushes filters down to sources in Python only where `spark.sql.python.filterPushdown.enabled` says so; it is
     switched on here. Snapshot classes that were registered before (`register_snapshot`) go with the source to the
-    workers: register again after more of them. The workers import stateshift, which must be installed there.
+    workers, by value where their module is not installed: register again after more of them. The workers import
+    stateshift, which must be installed there.
 
     Args:
         session: Any session; the one of Spark Connect, too.
@@ -30,14 +32,16 @@ def register(session: SparkSession) -> SparkSession:
         The session.
     """
     # What goes to Spark's own processes is the class, by value; this one is not to be found in a module.
+    registered = registry.additions()
     facts = {
         "tasks": _cores(session) * _TASKS_PER_CORE,
-        "registered": registry.additions(),
+        "registered": registered,
         "redacted": values_are_redacted(),
         "home": str(Path.cwd()),
         "__doc__": SavepointDataSource.__doc__,
     }
-    session.dataSource.register(type("RegisteredSavepoints", (SavepointDataSource,), facts))
+    with shipped(session, registered):
+        session.dataSource.register(type("RegisteredSavepoints", (SavepointDataSource,), facts))
     session.conf.set(_PUSHDOWN, "true")
     return session
 

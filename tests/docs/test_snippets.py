@@ -209,7 +209,7 @@ class Reader:
         checker = _Shown()
         doctest.DocTestRunner(checker, verbose=False).run(test, out=report.write, clear_globs=False)
         vars(self.module).update(test.globs)
-        assert report.getvalue() == ""
+        assert report.getvalue() == "", report.getvalue()
 
     def text(self, snippet: Snippet) -> None:
         assert "$ " not in snippet.body, f"line {snippet.line}: commands stand in console blocks"
