@@ -193,7 +193,7 @@ def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:
     whole = np.maximum(sizes - 1, 0) // 8
     for place in range(int(whole.max(initial=0))):
         more = whole > place
-        total[more] += _mixed(_STEP * np.uint64(place + 1), loaded[at[more] + 8 * place].astype(np.uint64))
+        total[more] += _mixed(_STEP * np.array([place + 1], np.uint64), loaded[at[more] + 8 * place].astype(np.uint64))
     ends = np.where(sizes >= 8, at + sizes - 8, at)
     short = np.clip(8 * (8 - sizes), 0, 63).astype(np.uint64)
     last = np.where(sizes > 0, loaded[ends].astype(np.uint64) >> short, 0).astype(np.uint64)

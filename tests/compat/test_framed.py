@@ -86,3 +86,9 @@ def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_
     exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
 
     assert 14 == numba_executor._compiled(made["twice"])(7)
+
+
+def test_long_keys_have_one_checksum_too():
+    plain, fast, columns = by_each(survey, framed([(bytes(range(200)), b""), (b"\0" * 99, b"v")]), b"\0")
+
+    assert plain == fast == columns
