@@ -182,7 +182,12 @@ class _Work:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        return self.journal.finished() if context is not None and context.attemptNumber() else {}
+        if context is None or not context.attemptNumber():
+            return {}
+        try:
+            return self.journal.finished()
+        except (StateShiftError, OSError):  # a store that fails is told by the work itself, which is then done again
+            return {}
 
     def _answer(self, index: int) -> TaskResult | StateShiftError:
         try:

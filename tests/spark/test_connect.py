@@ -46,6 +46,7 @@ def told(action):
 def job(convert):
     return Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
 
+os.environ["PYSPARK_PYTHON"] = sys.executable  # of the server, which starts the workers
 spark = SparkSession.builder.remote("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 facts = {"session": type(spark).__module__}
 steps = []
