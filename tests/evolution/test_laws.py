@@ -35,6 +35,13 @@ def names_in(shape):
     return symbols | {field.name for field in fields_in(shape)}
 
 
+def former_names_in(shape):
+    """The names by which parts of a type were known."""
+    enums = [node for node, _, _ in spots(shape) if isinstance(node, EnumOf)]
+    symbols = {former for node in enums for _, formers in node.renamed for former in formers}
+    return symbols | {former for field in fields_in(shape) for former in getattr(field, "aliases", ())}
+
+
 def defaults_in(shape):
     """What absent fields become, by name."""
     return {(field.name, field.default) for field in fields_in(shape)}
@@ -57,6 +64,7 @@ def test_over_a_version_between_arrives_what_arrives_past_it(beginning, data):
         assume(not past.answer.loses and not between.answer.loses)
         assume(has_ttl(kind, second) or not (has_ttl(kind, first) and has_ttl(kind, last)))  # stamps are lost
         assume(not (names_in(first) & names_in(last)) - names_in(second))
+        assume(not former_names_in(second) & names_in(last))
         assume(defaults_in(second) <= defaults_in(first) | defaults_in(last))
         after = Takeover.of(between.run(folder / "v2"), last)
         assume(after.outcome in GOES_ON and not after.answer.loses)
