@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -17,7 +18,7 @@ from stateshift import Savepoint
 from stateshift.spark.java import java_home
 from stateshift.state.savepoint.verify import verify
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]
 
 KEYS = 2_000
 HELPER = """
@@ -75,7 +76,8 @@ class Cluster:
 
     @property
     def environment(self):
-        return os.environ | {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONSAFEPATH": "1"}
+        python = {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}
+        return os.environ | python | {"JAVA_HOME": str(java_home()), "SPARK_LOCAL_IP": "127.0.0.1"}
 
     @property
     def workers(self):
