@@ -139,6 +139,7 @@ class StatePlan:
         former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
         transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
         trust: Names of pickled classes whose values may be opened.
+        takes_nulls: Of map state whose values' bytes stay: whether the new type has a place for a null among them.
     """
 
     name: str
@@ -153,6 +154,7 @@ class StatePlan:
     former_time_to_live: timedelta | None = None
     transform: Transformation | None = None
     trust: tuple[str, ...] = ()
+    takes_nulls: bool = True
 
     @property
     def changes(self) -> bool:

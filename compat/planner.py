@@ -10,6 +10,7 @@ from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import IncompatibleState
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
+from .description import StateKind
 from .explain import finding_line
 from .labels import Labels, label_after
 from .plan import (
@@ -132,7 +133,7 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
         recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
-        _transformation(report), was.value.trust,
+        _transformation(report), was.value.trust, takes_nulls=report.kind is not StateKind.MAP or value.nullable,
     )  # fmt: skip
 
 

@@ -244,6 +244,10 @@ class ObjectTranscoder:
         """
         recoding = self.plan.value
         if recoding is None:
+            if not self.plan.takes_nulls and DataInputView(value).read_boolean():
+                error = _null_without_a_place()
+                add_step(error, "{}")
+                raise error
             return value
         source, target = DataInputView(value), DataOutputView()
         try:
@@ -261,14 +265,18 @@ class ObjectTranscoder:
             elif recoding.nullable:
                 target.write_byte(1)
             else:
-                raise ValueNotConvertible(
-                    "a null is stored where the map's values are not declared optional",
-                    advice="declare the value type optional (T | None)",
-                )
+                raise _null_without_a_place()
         except StateShiftError as error:
             add_step(error, recoding.step)
             raise
         return target.getvalue()
+
+
+def _null_without_a_place() -> ValueNotConvertible:
+    return ValueNotConvertible(
+        "a null is stored where the map's values are not declared optional",
+        advice="declare the value type optional (T | None)",
+    )
 
 
 def name_rule(error: StateShiftError, plan: StatePlan) -> None:

@@ -80,9 +80,20 @@ def of_entries(*pairs):
             MapOf(LONG, SEALED),
             MapOf(LONG, record(Leaf("opened"), BYTES)),
             of_entries((("int", 0), A_NULL)),
-        )
+        ),
+        (
+            "map",
+            MapOf(BYTES, Maybe(LONG)),
+            MapOf(TEXT, LONG),
+            of_entries((("bytes", b""), None), (("bytes", b"a"), ("int", 1))),
+        ),
     ],
-    ids=["two faults in an entry", "two faults in an entry of a broadcast map", "only a fallback finds the end"],
+    ids=[
+        "two faults in an entry",
+        "two faults in an entry of a broadcast map",
+        "only a fallback finds the end",
+        "a null beside a new key",
+    ],
 )
 def test_what_the_random_runs_met_once(kind, old, new, contents):
     @settings(profiles.profile, max_examples=1)
