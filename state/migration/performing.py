@@ -47,6 +47,6 @@ def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
         for data in read_pieces(stream, pieces):
             sink.write(data)
         stored = sink.finish()
-        if task.sha256 and stored.digest is not None and stored.digest.sha256 != task.sha256:
+        if task.xxh128 and stored.digest is not None and stored.digest.xxh128 != task.xxh128:
             raise CorruptSavepoint("the file is not what its lineage says: the digest differs", file=stream.name)
     return TaskResult(stored)

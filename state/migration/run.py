@@ -145,7 +145,7 @@ def _copy_task(savepoint: Savepoint, stored: OperatorState, part: str, subtask: 
     if savepoint.lineage is not None and isinstance(stream, RelativeFileHandle):
         digest = savepoint.lineage.files.get(stream.path)
     name = stream_name(stored.operator_id.hex(), part, subtask)
-    return CopyTask(str(stored), name, stream, digest.sha256 if digest else "")
+    return CopyTask(str(stored), name, stream, digest.xxh128 if digest else "")
 
 
 def _copied_streams(subtask: SubtaskState, rewrites: OperatorPlan | None) -> Iterator[tuple[str, StreamHandle]]:

@@ -86,13 +86,13 @@ class CopyTask:
         title: What messages call the operator.
         name: What the copy is called.
         stream: The file; never inline.
-        sha256: Its digest where the source's lineage tells it, or "".
+        xxh128: Its digest where the source's lineage tells it, or "".
     """
 
     title: str
     name: str
     stream: StreamHandle
-    sha256: str = ""
+    xxh128: str = ""
 
     @property
     def size_bytes(self) -> int:

@@ -219,7 +219,7 @@ class Folder:
             name: The file.
             target: The folder to write to.
             new_name: The name there; by default the same.
-            watch: Is called with each piece, as `hashlib.sha256().update`.
+            watch: Is called with each piece, as `xxhash.xxh3_128().update`.
         """
         size = 0
         with self.open_range(name) as reader, target.output(new_name or name) as stream:

@@ -6,11 +6,11 @@ Source: DESIGN, section 3; rules RUN-2, RUN-5, RUN-6.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
+from xxhash import xxh3_128
 
 from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .files import Folder
 
 LINEAGE = "_stateshift.json"
-FORMAT = 1
+FORMAT = 2
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
 _READ_BYTES = 4 << 20
 
@@ -33,23 +33,25 @@ _KINDS = frozenset(str(kind) for kind in StateKind)
 class FileDigest:
     """What a file must be.
 
+    The digest tells what was damaged by accident. It is no proof against who changes a file on purpose.
+
     Attributes:
         size: In bytes.
-        sha256: In hexadecimal.
+        xxh128: Its XXH3 of 128 bits, in hexadecimal.
     """
 
     size: int = attrs.field(validator=_NUMBER)
-    sha256: str = attrs.field(validator=_TEXT)
+    xxh128: str = attrs.field(validator=_TEXT)
 
     @classmethod
     def of(cls, data: bytes) -> FileDigest:
         """Take the digest of bytes at hand."""
-        return cls(len(data), hashlib.sha256(data).hexdigest())
+        return cls(len(data), xxh3_128(data).hexdigest())
 
     @classmethod
     def of_file(cls, folder: Folder, name: str) -> FileDigest:
         """Read a file once, in pieces."""
-        digest = hashlib.sha256()
+        digest = xxh3_128()
         with folder.open_range(name) as file:
             for start in range(0, file.size, _READ_BYTES):
                 digest.update(file.read_at(start, min(_READ_BYTES, file.size - start)))
@@ -147,7 +149,7 @@ class Lineage:
 
         Raises:
             CorruptSavepoint: It is not what `to_json` writes.
-            UnsupportedFormat: It is of a newer format.
+            UnsupportedFormat: It is of another format.
         """
         try:
             facts = json.loads(data)
@@ -155,7 +157,7 @@ class Lineage:
             if form != FORMAT:
                 raise UnsupportedFormat(
                     f"the lineage is of format {form}, and this release reads {FORMAT}",
-                    advice="use a newer stateshift, or remove the file: the state itself does not need it",
+                    advice="use the release that wrote it, or remove the file: the state itself does not need it",
                     file=LINEAGE,
                 )
             facts["states"] = tuple(StateCount(**count) for count in facts["states"])

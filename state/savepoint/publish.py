@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import hashlib
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -235,4 +236,4 @@ def now() -> str:
 
 def source_facts(place: str, metadata: bytes) -> dict[str, Any]:
     """Name a source savepoint so that it can be known again."""
-    return {"place": place, "metadata_sha256": FileDigest.of(metadata).sha256}
+    return {"place": place, "metadata_sha256": hashlib.sha256(metadata).hexdigest()}

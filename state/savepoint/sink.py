@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
+from xxhash import xxh3_128
 
 from ...serializers.errors import StateShiftError
 from .files import attempt_name
@@ -16,7 +16,8 @@ from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
+    from concurrent.futures import Future
     from types import TracebackType
 
     from .files import FileOutput, Folder
@@ -41,7 +42,7 @@ class StoredBytes:
     digest: FileDigest | None = None
 
 
-_WITHOUT_THREADS_BYTES = 1 << 20
+_WITHOUT_THREAD_BYTES = 1 << 20
 _BATCH_BYTES = 1 << 20
 _UNDERWAY_BYTES = 8 << 20
 
@@ -49,8 +50,8 @@ _UNDERWAY_BYTES = 8 << 20
 class StreamSink:
     """Takes the bytes of one stream. Used in a `with` block: if that fails, the attempt's file is removed.
 
-    A large stream is hashed by one thread and written by another, while what follows is made: at most 8 MiB and a piece
-    are on their way. What fails there is raised by a later call, at the latest by `finish`.
+    A large stream is hashed and written by a thread, while what follows is made: at most 8 MiB and a piece are on their
+    way. What fails there is raised by a later call, at the latest by `finish`.
 
     Args:
         folder: The target.
@@ -64,14 +65,14 @@ class StreamSink:
         self._name = name
         self._attempt = ""
         self._buffer = bytearray()
-        self._hash = hashlib.sha256()
+        self._hash = xxh3_128()
         self._size = 0
         self._output: FileOutput | None = None
         self._open = ExitStack()
-        self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor] | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._batch: list[bytes | memoryview] = []
         self._batch_bytes = 0
-        self._underway: deque[tuple[Any, ...]] = deque()
+        self._underway: deque[tuple[int, Future[None]]] = deque()
         self._underway_bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
@@ -89,9 +90,8 @@ class StreamSink:
         return len(data)
 
     def _put(self, output: FileOutput, data: bytes | memoryview) -> None:
-        if self._size < _WITHOUT_THREADS_BYTES:
-            self._hash.update(data)
-            output.write(data)
+        if self._size < _WITHOUT_THREAD_BYTES:
+            self._take(output, (data,))
             return
         self._batch.append(data)
         self._batch_bytes += len(data)
@@ -100,26 +100,25 @@ class StreamSink:
             self._wait(_UNDERWAY_BYTES)
 
     def _begin(self, output: FileOutput) -> None:
-        """Give the pieces that have come together to the threads."""
-        if self._threads is None:
-            one, other = (self._open.enter_context(ThreadPoolExecutor(1)) for _ in range(2))
-            self._threads = one, other
+        """Give the pieces that have come together to the thread."""
+        if self._thread is None:
+            self._thread = self._open.enter_context(ThreadPoolExecutor(1))
         batch, size = self._batch, self._batch_bytes
-        begun = (
-            thread.submit(_each, take, batch)
-            for thread, take in zip(self._threads, (self._hash.update, output.write), strict=True)
-        )
-        self._underway.append((size, *begun))
+        self._underway.append((size, self._thread.submit(self._take, output, batch)))
         self._underway_bytes += size
         self._batch, self._batch_bytes = [], 0
+
+    def _take(self, output: FileOutput, batch: Iterable[bytes | memoryview]) -> None:
+        for data in batch:
+            self._hash.update(data)
+            output.write(data)
 
     def _wait(self, most_bytes: int) -> None:
         """Wait until no more bytes than that are on their way."""
         while self._underway_bytes > most_bytes:
-            size, *begun = self._underway.popleft()
+            size, begun = self._underway.popleft()
             self._underway_bytes -= size
-            for one in begun:
-                one.result()
+            begun.result()
 
     def finish(self) -> StoredBytes:
         """Close the file, and say what was written."""
@@ -146,8 +145,3 @@ class StreamSink:
         if self._attempt:
             with suppress(StateShiftError):
                 self._folder.delete(self._attempt)
-
-
-def _each(take: Callable[[bytes | memoryview], object], batch: list[bytes | memoryview]) -> None:
-    for data in batch:
-        take(data)

@@ -128,7 +128,7 @@ def _digest_problem(folder: Folder, name: str, expected: FileDigest) -> str:
         found = FileDigest.of_file(folder, name)
     except StateShiftError as error:
         return error.what
-    return "" if found == expected else "the SHA-256 digest of the file is another one"
+    return "" if found == expected else "the digest of the file is another one"
 
 
 def _operator(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> list[Check]:

@@ -205,7 +205,7 @@ def streams(kind: str) -> list[bytes]:
 def lineages() -> list[bytes]:
     """A lineage as a migration writes it."""
     count = StateCount("00" * 16, "accounts", "account", "value", "convert", 4, 4, 0, "ff")
-    files = {"_metadata": FileDigest(3, "ab" * 32)}
+    files = {"_metadata": FileDigest(3, "ab" * 16)}
     full = Lineage(stateshift="1", created="2024-01-01", job="j:job", states=(count,), files=files, history=({"a": 1},))
     return [full.to_json(), Lineage(stateshift="1", created="", job="").to_json()]
 

@@ -34,8 +34,8 @@ def test_equal_lineages_are_equal_bytes():
     assert FULL.to_json().endswith(b"\n")
 
 
-def test_a_digest_is_size_and_sha256():
-    assert FileDigest(3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad") == FileDigest.of(b"abc")
+def test_a_digest_is_size_and_xxh3_of_128_bits():
+    assert FileDigest(3, "06b05ab6733a618578af5f94892f3950") == FileDigest.of(b"abc")
 
 
 def test_a_lineage_becomes_history_without_its_files():
@@ -62,13 +62,13 @@ def test_savepoints_of_flink_have_none(savepoint_of):
         b"5",
         b"\xff\xfe",
         b"{}",
-        b'{"format": 1}',
+        b'{"format": 2}',
         FULL.to_json()[:-20],
         FULL.to_json().replace(b'"states"', b'"stutes"'),
         FULL.to_json().replace(b'"written"', b'"wrote"'),
-        FULL.to_json().replace(b'"sha256"', b'"sha1"'),
-        b'{"format": 1, "states": 5, "files": {}, "history": []}',
-        b'{"format": 1, "states": [], "files": [], "history": []}',
+        FULL.to_json().replace(b'"xxh128"', b'"sha1"'),
+        b'{"format": 2, "states": 5, "files": {}, "history": []}',
+        b'{"format": 2, "states": [], "files": [], "history": []}',
         b"[" * 100000,
         FULL.to_json().replace(b'"kind": "value"', b'"kind": "valley"'),
         FULL.to_json().replace(b'"kind": "value"', b'"kind": []'),
@@ -86,9 +86,11 @@ def test_what_is_no_lineage_is_corrupt_and_says_what_to_do(data):
     assert "remove the file" in caught.value.advice
 
 
-def test_a_newer_format_is_refused_as_such():
-    with pytest.raises(UnsupportedFormat, match="of format 2, and this release reads 1"):
-        Lineage.from_json(FULL.to_json().replace(b'"format": 1', b'"format": 2'))
+@pytest.mark.parametrize("form", [1, 3])
+def test_another_format_is_refused_as_such(form):
+    with pytest.raises(UnsupportedFormat, match=f"of format {form}, and this release reads 2") as caught:
+        Lineage.from_json(FULL.to_json().replace(b'"format": 2', b'"format": %d' % form))
+    assert "remove the file" in caught.value.advice
 
 
 def test_a_damaged_lineage_is_told_with_the_savepoint(savepoint_copy):

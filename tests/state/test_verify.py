@@ -338,7 +338,7 @@ def test_a_state_that_the_lineage_lists_and_nothing_holds_is_found(written):
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "gone"])
 def test_a_digest_of_a_file_that_is_not_there_is_a_failure_and_leads_nowhere(written, name):
     facts = json.loads((written / LINEAGE).read_text())
-    facts["files"][name] = {"size": 1, "sha256": "00"}
+    facts["files"][name] = {"size": 1, "xxh128": "00"}
     (written / LINEAGE).write_text(json.dumps(facts))
 
     assert [("digests", name)] == [(check.name, check.where) for check in failed(written)]
