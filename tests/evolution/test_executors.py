@@ -1,4 +1,4 @@
-"""All executors of op lists give what objects give, of sound entries and of damaged ones: bytes, bad values, errors."""
+"""All executors give what objects give, of sound and of damaged blocks, and of whole tasks: bytes, counts, errors."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from evolution.beginnings import beginnings, evolutions
 from evolution.declared import Declared
 from evolution.runs import KEYED, NAME
 from evolution.takeover import Outcome, Takeover
-from hypothesis import assume, given
+from executing import by_each_executor
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from stateshift.compat.plan import StateAction
+from stateshift.compat.plan import BadValues, Compression, StateAction
 from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import ExecutorName
@@ -24,6 +25,7 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
+from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import join_pieces
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.states import keyed_handles
@@ -96,3 +98,28 @@ def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks(monkeypatc
     holds()
 
     assert ways["BlockTranscoder"] > ways["ObjectTranscoder"] // 2
+
+
+@settings(profiles.shorter, max_examples=profiles.shorter.max_examples // 2)
+@given(
+    beginnings().filter(lambda drawn: drawn[0] in KEYED),
+    st.data(),
+    st.sampled_from([16, 100, keyed_stream.RUN_BYTES]),
+    st.sampled_from(Compression),
+    st.sampled_from(BadValues),
+)
+def test_whole_tasks_come_to_the_same_streams_counts_and_errors(beginning, data, run_bytes, compression, bad_values):
+    """With a state beside that is copied; key groups are read in pieces, many of them smaller than an entry."""
+    kind, shape, contents = beginning
+    _, new = data.draw(evolutions(kind, shape, 2))
+    at = runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC)
+    options = MigrationOptions(reference_time=at, compression=compression, bad_values=bad_values)
+    with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
+        state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents)
+        takeover = Takeover.of(state, new)
+        assume(takeover.outcome in {Outcome.MIGRATE, Outcome.STOP})
+        patch.setattr(keyed_stream, "RUN_BYTES", run_bytes)
+
+        first, *others = by_each_executor(prepare(state.savepoint, takeover.job, options)).values()
+
+        assert [first] * len(others) == others

@@ -1,0 +1,38 @@
+"""The tasks of a migration carried out by each executor, and what they come to: bytes, counts, or an error."""
+
+from __future__ import annotations
+
+import tempfile
+
+import attrs
+import pytest
+
+from stateshift.compat.transcode import numpy_framing
+from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
+from stateshift.serializers.errors import StateShiftError
+from stateshift.state.migration.performing import perform
+from stateshift.state.savepoint.files import Folder
+
+EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.AUTO]
+
+
+def by_each_executor(ready):
+    """Give for each executor what it makes of the tasks: stream, offsets and counts of each, or how it fails."""
+    outcomes = {}
+    for name in EXECUTORS:
+        with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
+            patch.setenv(VARIABLE, name)
+            patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
+            folder = Folder.at(place)
+            outcomes[name] = [_outcome(task, ready.savepoint.folder, folder) for task in ready.tasks]
+    return outcomes
+
+
+def _outcome(task, source, target):
+    try:
+        result = perform(task, source, target)
+    except StateShiftError as error:
+        return type(error), str(error), error.where
+    files = [target.read(file.attempt) if file.attempt else file.data for file in result.files]
+    stored = attrs.evolve(result.stored, attempt="")
+    return files, attrs.evolve(result, stored=stored, quarantine=None)
