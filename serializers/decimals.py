@@ -9,11 +9,11 @@ that could change: rules DEC-2 to DEC-5 have no case here. Source: format notes 
 from __future__ import annotations
 
 import decimal
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 
-from . import layout
+from . import layout, recipe
 from .errors import ValueNotConvertible, shown
 from .numeric import BASE, read_big_integer, write_big_integer
 from .registry import register_snapshot
@@ -21,8 +21,12 @@ from .serializer import TypeSerializer
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
+_SCALE_BYTES = 4
 _SCALES = range(-(2**31), 2**31)
 _EXACT = decimal.Context(
     prec=decimal.MAX_PREC,
@@ -88,6 +92,11 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
     @property
     def layout(self) -> layout.Layout:
         return layout.BigDecimal()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, DecimalSerializer) or conversion is not None:
+            return None
+        return recipe.Sequence((recipe.BigInteger(), recipe.Fixed(_SCALE_BYTES)))
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[decimal.Decimal]:
         return BigDecSerializerSnapshot()

@@ -193,6 +193,34 @@ class Nullable(Recipe):
     value_flag: int = 0
 
 
+UNSET, SET = -1, -2
+"""Of a bit of a new mask that comes from no old one."""
+
+
+@attrs.frozen
+class Masked(Recipe):
+    """A mask, and columns; a bit of the mask says of each column that it is null, and then it has no bytes.
+
+    Attributes:
+        parts: Of the old columns, in the order of their bytes.
+        leading: Bits of the old mask before those of the columns. Behind them are zeros, to full bytes.
+        clear: Places of bits of the old mask that must not be set: nulls without a place are odd.
+        mask: Of each bit of the new mask: the place of an old one, or `UNSET` or `SET`.
+        emitted: As of `Sequence`, of the columns; a new one that is null is not among them.
+    """
+
+    parts: tuple[Recipe, ...]
+    leading: int
+    clear: tuple[int, ...]
+    mask: tuple[int, ...]
+    emitted: tuple[int | bytes, ...]
+
+    @property
+    def keeps_mask(self) -> bool:
+        """Whether the new mask is the old one."""
+        return self.mask == tuple(range(self.leading + len(self.parts)))
+
+
 @attrs.frozen
 class Either(Recipe):
     """A flag byte that stays: 1 before the left one of two, 0 before the right one."""

@@ -137,7 +137,7 @@ def _composed(
         if in_place and len(pairs) == len(new.columns) and not any(conversions):
             return None
         taken = {pair.place: (pair.reads, one) for pair, one in zip(pairs, conversions, strict=True)}
-        return _RowConversion(
+        return RowConversion(
             new.names,
             tuple(
                 (new.step(place), *taken[place]) if place in taken else (new.step(place), column.default, None)
@@ -152,7 +152,7 @@ def _composed(
 
 
 @attrs.frozen
-class _RowConversion:
+class RowConversion:
     """Old row -> new row: values moved, converted, defaults filled in; the rest is dropped, and the kind kept.
 
     Attributes:

@@ -25,15 +25,17 @@ from .record_fields import RecordField
 from .record_values import field_of
 from .records import RecordSerializer
 from .registry import register_snapshot
+from .row_recipes import row_recipe
 from .row_rules import resolve
 from .row_values import Row, RowKind
 from .serializer import TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from .compatibility import CompatibilityResult
+    from .recipe import Recipe
     from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
@@ -104,12 +106,13 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return Counterpart(_AnyRecord("row", fields), _as_it_is, _RowOf(self.names))
 
     @property
-    def _leading_bits(self) -> int:
+    def leading_bits(self) -> int:
+        """Bits of the mask before those of the columns."""
         return _KIND_BITS if self.supports_row_kind else 0
 
     @property
     def layout(self) -> layout.Layout:
-        return layout.Row(tuple(self.columns[place].serializer.layout for place in self.places), self._leading_bits)
+        return layout.Row(tuple(self.columns[place].serializer.layout for place in self.places), self.leading_bits)
 
     def step(self, index: int) -> str:
         """Give the path step to a column: `.name`, or `(i)` where it has none."""
@@ -121,7 +124,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
         for place in self.places:
             mask = mask << 1 | (items[place] is None)
-        bits = self._leading_bits + len(items)
+        bits = self.leading_bits + len(items)
         target.write((mask << -bits % 8).to_bytes((bits + 7) // 8, "big"))
         for place in self.places:
             column, item = self.columns[place], items[place]
@@ -158,7 +161,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return 0
 
     def deserialize(self, source: DataInputView) -> AnyRow:
-        start, bits = source.position, self._leading_bits + len(self.columns)
+        start, bits = source.position, self.leading_bits + len(self.columns)
         padding = -bits % 8
         padded = int.from_bytes(source.read_fully((bits + padding) // 8), "big")
         if padded & (1 << padding) - 1:
@@ -177,6 +180,9 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 add_step(error, self.step(place))
                 raise
         return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - its public way
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        return row_recipe(self, reader, conversion) if isinstance(reader, RowSerializer) else None
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
         nested = tuple(self.columns[place].serializer.snapshot_configuration() for place in self.places)

@@ -23,6 +23,7 @@ from ...serializers.recipe import (
     Float,
     Literal,
     LittleFloat,
+    Masked,
     Nullable,
     Ordinal,
     Ranged,
@@ -69,10 +70,9 @@ class _Made:
 
 @attrs.frozen
 class _Choice:
-    """What is written where the byte at a register is `byte`, and where it is not."""
+    """What is written where a test, an op that lacks its target, jumps, and where it does not."""
 
-    register: int
-    byte: int
+    test: Op
     there: tuple[_Item, ...]
     otherwise: tuple[_Item, ...]
 
@@ -83,6 +83,16 @@ class _Again:
 
     register: int
     recipe: Recipe
+
+
+@attrs.frozen
+class _Column(Recipe):
+    """A column behind a mask: it is there where a bit is not set of a byte behind a register."""
+
+    value: Recipe
+    register: int
+    byte: int
+    bit: int
 
 
 _Item = _Copy | Constant | _Made | _Choice | _Again
@@ -131,6 +141,10 @@ def stays(recipe: Recipe) -> bool:
         case Nullable(value, padding, null_flag, present, null, value_flag):
             same = present == bytes([value_flag]) and null in {None, bytes([null_flag])}
             return same and not padding and stays(value)
+        case Masked(parts, emitted=emitted):
+            return recipe.keeps_mask and emitted == tuple(range(len(parts))) and all(map(stays, parts))
+        case _Column(value):
+            return stays(value)
         case Either(left, right):
             return stays(left) and stays(right)
         case Counted(item) | VarCounted(item):
@@ -145,9 +159,9 @@ def _repeats(recipe: Recipe) -> bool:
     match recipe:
         case Counted() | VarCounted() | Sorted():
             return not stays(recipe)
-        case Sequence(parts):
+        case Sequence(parts) | Masked(parts):
             return any(map(_repeats, parts))
-        case Nullable(value):
+        case Nullable(value) | _Column(value):
             return _repeats(value)
         case Either(left, right):
             return _repeats(left) or _repeats(right)
@@ -219,6 +233,15 @@ class _Compiler:
                 self.add(there)
                 self.flush([Constant(null or b"")])
                 self.add(done)
+            case Masked():
+                mask, columns = self._parse_mask(recipe)
+                self.flush([mask])
+                self.run(columns)
+            case _Column(value):
+                empty = Label()
+                self.op(*_is_null(recipe), empty)
+                self.run(value)
+                self.add(empty)
             case Either(left, right):
                 there, done = Label(), Label()
                 self.op(ops.BRANCH, 1, 0, 0, there)
@@ -288,6 +311,11 @@ class _Compiler:
                 return list(chain.from_iterable(self._piece(pieces, one) for one in order))
             case Nullable():
                 return self._parse_nullable(recipe)
+            case Masked():
+                mask, columns = self._parse_mask(recipe)
+                return [mask, *self._parse(columns)]
+            case _Column():
+                return self._parse_column(recipe)
             case Either(left, right):
                 return self._parse_either(left, right)
             case Counted() | VarCounted() | Sorted():
@@ -336,7 +364,7 @@ class _Compiler:
         value = self._parse(recipe.value)
         self.add(null)
         otherwise = (Constant(recipe.present), *value)
-        return [_Choice(start, recipe.null_flag, (Constant(recipe.null),), otherwise)]
+        return [_Choice((ops.TEST, start, recipe.null_flag), (Constant(recipe.null),), otherwise)]
 
     def _pass_nullable(self, recipe: Nullable) -> None:
         match recipe:
@@ -350,6 +378,28 @@ class _Compiler:
                 self._parse(recipe.value)
                 self.add(null)
 
+    def _parse_mask(self, recipe: Masked) -> tuple[_Item, Sequence]:
+        """Go over a mask; give what is to be written for it, and the columns behind it."""
+        start, bits = self._here(), recipe.leading + len(recipe.parts)
+        clear = bytearray(-(-bits // 8))
+        for place in (*recipe.clear, *range(bits, 8 * len(clear))):
+            clear[place // 8] |= _bit(place)
+        self.op(ops.MASK, tuple(clear), len(clear))
+        mask: _Item = _Copy(start, self._here())
+        if not recipe.keeps_mask:
+            mask = _Made((ops.BITS, start, recipe.mask, len(recipe.mask)))
+        columns = (
+            _Column(part, start, place // 8, _bit(place)) for place, part in enumerate(recipe.parts, recipe.leading)
+        )
+        return mask, Sequence(tuple(columns), recipe.emitted)
+
+    def _parse_column(self, recipe: _Column) -> list[_Item]:
+        start, null = self._here(), Label()
+        self.op(*_is_null(recipe), null)
+        value = self._parse(recipe.value)
+        self.add(null)
+        return [_Copy(start, self._here())] if stays(recipe) else [_Choice(_is_null(recipe), (), tuple(value))]
+
     def _parse_either(self, left: Recipe, right: Recipe) -> list[_Item]:
         start, there, done = self._here(), Label(), Label()
         self.op(ops.BRANCH, 1, 0, 0, there)
@@ -360,7 +410,7 @@ class _Compiler:
         self.add(done)
         if stays(left) and stays(right):
             return [_Copy(start, self._here())]
-        return [_Choice(start, 1, (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
+        return [_Choice((ops.TEST, start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
     def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[_Item]:
         start = self._here()
@@ -381,9 +431,9 @@ class _Compiler:
                     self.op(ops.CONSTANT, self._constant(data), len(data))
                 case _Made(op):
                     self.op(*op)
-                case _Choice(register, byte, there, otherwise):
+                case _Choice(test, there, otherwise):
                     label, done = Label(), Label()
-                    self.op(ops.TEST, register, byte, label)
+                    self.op(*test, label)
                     self.flush(otherwise)
                     self.op(ops.JUMP, done)
                     self.add(label)
@@ -421,6 +471,16 @@ def _passing(recipe: Recipe) -> Op:
         case Varint(bits):
             return (ops.VARINT, bits)
     return (_OP_OF[type(recipe)],)
+
+
+def _bit(place: int) -> int:
+    """The place of a bit in its byte: the first one is the highest."""
+    return 1 << 7 - place % 8
+
+
+def _is_null(column: _Column) -> Op:
+    """Give the test whether a column is null, without its target."""
+    return (ops.MASKED, column.register, column.byte, column.bit)
 
 
 def _ascends(emitted: tuple[int | bytes, ...]) -> bool:

@@ -21,6 +21,7 @@ from .memory import (
     key_sum,
     load,
     load_single,
+    put_bits,
     put_varint,
     store,
     store_float,
@@ -312,6 +313,25 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     state = ODD
                 at += 4
                 pc += 1
+            elif op == ops.MASK:
+                count = code[pc + 2]
+                if count > stop - at:
+                    state = ODD
+                else:
+                    for place in range(count):
+                        if data[at + place] & code[code[pc + 1] + place]:
+                            state = ODD
+                    at += count
+                    pc += 3
+            elif op == ops.MASKED:
+                is_set = data[registers[code[pc + 1]] + code[pc + 2]] & code[pc + 3]
+                pc = code[pc + 4] if is_set else pc + 5
+            elif op == ops.BITS:
+                if -(-code[pc + 3] // 8) > room - end:
+                    state = FULL
+                else:
+                    end = put_bits(target, end, data, registers[code[pc + 1]], code, code[pc + 2], code[pc + 3])
+                    pc += 4
             elif op == ops.FIRST:
                 registers[code[pc + 1]] = -1
                 pc += 2

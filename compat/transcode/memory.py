@@ -154,6 +154,29 @@ def put_varint(data: Any, at: int, number: int) -> int:
     return at + 1
 
 
+def put_bits(target: Any, to: int, data: Any, at: int, places: Any, first: int, count: int) -> int:
+    """Put bits, the highest of a byte first and zeros behind the last; give where they end.
+
+    Args:
+        target: Takes them.
+        to: Where.
+        data: Has bits.
+        at: Where its bits are counted from.
+        places: Of each bit to put: its place there, or -1 for 0, or -2 for 1.
+        first: Where these begin.
+        count: How many there are.
+    """
+    byte = 0
+    for place in range(count):
+        bit = places[first + place]
+        byte = byte << 1 | (int(data[at + (bit >> 3)]) >> (7 - (bit & 7)) & 1 if bit >= 0 else -1 - bit)
+        if place & 7 == 7 or place == count - 1:
+            target[to] = byte << (7 - (place & 7))
+            byte = 0
+            to += 1
+    return to
+
+
 def is_utf8(data: Any, at: int, size: int) -> bool:
     """Whether bytes are sound UTF-8, without surrogates, and in as few bytes as can be."""
     if is_ascii(data, at, size):

@@ -218,6 +218,7 @@ for _function in (
     memory.varint,
     memory.var_size,
     memory.put_varint,
+    memory.put_bits,
     memory.is_utf8,
     memory.is_little_number,
     memory.is_date,

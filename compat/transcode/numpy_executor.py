@@ -174,6 +174,10 @@ class _Columns:
         """Give the byte at each place."""
         return self._buffer[self._at]
 
+    def _byte_at(self, places: Column) -> Column:
+        """Give the byte at each of other places, which may lie behind the end."""
+        return self._buffer[np.minimum(places, len(self._buffer) - 1)]
+
     def note(self, register: int) -> None:
         self._registers[register] = self._at
 
@@ -310,6 +314,24 @@ class _Columns:
         self._sound &= found < 0x40
         self._emit(_putter("u1"), 1, found << 1)
 
+    def mask(self, place: int, size: int) -> None:
+        good = self._at + size <= self._stop
+        for index in range(size):
+            good &= self._byte_at(self._at + index) & self._program.code[place + index] == 0
+        self._go(self._at + size, good)
+
+    def masked(self, register: int, place: int, bit: int, target: int) -> None:
+        self._jump(self._byte_at(self._registers[register] + place) & bit != 0, target)
+
+    def bits(self, register: int, place: int, count: int) -> None:
+        at = self._registers[register]
+        for first in range(0, count, 8):
+            byte = np.zeros(len(at), np.uint8)
+            for index, bit in enumerate(self._program.code[place + first : place + min(first + 8, count)]):
+                is_set = (self._byte_at(at + (bit >> 3)) >> (7 - (bit & 7))) & 1 if bit >= 0 else -1 - bit
+                byte |= np.uint8(is_set) << (7 - index)
+            self._emit(_putter("u1"), 1, byte)
+
     def copy(self, first: int, last: int) -> None:
         at = self._registers[first]
         sizes = np.where(self._sound, self._registers[last] - at, 0)
@@ -343,5 +365,6 @@ _STEPS: dict[int, Callable[..., None]] = {
     ops.REST: _Columns.rest, ops.END: _Columns.end, ops.LOOKED_UP: _Columns.looked_up, ops.LOOK_UP: _Columns.look_up,
     ops.VARINT: _Columns.varint, ops.VAR_TEXT: _Columns.var_text, ops.VAR_BLOB: _Columns.var_blob,
     ops.VAR_LOOKED_UP: _Columns.var_looked_up, ops.VAR_LOOK_UP: _Columns.var_look_up, ops.COPY: _Columns.copy,
+    ops.MASK: _Columns.mask, ops.MASKED: _Columns.masked, ops.BITS: _Columns.bits,
     ops.CONSTANT: _Columns.constant, ops.WIDEN: _Columns.widen, ops.FLOAT: _Columns.float,
 }  # fmt: skip

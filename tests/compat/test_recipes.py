@@ -1,0 +1,190 @@
+"""Every recipe, carried out by every executor, comes to what objects come to: of drawn values, and of damaged bytes."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stateshift.compat.check import check
+from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
+from stateshift.compat.description import SerializerDescription as Described
+from stateshift.compat.planner import plan
+from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
+from stateshift.compat.transcode.blocks import BlockTranscoder
+from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
+from stateshift.compat.transcode.interpreter import DONE
+from stateshift.serializers.containers import ListSerializer, TupleSerializer
+from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.numeric import ByteSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.record_fields import Default, RecordField
+from stateshift.serializers.row_values import Row, RowKind
+from stateshift.serializers.rows import RowSerializer
+from stateshift.serializers.sql_temporal import DateSerializer, SqlDateSerializer
+from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate
+from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.views import DataOutputView
+
+INT, LONG, TEXT = IntSerializer(), LongSerializer(), StringSerializer()
+EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, ExecutorName.NUMBA) if has_module(name))]
+
+ints = st.integers(-(2**31), 2**31 - 1)
+texts = st.text(max_size=6)
+
+
+def column(name, serializer, **more):
+    return RecordField(name, serializer, **{"optional": True, **more})
+
+
+@st.composite
+def rows(draw, *items, with_kinds=True):
+    kind = draw(st.sampled_from(RowKind)) if with_kinds else RowKind.INSERT
+    return Row(*(draw(st.none() | item) for item in items))._with_kind(kind)
+
+
+ID_AND_TITLE = RowSerializer((column("", INT), column("", TEXT)))
+WIDE = RowSerializer.of([LONG] * 9)
+CASES = {
+    "decimals": (
+        TupleSerializer((INT, DecimalSerializer())),
+        TupleSerializer((LONG, DecimalSerializer())),
+        st.tuples(ints, st.decimals(allow_nan=False, allow_infinity=False).filter(lambda it: it or not it.is_signed())),
+    ),
+    "dates of Java": (
+        TupleSerializer((INT, DateSerializer(exact=True), SqlDateSerializer())),
+        TupleSerializer((LONG, DateSerializer(exact=True), SqlDateSerializer())),
+        st.tuples(ints, ints.map(JavaDate), ints.map(SqlDate)),
+    ),
+    "a row's column, widened": (
+        ID_AND_TITLE,
+        RowSerializer((column("", LONG), column("", TEXT))),
+        rows(ints, texts),
+    ),
+    "a row's columns, required": (
+        ID_AND_TITLE,
+        RowSerializer((column("", LONG, optional=False), column("", TEXT))),
+        rows(ints, texts),
+    ),
+    "a row's columns, by name: dropped, added, moved": (
+        ID_AND_TITLE,
+        RowSerializer(
+            (
+                column("new", INT, default=Default(7)),
+                column("gone", TEXT, default=Default(None)),
+                column("id", LONG),
+            ),
+            stored_names=("id", "title"),
+        ),
+        rows(ints, texts),
+    ),
+    "a row's columns, by name: only moved, and widened": (
+        RowSerializer((column("", INT), column("", TEXT), column("", OptionalSerializer(INT)))),
+        RowSerializer(
+            (column("c", OptionalSerializer(LONG)), column("b", TEXT), column("a", LONG)),
+            stored_names=("a", "b", "c"),
+        ),
+        rows(ints, texts, st.none() | ints),
+    ),
+    "rows of before Flink 1.11": (
+        attrs.evolve(ID_AND_TITLE, supports_row_kind=False),
+        RowSerializer((column("", LONG), column("", TEXT))),
+        rows(ints, texts, with_kinds=False),
+    ),
+    "rows without kinds from now on": (
+        ID_AND_TITLE,
+        RowSerializer((column("", LONG), column("", TEXT)), supports_row_kind=False),
+        rows(ints, texts),
+    ),
+    "rows with a mask of more than a byte": (
+        RowSerializer.of([INT, *[LONG] * 8]),
+        WIDE,
+        rows(*[ints] * 9),
+    ),
+    "lists of rows within rows": (
+        RowSerializer.of([ListSerializer(ID_AND_TITLE), INT]),
+        RowSerializer.of([ListSerializer(RowSerializer.of([LONG, TEXT])), INT]),
+        rows(st.lists(rows(ints, texts), max_size=3), ints),
+    ),
+    "lists within rows, moved": (
+        RowSerializer.of([ListSerializer(INT), ListSerializer(TEXT)]),
+        RowSerializer(
+            (column("b", ListSerializer(TEXT)), column("a", ListSerializer(LONG))), stored_names=("a", "b")
+        ),
+        rows(st.lists(ints, max_size=3), st.lists(texts, max_size=3)),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_blocks_by_columns(monkeypatch):
+    """Let numpy take blocks of any size."""
+    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
+
+
+def transcoder(old, new, kind=StateKind.VALUE):
+    def job(value):
+        state = StateDescription("s", kind, Described.of(value))
+        return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
+
+    state = plan(check(job(old), job(new))).operators[0].states[0]
+    return make_transcoder(state, entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer()))
+
+
+def written(serializer, value):
+    target = DataOutputView()
+    serializer.serialize(value, target)
+    return target.getvalue()
+
+
+def block(*values):
+    """An entry for each value, under keys 0, 1, …: key group 7, a long key, a namespace of one byte 0."""
+    parts = (part for key, value in enumerate(values) for part in (b"\x07" + written(LONG, key) + b"\0", value))
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
+
+
+@st.composite
+def damaged(draw, data):
+    """Bytes of which one is changed, left out, or doubled."""
+    at = draw(st.integers(0, len(data) - 1))
+    change = draw(st.sampled_from([b"", b"\0", b"\1", b"\x80", b"\xff", data[at : at + 1] * 2]))
+    return data[:at] + change + data[at + 1 :]
+
+
+def outcome(rewrite, given_block):
+    try:
+        return rewrite.transcode(given_block)
+    except StateShiftError as error:
+        return type(error), str(error), error.where
+
+
+def assert_all_agree(rewrite, given_block):
+    for quarantines in (False, True):
+        objects = attrs.evolve(rewrite.objects, quarantines=quarantines)
+        expected = outcome(objects, given_block)
+        for name in EXECUTORS:
+            assert expected == outcome(BlockTranscoder(objects, rewrite.program, name), given_block), name
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_every_executor_comes_to_what_objects_come_to(case):
+    old, new, values = case
+    rewrite = transcoder(old, new)
+    assert isinstance(rewrite, BlockTranscoder)
+    rewritten = set()
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def holds(data):
+        sound = [written(old, value) for value in data.draw(st.lists(values, min_size=1, max_size=3))]
+        assert_all_agree(rewrite, block(*sound))
+        rewritten.add(PlainExecutor(rewrite.program).rewrite(block(*sound), 0).status)
+        broken = [data.draw(damaged(one)) for one in sound if one]
+        assert_all_agree(rewrite, block(*sound, *broken))
+        assert_all_agree(rewrite, block(*broken, *sound))
+
+    holds()
+
+    assert DONE in rewritten
