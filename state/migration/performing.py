@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
-from ..savepoint.sink import StreamSink
-from ..savepoint.sources import open_stream, read_pieces
+from ..savepoint.copying import copied_stream
+from ..savepoint.sources import open_stream
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .rewrite import rewrite_keyed, rewrite_operator
@@ -14,8 +14,6 @@ from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
     from ..savepoint.files import Folder
-
-_COPY_BYTES = 4 << 20
 
 
 def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
@@ -42,11 +40,9 @@ def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
 
 
 def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
-    with open_stream(task.stream, source) as stream, StreamSink(target, task.name, inline_bytes=0) as sink:
-        pieces = [(start, min(_COPY_BYTES, stream.size - start)) for start in range(0, stream.size, _COPY_BYTES)]
-        for data in read_pieces(stream, pieces):
-            sink.write(data)
-        stored = sink.finish()
+    with open_stream(task.stream, source) as stream:
+        stored = copied_stream(stream, target, task.name)
         if task.xxh128 and stored.digest is not None and stored.digest.xxh128 != task.xxh128:
+            target.delete(stored.attempt)
             raise CorruptSavepoint("the file is not what its lineage says: the digest differs", file=stream.name)
     return TaskResult(stored)

@@ -21,9 +21,11 @@ from ...serializers.errors import (
 from .stores import asking, below, is_uri, local_path, opened, parted, refuse_secrets, shows_whole_files_only, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-_COPY_BYTES = 4 << 20
+_PIECE_BYTES = 4 << 20
+_LOCAL_PIECE_BYTES = 1 << 18
+"""What is read at once of a file of which nothing is kept: so little stays in the processor's cache."""
 _LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 
@@ -156,16 +158,8 @@ class Folder:
     def output(self, name: str) -> Iterator[FileOutput]:
         """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
         path = self._path(name)
-        try:
-            with asking(self.place, name):
-                stream = self._store.open_output_stream(path)
-        except SavepointNotFound as error:
-            raise StorageFailed(
-                "the folder to write to is not there, or is a file",
-                advice="look who else writes there, and run the same command again",
-                savepoint=self.place,
-                file=name,
-            ) from error
+        with _writing(self.place, name):
+            stream = self._store.open_output_stream(path)
         output = FileOutput(stream, self.place, name)
         try:
             yield output
@@ -210,26 +204,24 @@ class Folder:
         elif not self.names():
             self.delete_folder()
 
-    def copy(
-        self, name: str, target: Folder, new_name: str = "", *, watch: Callable[[bytes], object] | None = None
-    ) -> int:
-        """Copy a file to another folder, of any store, in pieces of 4 MiB; give its size in bytes.
+    def copy(self, name: str, target: Folder, new_name: str = "") -> int:
+        """Copy a file to another folder, of any store, in pieces of at most 4 MiB; give its size in bytes.
 
         Args:
             name: The file.
             target: The folder to write to.
             new_name: The name there; by default the same.
-            watch: Is called with each piece, as `xxhash.xxh3_128().update`.
         """
-        size = 0
         with self.open_range(name) as reader, target.output(new_name or name) as stream:
-            while size < reader.size:
-                piece = reader.read_at(size, min(_COPY_BYTES, reader.size - size))
-                if watch is not None:
-                    watch(piece)
+            for piece in reader.pieces():
                 stream.write(piece)
-                size += len(piece)
-        return size
+            return reader.size
+
+    def take(self, path: str, name: str) -> None:
+        """Let the operating system copy a local file into this local folder, replacing what was there."""
+        new_path = self._path(name)
+        with _writing(self.place, name):
+            shutil.copyfile(path, new_path)
 
     def free_space_bytes(self) -> int | None:
         """Bytes that are free where the folder lies, or would lie; None where the store does not tell."""
@@ -247,15 +239,17 @@ class FileRange:
     Attributes:
         name: What messages call the file.
         size: Its size in bytes.
+        path: Where it lies in the local file system; "" in any other.
     """
 
-    __slots__ = ("_file", "_place", "name", "size")
+    __slots__ = ("_file", "_place", "name", "path", "size")
 
     def __init__(self, file: Any, place: str, name: str) -> None:
         self._file = file
         self._place = place
         self.name = name
         self.size: int = file.size()
+        self.path: str = getattr(file, "path", "")
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
@@ -264,6 +258,12 @@ class FileRange:
             data: bytes = self._file.read_at(size, offset)
         check_range(offset, size, offset + len(data), self.name)
         return data
+
+    def pieces(self) -> Iterator[bytes]:
+        """Read the file once, from its start to its end; a piece is to be let go before the next."""
+        most = _LOCAL_PIECE_BYTES if self.path else _PIECE_BYTES
+        for start in range(0, self.size, most):
+            yield self.read_at(start, min(most, self.size - start))
 
 
 class FileOutput:
@@ -333,6 +333,21 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
         if reader.size > most_bytes:
             raise CorruptFile(f"it has {reader.size:,} bytes, and no file of its kind is larger than {most_bytes:,}")
         return reader.read_at(0, reader.size)
+
+
+@contextmanager
+def _writing(place: str, name: str) -> Iterator[None]:
+    """As `asking`, where a file is made: one that is not there is its folder."""
+    try:
+        with asking(place, name):
+            yield
+    except SavepointNotFound as error:
+        raise StorageFailed(
+            "the folder to write to is not there, or is a file",
+            advice="look who else writes there, and run the same command again",
+            savepoint=place,
+            file=name,
+        ) from error
 
 
 def attempt_name(name: str) -> str:

@@ -16,12 +16,11 @@ from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
 
 if TYPE_CHECKING:
-    from .files import Folder
+    from .files import FileRange, Folder
 
 LINEAGE = "_stateshift.json"
 FORMAT = 2
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
-_READ_BYTES = 4 << 20
 
 # What is read is checked by type: anybody may have edited the file.
 _TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)
@@ -51,11 +50,16 @@ class FileDigest:
     @classmethod
     def of_file(cls, folder: Folder, name: str) -> FileDigest:
         """Read a file once, in pieces."""
-        digest = xxh3_128()
         with folder.open_range(name) as file:
-            for start in range(0, file.size, _READ_BYTES):
-                digest.update(file.read_at(start, min(_READ_BYTES, file.size - start)))
-            return cls(file.size, digest.hexdigest())
+            return cls.of_stream(file)
+
+    @classmethod
+    def of_stream(cls, file: FileRange) -> FileDigest:
+        """Read an open file once, in pieces."""
+        digest = xxh3_128()
+        for piece in file.pieces():
+            digest.update(piece)
+        return cls(file.size, digest.hexdigest())
 
 
 @attrs.frozen

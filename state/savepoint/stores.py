@@ -167,18 +167,20 @@ class _LocalFiles:
 class _LocalFile:
     """As much of `pyarrow.NativeFile` as `FileRange` uses."""
 
-    __slots__ = ("_file",)
+    __slots__ = ("_file", "path")
 
     def __init__(self, file: Any) -> None:
         self._file = file
+        self.path = str(file.name)
 
     def size(self) -> int:
         return os.fstat(self._file.fileno()).st_size
 
     def read_at(self, size: int, offset: int) -> bytes:
-        self._file.seek(offset)
-        data: bytes = self._file.read(size)
-        return data
+        data = os.pread(self._file.fileno(), size, offset)
+        if not data or len(data) == size:
+            return data
+        return data + self.read_at(size - len(data), offset + len(data))  # one call gives 2 GB at most
 
     def __enter__(self) -> None:
         """The one who opened it closes it."""

@@ -1,4 +1,3 @@
-import hashlib
 import pickle
 import subprocess
 import sys
@@ -121,17 +120,15 @@ def test_a_stream_counts_what_it_wrote(tmp_path):
     assert folder.read("state") == b"abcde"
 
 
-def test_a_copy_shows_every_byte_to_who_watches(tmp_path):
+def test_a_copy_has_the_same_bytes(tmp_path):
     data = bytes(range(256)) * 20_000
     source, target = Folder.at(tmp_path / "a"), Folder.at(tmp_path / "b")
     source.create()
     target.create()
     source.write("state", data)
-    digest = hashlib.sha256()
 
-    assert source.copy("state", target, "copied", watch=digest.update) == len(data)
-    assert target.read("copied") == data
-    assert digest.digest() == hashlib.sha256(data).digest()
+    assert len(data) == source.copy("state", target, "copied")
+    assert data == target.read("copied")
 
 
 def test_files_are_renamed_and_deleted(tmp_path):

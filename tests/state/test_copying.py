@@ -1,0 +1,97 @@
+"""A stream that stays as it is arrives byte for byte, with its digest, or leaves nothing."""
+
+import resource
+
+import pytest
+
+from stateshift.serializers.errors import CorruptSavepoint, StorageFailed
+from stateshift.state.savepoint.copying import copied_stream
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.handles import RelativeFileHandle
+from stateshift.state.savepoint.lineage import FileDigest
+from stateshift.state.savepoint.sources import InlineBytes, open_stream
+
+DATA = bytes(range(256)) * 12_000
+SIZE = len(DATA)
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "stream").write_bytes(DATA)
+    return Folder.at(tmp_path / "source")
+
+
+@pytest.fixture
+def target(tmp_path):
+    (tmp_path / "target").mkdir()
+    return Folder.at(tmp_path / "target")
+
+
+def copied(source, target, size=SIZE):
+    with open_stream(RelativeFileHandle("stream", size), source) as stream:
+        return copied_stream(stream, target, "name")
+
+
+def test_a_file_is_copied_with_its_digest_under_an_attempts_name(source, target):
+    stored = copied(source, target)
+
+    assert ("name", len(DATA), FileDigest.of(DATA)) == (stored.name, stored.size, stored.digest)
+    assert stored.attempt.startswith("name.attempt-")
+    assert (stored.attempt,) == target.names()
+    assert DATA == target.read(stored.attempt)
+
+
+@pytest.mark.parametrize("data", [b"", b"a", DATA], ids=["empty", "one byte", "pieces"])
+def test_what_is_no_file_is_copied_in_pieces(target, data):
+    stored = copied_stream(InlineBytes(data), target, "name")
+
+    assert (len(data), FileDigest.of(data) if data else None) == (stored.size, stored.digest)
+    assert data == (target.read(stored.attempt) if data else stored.data)
+
+
+def test_an_empty_file_is_copied(source, target):
+    source.write("stream", b"")
+
+    assert FileDigest.of(b"") == copied(source, target, 0).digest
+
+
+def test_a_file_that_grows_meanwhile_is_told_and_leaves_nothing(tmp_path, source, target):
+    with open_stream(RelativeFileHandle("stream", len(DATA)), source) as stream:
+        with (tmp_path / "source" / "stream").open("ab") as more:
+            more.write(b"x")
+        with pytest.raises(CorruptSavepoint, match="3,072,000 bytes, and 3,072,001 of it were copied") as caught:
+            copied_stream(stream, target, "name")
+
+    assert "stream" == caught.value.where["file"]
+    assert () == target.names()
+
+
+def test_a_file_that_shrinks_meanwhile_is_told_and_leaves_nothing(tmp_path, source, target):
+    with open_stream(RelativeFileHandle("stream", len(DATA)), source) as stream:
+        (tmp_path / "source" / "stream").write_bytes(DATA[:-1])
+        with pytest.raises(CorruptSavepoint, match="3,072,000 bytes, and 3,071,999 of it were copied"):
+            copied_stream(stream, target, "name")
+
+    assert () == target.names()
+
+
+def test_a_folder_that_is_gone_is_a_failure_of_the_store(source, tmp_path):
+    with pytest.raises(StorageFailed, match="the folder to write to is not there"):
+        copied(source, Folder.at(tmp_path / "gone"))
+
+
+@pytest.fixture
+def files_of_two_megabytes(source):  # noqa: ARG001 - is written before
+    """No file grows beyond that."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.usefixtures("files_of_two_megabytes")
+def test_a_file_that_does_not_fit_is_told_and_leaves_nothing(source, target):
+    with pytest.raises(StorageFailed, match="large"):
+        copied(source, target)
+    assert () == target.names()
