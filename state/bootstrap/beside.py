@@ -26,6 +26,7 @@ from ..savepoint.keyed_stream import KeyedStreamHeader
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import keyed_state
 from ..savepoint.metadata import OperatorState
+from ..savepoint.publish import clear_attempts
 from ..savepoint.states import keyed_handles
 from .kept import KeptBlocks
 from .publication import check_counts, subtasks_for
@@ -83,7 +84,7 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     keyed = [TaskResult(result.stored, offsets=result.offsets) for result in results]
     keyed[0] = attrs.evolve(keyed[0], counts=counts)
     claim.require()
-    _clear_others(write, [*keyed, *copies])
+    clear_attempts(write.target, {file.attempt for result in [*keyed, *copies] for file in result.files})
     tasks += [merge.task(result.subtask) for result in results]
     return publish_result(base, merge.plan, tasks, [*keyed, *copies], write.target, merge.added)
 
@@ -146,12 +147,12 @@ class _Merge:
         """Give the task that the writing of a subtask's stream stands for."""
         new = self.new
         groups, own = new.key_groups[subtask], self.plan.operators[0]
-        handles = tuple(one for one in self._handles if key_groups_meet(one.key_groups, groups))
+        handles = tuple(one for one in self._handles if one.reaches(groups))
         return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles)
 
     def kept(self, _: int, subtask: int) -> KeptBlocks:
         """Give what a subtask's stream keeps."""
-        return KeptBlocks(self._blocks(self.task(subtask)), self.state_id if self.keeps else -1)
+        return KeptBlocks(self._blocks(self.task(subtask)), self.state_id if self.keeps else None)
 
     def _blocks(self, task: KeyedTask) -> Iterator[Block]:
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
@@ -239,16 +240,3 @@ def _copied(operator: SavepointOperator) -> OperatorPlan:
     return OperatorPlan(
         operator.operator_id, operator.uid, OperatorAction.COPY, operator.key, relabels_key=False, states=states
     )
-
-
-def key_groups_meet(one: range, other: range) -> bool:
-    """Whether two ranges of key groups have any in common."""
-    return one.start < other.stop and other.start < one.stop
-
-
-def _clear_others(write: StateWrite, results: Sequence[TaskResult]) -> None:
-    """Remove the rows, and what failed attempts have left."""
-    winners = {file.attempt for result in results for file in result.files}
-    for name in write.target.names():
-        if ".attempt-" in name and name not in winners:
-            write.target.delete(name)

@@ -16,10 +16,10 @@ class KeptBlocks:
     Args:
         blocks: Under the state ids of the new header; key groups ascending, and in each the blocks of `appended` last,
             so that rows can follow them.
-        appended: The state to which rows are added, or -1. The keys that it has in one key group are remembered.
+        appended: The state to which rows are added, or None. The keys that it has in one key group are remembered.
     """
 
-    def __init__(self, blocks: Iterator[Block], appended: int = -1) -> None:
+    def __init__(self, blocks: Iterator[Block], appended: int | None = None) -> None:
         self._blocks = blocks
         self._waiting: Block | None = None
         self._appended = appended

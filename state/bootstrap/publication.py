@@ -19,7 +19,7 @@ from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFi
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
 from ..savepoint.new_streams import store_operator_state
-from ..savepoint.publish import now, publish
+from ..savepoint.publish import clear_attempts, now, publish
 from .streams import NewOperator, StreamResult, write_rowless
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def publish_bootstrap(
         counts += _counts(
             operator, [result for (owner, _), result in by_stream.items() if owner == place], encoded, place
         )
-    clear_attempts(folder)
+    clear_attempts(folder)  # the files of this run have their names by now
     lineage = Lineage(
         stateshift=__version__, created=now(), job=origin, states=tuple(counts), files=files, position=position
     )
@@ -250,13 +250,6 @@ def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, in
             advice="do the sources give the same rows each time they are read? If so, this is a bug in stateshift",
             rule="RUN-2",
         )
-
-
-def clear_attempts(folder: Folder) -> None:
-    """Remove what killed workers have left behind; the files of this run have their names by now."""
-    for name in folder.names():
-        if ".attempt-" in name:
-            folder.delete(name)
 
 
 def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: dict[str, FileDigest]) -> KeyedHandle:

@@ -34,6 +34,7 @@ from ..savepoint.operator_stream import read_operator_stream_header
 from ..savepoint.properties import CANONICAL_PROPERTIES
 from ..savepoint.publish import now, publish, source_facts, stream_name
 from ..savepoint.sources import open_stream
+from ..savepoint.states import keyed_handles
 from ..savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
@@ -76,7 +77,7 @@ def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
 def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan | None) -> Iterator[Task]:
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     if rewrites is not None and rewrites.rewrites_keyed:
-        handles = _keyed_handles(stored)
+        handles = list(keyed_handles(stored))
         _require_reachable(savepoint, stored, handles)
         count = new_parallelism(stored, rewrites)
         if rewrites.rekeying is not None:
@@ -84,7 +85,7 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
             handles = []
         for index in range(count):
             groups = key_group_range(index, count, stored.max_parallelism)
-            overlapping = tuple(handle for handle in handles if _overlap(handle.key_groups, groups))
+            overlapping = tuple(handle for handle in handles if handle.reaches(groups))
             if overlapping:
                 yield KeyedTask(rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping)
     if rewrites is not None and rewrites.rewrites_operator_state:
@@ -160,14 +161,6 @@ def _copied_streams(subtask: SubtaskState, rewrites: OperatorPlan | None) -> Ite
         yield "raw-operator", subtask.raw_operator.stream
 
 
-def _overlap(one: range, other: range) -> bool:
-    return one.start < other.stop and other.start < one.stop
-
-
-def _keyed_handles(stored: OperatorState) -> list[KeyedHandle]:
-    return [subtask.managed_keyed for subtask in stored.subtasks if subtask.managed_keyed is not None]
-
-
 def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     """How many subtasks a rewritten keyed operator gets.
 
@@ -183,7 +176,7 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     )
     if is_bound:
         return stored.parallelism
-    size = sum(handle.stream.size for handle in _keyed_handles(stored))
+    size = sum(handle.stream.size for handle in keyed_handles(stored))
     return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), plan.max_parallelism or stored.max_parallelism)
 
 
@@ -248,7 +241,7 @@ def publish_result(
 
 
 def _has_native(stored: OperatorState) -> bool:
-    return not all(handle.is_canonical for handle in _keyed_handles(stored))
+    return not all(handle.is_canonical for handle in keyed_handles(stored))
 
 
 def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:
@@ -379,7 +372,7 @@ def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan
     """Convert an entry of a state, and its key where keys are written anew; False where there is none."""
     quarantines = operator.max_bad_values > 0
     if state.kind.is_keyed:
-        handles, groups = _keyed_handles(stored), stored.max_parallelism
+        handles, groups = list(keyed_handles(stored)), stored.max_parallelism
         if operator.rekeying is not None:
             found = any(rekey_sample(operator, state.name, handle, groups, savepoint.folder) for handle in handles)
             if state.action is StateAction.REKEY:

@@ -111,6 +111,11 @@ class KeyedHandle:
         """The key groups that the handle covers."""
         return range(self.first_key_group, self.first_key_group + len(self.offsets))
 
+    def reaches(self, key_groups: range) -> bool:
+        """Whether it covers any of these key groups."""
+        own = self.key_groups
+        return own.start < key_groups.stop and key_groups.start < own.stop
+
 
 class DistributionMode(enum.IntEnum):
     """How operator state is dealt out over subtasks on restore; the value is the one in `_metadata`."""

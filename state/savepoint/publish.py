@@ -97,6 +97,13 @@ def clear_target(folder: Folder) -> None:
             folder.delete(name)
 
 
+def clear_attempts(folder: Folder, keep: Container[str] = ()) -> None:
+    """Remove what attempts have written that failed or were killed, but for the files that a run goes on with."""
+    for name in folder.names():
+        if ".attempt-" in name and name not in keep:
+            folder.delete(name)
+
+
 def clear_after_failure(claim: Claim) -> None:
     """Remove what a run has written that fails; nothing where another run has taken the target over."""
     with suppress(StateShiftError):  # the failure that led here is the one to tell
