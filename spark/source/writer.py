@@ -7,7 +7,6 @@ Spark calls each step in a process of its own.
 
 from __future__ import annotations
 
-import difflib
 import pickle
 import sys
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from ...serializers.errors import (
     values_are_redacted,
 )
 from ...serializers.registry import registry
+from ...serializers.wording import meant
 from ...state.bootstrap.row_files import RowFile
 from ...state.bootstrap.state_types import Wanted
 from ...state.bootstrap.state_write import StateWrite, settle
@@ -115,10 +115,9 @@ def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
 
     strange = next((name for name in options if name.lower() not in WRITE_OPTIONS), None)
     if strange is not None:
-        close = difflib.get_close_matches(strange.lower(), WRITE_OPTIONS, 1)
-        meant = f"; did you mean {close[0]!r}?" if close else ""
         raise DeclarationError(
-            f"there is no option {strange!r} for a write{meant}", advice=f"options are {', '.join(WRITE_OPTIONS[1:])}"
+            f"there is no option {strange!r} for a write{meant(strange.lower(), WRITE_OPTIONS)}",
+            advice=f"options are {', '.join(WRITE_OPTIONS[1:])}",
         )
     job = options.get("job")
     wanted = Wanted(

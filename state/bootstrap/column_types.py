@@ -45,6 +45,7 @@ from ...serializers.text import CharSerializer, StringSerializer
 from ...serializers.ttl import TtlSerializer
 from ...serializers.tuples import TupleSerializer
 from ...serializers.windows import TimeWindowSerializer
+from ...serializers.wording import one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -103,7 +104,7 @@ def _tuple_mismatches(serializer: TupleSerializer, kind: pa.DataType, path: str)
 
 
 def _item_mismatches(serializer: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
-    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+    if not is_array(kind):
         yield path, _wrong(serializer, kind, "an array")
         return
     yield from mismatches(serializer.element, kind.value_type, f"{path}[]")
@@ -137,7 +138,7 @@ def _either_mismatches(serializer: EitherSerializer, kind: pa.DataType, path: st
 def _zoneless_mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
     if not pa.types.is_integer(kind):
         given = "SqlDate" if isinstance(serializer, SqlDateSerializer) else "SqlTime"
-        yield path, _NO_ZONE.format(_article(spark_name(kind)), serializer.describe(), given)
+        yield path, _NO_ZONE.format(one(spark_name(kind)), serializer.describe(), given)
 
 
 def _window_mismatches(serializer: TimeWindowSerializer, kind: pa.DataType, path: str) -> Iterator[tuple[str, str]]:
@@ -252,18 +253,19 @@ def _temporal_column(serializer: TypeSerializer[Any], kind: pa.DataType) -> str:
 
 def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "") -> str:
     needs = f" ({wanted})" if wanted else ""
-    return f"is {_article(spark_name(kind))}, and {serializer.describe()} is declared{needs}"
+    return f"is {one(spark_name(kind))}, and {serializer.describe()} is declared{needs}"
 
 
-def _article(word: str) -> str:
-    return f"an {word}" if word[0] in "aeiou" else f"a {word}"
+def is_array(kind: pa.DataType) -> bool:
+    """Whether a column holds arrays; fixed sizes are none of Spark's."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def spark_name(kind: pa.DataType) -> str:
     """Name a type of a column as Spark does."""
     if pa.types.is_struct(kind):
         return "struct"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_array(kind):
         return f"array<{spark_name(kind.value_type)}>"
     if pa.types.is_map(kind):
         return f"map<{spark_name(kind.key_type)}, {spark_name(kind.item_type)}>"
@@ -296,7 +298,7 @@ def _fields_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]
     """Give what the fields of a struct become."""
     parts: list[tuple[Any, str | int]] = []
     if isinstance(serializer, DescribedRecordSerializer) and pa.types.is_struct(kind):
-        named = [(one.serializer, column_of_field(one, _names_of(kind))) for one in serializer.fields]
+        named = [(field.serializer, column_of_field(field, _names_of(kind))) for field in serializer.fields]
         parts = [(inner, name) for inner, name in named if name]
     elif isinstance(serializer, RowSerializer):
         parts = [(column.serializer, column.name or index) for index, column in enumerate(serializer.columns)]

@@ -8,32 +8,29 @@ import attrs
 import pyarrow as pa
 
 from ...serializers.containers import SetSerializer
+from ...serializers.either import EitherSerializer, Left, Right
 from ...serializers.enums import EnumSerializer
 from ...serializers.errors import ValueNotConvertible, cause_text, shown
 from ...serializers.maps import MapSerializer
-from ...serializers.numeric import (
-    BigIntSerializer,
-)
+from ...serializers.numeric import BigIntSerializer
 from ...serializers.optional import OptionalSerializer
 from ...serializers.record_values import Record
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.row_values import Row
 from ...serializers.rows import RowSerializer
+from ...serializers.sql_temporal import SqlDateSerializer, SqlTimeSerializer
+from ...serializers.sql_temporal_values import SqlDate, SqlTime
 from ...serializers.symbols import Symbol
 from ...serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
 from ...serializers.ttl import TtlSerializer, TtlValue
 from ...serializers.tuples import TupleSerializer
 from ...serializers.windows import TimeWindow, TimeWindowSerializer
+from .column_types import EITHER, SEQUENCES, STAMPED, WINDOW, column_of_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...serializers.serializer import TypeSerializer
-
-from ...serializers.either import EitherSerializer, Left, Right
-from ...serializers.sql_temporal import SqlDateSerializer, SqlTimeSerializer
-from ...serializers.sql_temporal_values import SqlDate, SqlTime
-from .column_types import EITHER, SEQUENCES, STAMPED, WINDOW, column_of_field
 
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:

@@ -37,7 +37,7 @@ from ...serializers.temporal import (
 )
 from ...serializers.text import StringSerializer
 from ...serializers.tuples import TupleSerializer
-from .column_types import spark_name
+from .column_types import is_array, spark_name
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
@@ -77,7 +77,7 @@ def inferred_serializer(kind: pa.DataType, column: str, *, is_key: bool = False)
         return LocalDateTimeSerializer() if kind.tz is None else InstantSerializer()
     if pa.types.is_time(kind):
         return LocalTimeSerializer()
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_array(kind):
         return ListSerializer(inferred_serializer(kind.value_type, column))
     if pa.types.is_map(kind):
         return MapSerializer(inferred_serializer(kind.key_type, column), inferred_serializer(kind.item_type, column))

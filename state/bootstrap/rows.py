@@ -27,6 +27,7 @@ from ..key_groups import key_group, key_hasher, prefix_size
 from ..savepoint.entry_keys import encode, length_bytes
 from .column_bytes import encode_column, join_pieces, number_bytes
 from .column_order import order_bytes
+from .column_types import is_array
 from .column_values import python_values
 from .every_row import encode_lists, patched, refuse_null, required
 from .key_columns import hash_column, key_groups_of
@@ -355,7 +356,7 @@ def _row_reader(kind: pa.DataType, make_row: RowMaker) -> Callable[[Any], Any] |
         make = make_row([field.name for field in fields])
         readers = [_row_reader(field.type, make_row) for field in fields]
         return lambda value: make(*(_read(r, value[f.name]) for r, f in zip(readers, fields, strict=True)))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if is_array(kind):
         reader = _row_reader(kind.value_type, make_row)
         return None if reader is None else lambda value: [_read(reader, item) for item in value]
     if pa.types.is_map(kind):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,8 +12,9 @@ from ...serializers.errors import DeclarationError, StateNotFound, located
 from ...serializers.records import DescribedRecordSerializer
 from ...serializers.tuples import TupleSerializer
 from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.wording import meant
 from .column_order import can_order
-from .column_types import column_of_field, fields_by_default, mismatches, spark_name
+from .column_types import column_of_field, fields_by_default, is_array, mismatches, spark_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -276,7 +276,7 @@ def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> No
         raise DeclarationError("there is no column for the keys of the map", advice="name it: user_key=…")
     if kind is not StateKind.MAP and source.user_key:
         raise DeclarationError(f"a {kind} state has no keys within a map", advice="leave user_key out")
-    has_whole_list = isinstance(source.value, str) and _is_array(_field(schema, source.value).type)
+    has_whole_list = isinstance(source.value, str) and is_array(_field(schema, source.value).type)
     if kind is StateKind.LIST and not source.order_by and not has_whole_list:
         raise DeclarationError(
             "the rows of a DataFrame have no order, and the elements of a list have one",
@@ -284,10 +284,6 @@ def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> No
         )
     if kind is not StateKind.LIST and source.order_by:
         raise DeclarationError(f"a {kind} state has one row for each key, and no order", advice="leave order_by out")
-
-
-def _is_array(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _column_type(columns: tuple[str, ...], schema: pa.Schema, serializer: TypeSerializer[Any]) -> pa.DataType:
@@ -342,7 +338,7 @@ def _told(what: str, path: str, columns: tuple[str, ...] | dict[str, str], names
 def _field(schema: pa.Schema, name: str) -> pa.Field:
     if name not in schema.names:
         raise DeclarationError(
-            f"the DataFrame has no column {name!r}{_meant(name, schema.names)}",
+            f"the DataFrame has no column {name!r}{meant(name, schema.names)}",
             advice=f"the columns are {_listed(schema.names)}",
         )
     return schema.field(name)
@@ -359,7 +355,7 @@ def find_operator(job: Job, name: str) -> tuple[int, Operator]:
             return place, operator
     names = [operator.uid or operator.id for operator in job.operators]
     raise StateNotFound(
-        f"the job has no operator {name!r}{_meant(name, names)}", advice=f"its operators are {_listed(names)}"
+        f"the job has no operator {name!r}{meant(name, names)}", advice=f"its operators are {_listed(names)}"
     )
 
 
@@ -380,14 +376,9 @@ def find_keyed_state(operator: Operator, name: str) -> tuple[int, StateDescripti
             advice=f"the keyed states are {_listed(names)}",
         )
     raise StateNotFound(
-        f"the operator has no state {name!r}{_meant(name, names)}", advice=f"its keyed states are {_listed(names)}"
+        f"the operator has no state {name!r}{meant(name, names)}", advice=f"its keyed states are {_listed(names)}"
     )
 
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
-
-
-def _meant(name: str, names: Sequence[str]) -> str:
-    close = difflib.get_close_matches(name, names, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
