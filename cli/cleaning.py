@@ -26,7 +26,10 @@ A savepoint, and files of anybody else, are never touched: exit status 2.""",
 @click.argument("target_place", metavar="TARGET")
 @common_options
 def command(target_place: str, *, with_json: bool) -> int:
-    """Remove what a run that died has left in TARGET, which is no savepoint."""
+    """Remove what a run that died has left in TARGET.
+
+    Beside a savepoint that it had published, that is its claim and its notes.
+    """
     from ..state.savepoint.files import Folder
     from ..state.savepoint.publish import clean
 

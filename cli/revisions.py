@@ -141,8 +141,8 @@ def revisions_against(text: str, history: History, folder: Path) -> list[Revisio
         if at_reference is None:
             names = ", ".join(one.name for one in history.revisions) or "none"
             raise click.UsageError(
-                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision or stamp in "
-                f"{folder}: {names}"
+                f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision or stamp: "
+                f"revisions in {folder} are {names}"
             ) from error
         at_reference.require_one_head()
         return judged(at_reference.revisions)

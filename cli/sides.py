@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ..serializers.errors import located
+from ..state.savepoint.stores import is_uri
 from .options import load_job_here
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
 
 _JOB = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 RECORDED = ".json"
 _KINDS = "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote"
 
@@ -39,12 +39,11 @@ def describe_side(text: str) -> JobDescription:
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
     place = Path(text)
-    is_uri = _URI.match(text) is not None
     if place.is_file() and place.name != "_metadata":
         return read_recorded(text)
-    if is_uri and text.endswith(RECORDED):
+    if is_uri(text) and text.endswith(RECORDED):
         return read_recorded(text)
-    if is_uri or place.exists():
+    if is_uri(text) or place.exists():
         from ..state.savepoint.reader import Savepoint
 
         return Savepoint.open(text).describe()

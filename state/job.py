@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from ..serializers.serializer import TypeSerializer
 
-_OPERATOR_ID = re.compile("[0-9a-f]{32}")
+OPERATOR_ID = re.compile("[0-9a-f]{32}")
+"""What an operator's id looks like; anything else that names one is a uid."""
 
 T = TypeVar("T")
 
@@ -112,7 +113,7 @@ class Operator:
         for text, what in ((self.uid, "an operator's uid"), (self.name, "an operator")):
             require_name(text, what)
         where = f"operator {self.uid or self.operator_id!r}"
-        if self.operator_id and not _OPERATOR_ID.fullmatch(self.operator_id):
+        if self.operator_id and not OPERATOR_ID.fullmatch(self.operator_id):
             raise DeclarationError(f"the id of {where} is not 32 hexadecimal digits: {self.operator_id!r}")
         if self.uid and self.operator_id and operator_id_of_uid(self.uid).hex() != self.operator_id:
             raise DeclarationError(

@@ -10,6 +10,7 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
 from ...serializers.rows import RowSerializer
 from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.wording import meant
 from ..descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -18,7 +19,7 @@ from ..descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from ..job import Job, Operator
+from ..job import OPERATOR_ID, Job, Operator
 from ..key_groups import has_stable_hash
 from .column_types import column_of_field, structs_in
 from .inferred import inferred_serializer
@@ -114,13 +115,15 @@ def added_operator(wanted: Wanted, schema: pa.Schema, stored: SavepointOperator 
     """Give an operator that a savepoint does not have yet, or not with keyed state, with the one state.
 
     Raises:
-        StateNotFound: Nothing says that it is meant to be new; or the job has none such.
+        StateNotFound: Nothing says that it is meant to be new; or the job has none such; or it is operator state.
     """
     if wanted.job is not None:
         _, operator = find_operator(wanted.job, wanted.operator)
         find_keyed_state(operator, wanted.state)
         states = [state for state in operator.states if state.name == wanted.state]
         return Operator(uid=operator.uid, operator_id=operator.operator_id, key=operator.key, states=states)
+    if stored is not None:
+        _refuse_operator_state(wanted, stored)
     what = "operator" if stored is None else "keyed state in the operator"
     _require_meant(wanted, f"{what} {wanted.operator!r}")
     return new_job(wanted, schema).operators[0]
@@ -136,8 +139,16 @@ def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
         )
 
 
+def _refuse_operator_state(wanted: Wanted, stored: SavepointOperator) -> None:
+    if any(state.name == wanted.state and not state.kind.is_keyed for state in stored.states):
+        raise StateNotFound(
+            f"{wanted.state!r} is operator state, which belongs to no key and is not made from rows",
+            advice="a migration can change its type: stateshift migrate",
+        )
+
+
 def _operator_of(name: str, key: TypeSerializer[Any], state: StateDescriptor) -> Operator:
-    is_id = len(name) == 32 and set(name) <= set("0123456789abcdef")
+    is_id = OPERATOR_ID.fullmatch(name) is not None
     return Operator(operator_id=name, key=key, states=[state]) if is_id else Operator(name, key=key, states=[state])
 
 
@@ -184,11 +195,8 @@ def changed_state(
     """
     key = _stored_key(operator)
     stored = next((state for state in operator.states if state.name == wanted.state and state.kind.is_keyed), None)
-    if stored is None and any(state.name == wanted.state for state in operator.states):
-        raise StateNotFound(
-            f"{wanted.state!r} is operator state, which belongs to no key and is not made from rows",
-            advice="a migration can change its type: stateshift migrate",
-        )
+    if stored is None:
+        _refuse_operator_state(wanted, operator)
     declared = None
     if wanted.job is not None:
         _, in_code = find_operator(wanted.job, wanted.operator)
@@ -205,8 +213,9 @@ def changed_state(
         return key, stored.description
     if declared is not None:
         return key, declared
-    names = ", ".join(state.name for state in operator.states if state.kind.is_keyed) or "none"
-    _require_meant(wanted, f"state {wanted.state!r}", f"; the keyed states of the operator are {names}")
+    names = [one.name for one in operator.states if one.kind.is_keyed and one.kind is not StateKind.TIMERS]
+    there = f"; the keyed states of the operator are {', '.join(names) or 'none'}"
+    _require_meant(wanted, f"state {wanted.state!r}", there + meant(wanted.state, names))
     return key, _inferred_state(wanted, schema).describe()
 
 
@@ -302,7 +311,7 @@ def _require_fields(path: str, record: Any, names: list[str], *, may_default: bo
     lost = next((name for name in names if name not in found), None)
     if lost is not None:
         raise DeclarationError(
-            f"the field {path}.{lost} would be lost: {record.describe()} has none such",
+            f"the field {path}.{lost} would be lost: {record.describe()} has no field of that name",
             advice="leave it out yourself, with dropFields; or declare a type that has it (option job)",
         )
     missing = [] if is_row or may_default else [one for one in record.fields if not column_of_field(one, names)]

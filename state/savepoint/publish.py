@@ -130,16 +130,22 @@ def clean(folder: Folder) -> tuple[str, ...]:
             nothing is removed.
     """
     names = folder.names() if folder.exists() else ()
-    beside = [name for name in names if _OF_RUNS.fullmatch(name) and _OURS.fullmatch(name)] if METADATA in names else []
-    if not beside and not (METADATA in names and any(map(CLAIM_NAME.fullmatch, names))):
+    if METADATA not in names:
         check_target(folder)
+        forget_dead(folder)
+        clear_target(folder)
+        return names
+    beside = [name for name in names if _OF_RUNS.fullmatch(name) and _OURS.fullmatch(name)]
+    if not beside and not any(map(CLAIM_NAME.fullmatch, names)):
+        raise TargetExists(
+            f"there is a savepoint in {folder.place}, and nothing that a run has left beside it",
+            advice="if nobody needs the savepoint, delete its folder; that is not done here",
+            written="Nothing was removed.",
+        )
     dead = forget_dead(folder)
-    if METADATA in names:
-        for name in beside:
-            folder.delete(name)
-        return tuple(sorted([*beside, *dead]))
-    clear_target(folder)
-    return names
+    for name in beside:
+        folder.delete(name)
+    return tuple(sorted([*beside, *dead]))
 
 
 def _remove_savepoint(folder: Folder) -> None:

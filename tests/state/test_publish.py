@@ -198,7 +198,7 @@ def test_clean_removes_what_a_dead_run_left_and_tells_it(target):
 def test_clean_never_touches_a_savepoint(taken):
     before = taken.names()
 
-    with pytest.raises(TargetExists):
+    with pytest.raises(TargetExists, match="nothing that a run has left beside it"):
         clean(taken)
 
     assert before == taken.names()
