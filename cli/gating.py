@@ -53,7 +53,7 @@ def gate_options(function: F) -> F:
         "--against",
         default="",
         metavar="PLACE",
-        help="In place of SAVEPOINT: a folder of recorded revisions, a revision, a stamp, a git reference, a savepoint.",
+        help="In place of SAVEPOINT: a folder of revisions, a revision, a stamp, a git reference, or a savepoint.",
     )
     @click.option(
         "--level",
