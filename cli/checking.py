@@ -99,6 +99,7 @@ def command(
     """
     from ..compat import explain
     from ..compat.check import check
+    from ..compat.report_data import to_data
     from ..compat.targets import Target
     from ..state.savepoint.reader import Savepoint
 
@@ -115,7 +116,7 @@ def command(
     report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
     status = report.exit_status(allow_migration=allow_migration)
     if with_json:
-        print_json(explain.to_data(report) | {"exit_status": status})
+        print_json(to_data(report) | {"exit_status": status})
         return status
     if is_terminal():
         print_rich(explain.renderables(report))

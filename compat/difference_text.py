@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Decision
 from ..serializers.wording import many
-from .explain import finding_data, finding_line
+from .explain import finding_line
+from .report_data import finding_data
 from .type_difference import Kind
 from .type_text import state_type_text
 

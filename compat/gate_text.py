@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 
 from ..serializers.compatibility import Verdict
 from ..serializers.wording import many
-from .explain import finding_data, finding_line
+from .explain import finding_line
 from .levels import KEY, Direction
+from .report_data import finding_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

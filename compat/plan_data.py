@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .explain import finding_data
 from .reference_time import time_text
+from .report_data import finding_data
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, Rekeying, StatePlan

@@ -254,6 +254,14 @@ class CheckReport:
         keys = (operator.key.result.verdict for operator in self.operators if operator.key)
         return max([*results, *keys], default=Verdict.COMPATIBLE)
 
+    @property
+    def counts(self) -> dict[Decision, int]:
+        """How many states there are of each decision."""
+        counts = dict.fromkeys(Decision, 0)
+        for _, state in self.states():
+            counts[state.decision] += 1
+        return counts
+
     def states(self) -> Iterator[tuple[OperatorReport, StateReport]]:
         """All states, each with its operator."""
         return ((operator, state) for operator in self.operators for state in operator.states)

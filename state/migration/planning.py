@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ... import __version__
-from ...compat.explain import finding_data
 from ...compat.old_reader import ReaderSource
 from ...compat.plan import OperatorAction, StateAction
 from ...compat.plan_data import rekeying_data, to_data
 from ...compat.reference_time import time_text
 from ...compat.report import worst_decision
+from ...compat.report_data import finding_data
 from ...compat.rollback import rollback_of
 from ...compat.rules import rule_book
 from ...compat.type_text import type_text

@@ -19,6 +19,7 @@ from stateshift.compat.description import (
     SerializerDescription,
     StateKind,
 )
+from stateshift.compat.report_data import to_data
 from stateshift.compat.targets import Target
 from stateshift.serializers.containers import ListSerializer
 from stateshift.serializers.hints import serializer_for
@@ -171,7 +172,7 @@ def test_the_terminal_shows_the_same_words(report):
 
 
 def test_the_data_hold_everything_that_the_text_shows(report):
-    data = json.loads(json.dumps(explain.to_data(report)))
+    data = json.loads(json.dumps(to_data(report)))
     accounts, other = data["operators"]
     states = {state["name"]: state for state in accounts["states"]}
     back = states["ratios"].pop("way_back")

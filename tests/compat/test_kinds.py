@@ -17,6 +17,7 @@ from stateshift import (
 from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
+from stateshift.compat.report_data import to_data
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.snapshot import SkippedSnapshot
@@ -67,7 +68,7 @@ def test_state_2_a_transform_makes_it_a_migration_that_is_named():
     assert [("$<state>", "STATE-2")] == rules(state)
     assert (f"{__name__}.wrap", "", "snapshot") == (state.transform, state.converter, state.reader)
     assert any(f"transform: {__name__}.wrap" in line for line in explain.text_lines(report))
-    assert f"{__name__}.wrap" == explain.to_data(report)["operators"][0]["states"][0]["transform"]
+    assert f"{__name__}.wrap" == to_data(report)["operators"][0]["states"][0]["transform"]
 
 
 def test_a_transform_is_not_used_where_the_stored_kind_is_the_new_one_already():

@@ -11,6 +11,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.planner import plan
 from stateshift.compat.policy import Policy
+from stateshift.compat.report_data import to_data
 from stateshift.serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
 from stateshift.serializers.containers import MapSerializer
 from stateshift.serializers.errors import IncompatibleState
@@ -84,7 +85,7 @@ def test_a_long_that_becomes_a_double_is_refused_where_loss_is_forbidden_and_tex
     assert "refuse   $  long -> double" in text
     assert "[PRIM-2] lossy (forbidden)\n" in text
     assert text.endswith("ways out: keep the old type; or accept it: do not forbid lossy")
-    data = explain.to_data(report)
+    data = to_data(report)
     assert (["lossy"], "refuse", "requires_migration") == (data["forbid"], data["decision"], data["verdict"])
     assert ["lossy"] == data["operators"][0]["states"][0]["findings"][0]["forbidden"]
 

@@ -15,6 +15,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits, NewIdentity
 from stateshift.compat.levels import Level, Levels, Revision, judge
+from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
 from stateshift.serializers.compatibility import Decision
@@ -229,7 +230,7 @@ class TestText:
         report = check(stored(job(str)), job(bool).describe())
 
         assert not any("way back" in line for line in explain.text_lines(report))
-        data = explain.to_data(report)
+        data = to_data(report)
         ways = {state["name"]: state["way_back"] for state in data["operators"][0]["states"]}
         assert data["way_back"] is None
         assert {"open": None, "pending": {"decision": "start", "note": None, "findings": []}} == ways

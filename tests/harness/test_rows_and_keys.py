@@ -16,6 +16,7 @@ from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, SerializerDescription
 from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.report_data import to_data
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.errors import ValueNotConvertible
 
@@ -205,7 +206,7 @@ def test_operator_changed(key, told):
     windows = Operator("op", key=key, states=[ValueStateDescriptor("windows", list[int])])
     report = check(recorded(job_of("op", seen=bool, last=str)), Job([windows]).describe())
     lines = explain.text_lines(report)
-    (operator,) = explain.to_data(report)["operators"]
+    (operator,) = to_data(report)["operators"]
 
     assert lines[0].startswith(told)
     assert IS_ANOTHER in lines
