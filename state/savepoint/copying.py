@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from .files import Folder
     from .sources import ByteSource
 
-_PIECE_BYTES = 4 << 20
-
 
 def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
     """Copy a stream; from one local file to another the operating system does it, and a thread takes the digest.
@@ -33,7 +31,8 @@ def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
     """
     if isinstance(stream, FileRange) and stream.path and target.is_local:
         return _copied_file(stream, target, name)
-    pieces = [(start, min(_PIECE_BYTES, stream.size - start)) for start in range(0, stream.size, _PIECE_BYTES)]
+    most = stream.piece_bytes
+    pieces = [(start, min(most, stream.size - start)) for start in range(0, stream.size, most)]
     with StreamSink(target, name, inline_bytes=0) as sink:
         for data in read_pieces(stream, pieces):
             sink.write(data)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PIECE_BYTES = 4 << 20
-_LOCAL_PIECE_BYTES = 1 << 18
-"""What is read at once of a file of which nothing is kept: so little stays in the processor's cache."""
+_LOCAL_PIECE_BYTES = 1 << 20
 _LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 
@@ -259,11 +258,15 @@ class FileRange:
         check_range(offset, size, offset + len(data), self.name)
         return data
 
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes are best read at once: of a local file no more than stay in a processor's cache."""
+        return _LOCAL_PIECE_BYTES if self.path else _PIECE_BYTES
+
     def pieces(self) -> Iterator[bytes]:
         """Read the file once, from its start to its end; a piece is to be let go before the next."""
-        most = _LOCAL_PIECE_BYTES if self.path else _PIECE_BYTES
-        for start in range(0, self.size, most):
-            yield self.read_at(start, min(most, self.size - start))
+        for start in range(0, self.size, self.piece_bytes):
+            yield self.read_at(start, min(self.piece_bytes, self.size - start))
 
 
 class FileOutput:

@@ -168,7 +168,8 @@ class KeyedStreamReader:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
             return
-        runs = [(run, _pieces_of(run)) for run in _runs(extents)]
+        most = min(RUN_BYTES, self.source.piece_bytes)
+        runs = [(run, _pieces_of(run, most)) for run in _runs(extents, most)]
         reads = read_pieces(self.source, [piece for _, pieces in runs for piece in pieces])
         for run, pieces in runs:
             if len(pieces) > 1:
@@ -224,11 +225,11 @@ def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
         yield Extent(group, offset, ends[offset])
 
 
-def _runs(extents: list[Extent]) -> Iterator[list[Extent]]:
-    """Join neighbours to runs of about `RUN_BYTES`; a key group that is longer is a run of its own."""
+def _runs(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
+    """Join neighbours to runs of at most so many bytes; a key group that is longer is a run of its own."""
     run: list[Extent] = []
     for extent in extents:
-        if run and (extent.start != run[-1].end or extent.end - run[0].start > RUN_BYTES):
+        if run and (extent.start != run[-1].end or extent.end - run[0].start > most_bytes):
             yield run
             run = []
         run.append(extent)
@@ -236,10 +237,10 @@ def _runs(extents: list[Extent]) -> Iterator[list[Extent]]:
         yield run
 
 
-def _pieces_of(run: list[Extent]) -> list[tuple[int, int]]:
+def _pieces_of(run: list[Extent], most_bytes: int) -> list[tuple[int, int]]:
     """Give offset and size of what a run is read in; only that of one long key group is read in several pieces."""
     start, end = run[0].start, run[-1].end
-    return [(at, min(RUN_BYTES, end - at)) for at in range(start, end, RUN_BYTES)]
+    return [(at, min(most_bytes, end - at)) for at in range(start, end, most_bytes)]
 
 
 class KeyedStreamWriter:

@@ -32,6 +32,11 @@ class ByteSource(Protocol):
         """Its size in bytes."""
         ...
 
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes are best read at once, where they are gone through but once."""
+        ...
+
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; raises `CorruptSavepoint` where there are fewer."""
         ...
@@ -48,6 +53,11 @@ class InlineBytes:
     def size(self) -> int:
         """Their number."""
         return len(self.data)
+
+    @property
+    def piece_bytes(self) -> int:
+        """All of them."""
+        return max(len(self.data), 1)
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`."""

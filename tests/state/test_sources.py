@@ -121,3 +121,13 @@ def test_a_piece_that_is_not_there_is_told_when_it_comes_to_it():
     assert [b"ab", b"cd"] == [next(reads), next(reads)]
     with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
         next(reads)
+
+
+def test_a_local_file_is_gone_through_in_pieces_that_stay_in_a_cache(tmp_path):
+    data = bytes(range(256)) * 10_000
+    (tmp_path / "stream").write_bytes(data)
+    with Folder.at(tmp_path).open_range("stream") as file:
+        pieces = [*file.pieces()]
+
+    assert [1 << 20, 1 << 20, len(data) - (2 << 20)] == [*map(len, pieces)]
+    assert data == b"".join(pieces)
