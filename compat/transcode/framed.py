@@ -12,6 +12,7 @@ The functions with a leading underscore are compiled by numba as they are; where
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,7 +22,9 @@ from .executors import ExecutorName, load_machine_code, machine_code, paying
 from .memory import key_sum, load, load_rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .lockstep import Entries
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
@@ -42,7 +45,7 @@ class Run:
         entries: How many there are.
         detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
             of a value with more bytes than an i32 tells, that number, taken as signed.
-        starts: Where each entry begins, where that is known.
+        found: Where the entries lie, as seen from the first, where that is known.
     """
 
     ending: int
@@ -50,14 +53,20 @@ class Run:
     last: int
     entries: int
     detail: int
-    starts: Any = attrs.field(default=None, eq=False, repr=False)
+    found: Entries | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
 
     def known_in(self, block: bytes) -> None:
-        """Keep for a while that `block` holds the entries of the run, so that nobody looks for their beginnings."""
-        if self.starts is not None:
+        """Keep for a while that `block` holds the entries of the run, so that nobody looks for them."""
+        if self.found is not None:
             from .numpy_framing import known
 
-            known.put(block, self.starts - self.starts[0])
+            known.put(block, self.found)
+
+    def go_on(self, rest: Run) -> Run:
+        """Put behind it what follows, of the same state."""
+        if rest.entries:
+            return attrs.evolve(rest, entries=self.entries + rest.entries)
+        return attrs.evolve(rest, entries=self.entries, last=self.last, found=self.found)
 
 
 @attrs.frozen
@@ -85,12 +94,31 @@ def find_run(data: bytes, start: int) -> Run:
         ending, result = fast.call(fast.find_run, data, start, len(data))
         return Run(ending, *result)
     if name is ExecutorName.NUMPY:
-        from .numpy_framing import find_whole_run
+        from .numpy_framing import find_run_in_columns
 
-        found = find_whole_run(data, start)
+        found = find_run_in_columns(data, start)
+        if found is not None and found.ending != COMPLETE:
+            rest = Run(_find_run(data, found.stop, len(data), result), *result)
+            return found.go_on(rest)
         if found is not None:
             return found
     return Run(_find_run(data, start, len(data), result), *result)
+
+
+def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes]:
+    """Cut stored bytes into those of key groups; where it pays to go through all of them at once, that is done first.
+
+    Args:
+        data: State ids, entries and end marks.
+        begins: Where each key group begins.
+    """
+    if len(begins) == 1 and not begins[0]:
+        return iter((data,))
+    if paying(len(data)) is ExecutorName.NUMPY:
+        from . import numpy_framing
+
+        return numpy_framing.cut_key_groups(data, begins)
+    return (data[begin:end] for begin, end in pairwise([*begins, len(data)]))
 
 
 def survey(data: bytes, prefix: bytes) -> Survey:

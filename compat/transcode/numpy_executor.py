@@ -15,7 +15,8 @@ import numpy as np
 from . import columns, ops
 from .executors import PlainExecutor, Rewritten
 from .interpreter import DONE, ODD
-from .numpy_framing import key_sums, known, starts_of
+from .lockstep import Entries
+from .numpy_framing import entries_of, key_sums, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ class _Block:
     declined: Column
     data: Any
     ends: Column
+    values: Column
     keys: Column
 
 
@@ -77,14 +79,14 @@ class NumpyExecutor:
             entry = declined + 1
         data = b"".join(pieces) if len(pieces) > 1 else pieces[0]
         if first == 0 and not len(done.declined):
-            known.put(data, done.ends[:-1])
+            known.put(data, Entries(done.ends[:-1], done.values))
         self._last = None
         return Rewritten(DONE, data, len(block), len(done.starts) - first, keys)
 
     def _done(self, block: bytes) -> _Block | None:
         if self._last is None or self._last.block is not block:
-            starts = starts_of(block)
-            self._last = None if starts is None else _Columns(self._program, block, starts).done()
+            found = entries_of(block)
+            self._last = None if found is None else _Columns(self._program, block, found).done()
         return self._last
 
 
@@ -108,12 +110,13 @@ class _Piece:
 class _Columns:
     """The state of a run: a place in the old bytes for each entry, and what is to be written for it."""
 
-    def __init__(self, program: Program, block: bytes, starts: Column) -> None:
+    def __init__(self, program: Program, block: bytes, found: Entries) -> None:
+        starts = found.starts
         self._program, self._block, self._starts = program, block, starts
         self._buffer = columns.padded(block)
         self._constants = program.constants
-        self._head = 4 + columns.integers(self._buffer, starts, 4)
-        self._at = starts + self._head + 4
+        self._head = found.values - starts - 4
+        self._at = found.values
         self._stop = np.append(starts[1:], len(block))
         self._sound = np.ones(len(starts), bool)
         self._wakes = np.zeros(len(starts), np.int64)
@@ -133,7 +136,9 @@ class _Columns:
         target = np.empty(int(ends[-1]) + columns.PADDING, np.uint8)
         self._write(target, ends[:-1].copy())
         keys = key_sums(self._buffer, self._starts + 4, self._head - 4)
-        return _Block(self._block, self._starts, np.flatnonzero(~self._sound), target, ends, keys)
+        return _Block(
+            self._block, self._starts, np.flatnonzero(~self._sound), target, ends, ends[:-1] + self._head + 4, keys
+        )
 
     def _write(self, target: Any, to: Column) -> None:
         everything = bool(self._sound.all())

@@ -1,190 +1,157 @@
-"""Where entries begin, found by numpy: many cursors at once, each of which must land exactly where the next one began.
+"""Runs of framed entries as columns: what is known of blocks, and what `framed` tells of them, by numpy.
 
-Each length depends on the one before, so there is no other way than from entry to entry. But a place that looks like
-the beginning of an entry can be guessed, by its small lengths and its key group, and the next one after it. Since the
-first beginning is certain, and each cursor comes to the beginning of the next, all guesses were right. Where one was
-not, plain Python goes through the block.
+Blocks are gone through several times, by several that do not know of each other; where their entries lie is kept for a
+while, for those who come later.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import attrs
 import numpy as np
 
 from .columns import Column, integers, padded, view
-from .framed import COMPLETE, Run, Survey
+from .framed import COMPLETE, NEEDS_MORE, Run, Survey
+from .lockstep import Entries, find_entries, follow
 
-_END_MARK, _LAST_FLAG = b"\xff\xff", 0x80
-_ENTRIES_A_CURSOR = 24
-_SAMPLED = 16
-_FEWEST_BYTES, _FEWEST_GUESSED = 1 << 11, 1 << 15
-_LOOK_BYTES = 8
-_LENGTH = struct.Struct(">i")
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LAST_FLAG = 0x80
+_LENGTH_BYTES, _HEAD_BYTES = 4, 8
+_ID_BYTES = 2
+_FEWEST_BYTES = 1 << 11
+_MOST_BYTES = 1 << 31
+_KEPT = 4
+T = TypeVar("T")
 _STEP = np.uint64(0x1E3779B97F4A7C15)
-_LONGEST_WINDOW = 1 << 12
-_MOST_STEPS = 8 * _ENTRIES_A_CURSOR
 
 
-class _Known:
-    """Where the entries of blocks begin that were looked at last: each block is gone through several times."""
-
-    kept = 4
+class _Known(Generic[T]):
+    """What is known of the blocks that were looked at last."""
 
     def __init__(self) -> None:
-        self._blocks: list[tuple[bytes, Column]] = []
+        self._blocks: list[tuple[bytes, T]] = []
 
-    def put(self, block: bytes, starts: Column) -> None:
+    def put(self, block: bytes, what: T) -> None:
         """Keep it for a while."""
-        self._blocks = [*self._blocks[1 - self.kept :], (block, starts)]
+        self._blocks = [*self._blocks[1 - _KEPT :], (block, what)]
 
-    def get(self, block: bytes) -> Column | None:
+    def get(self, block: bytes) -> T | None:
         """Give what was kept of a block; None of any other."""
-        return next((starts for known, starts in self._blocks if known is block), None)
+        return next((what for known, what in self._blocks if known is block), None)
 
 
-known = _Known()
+@attrs.frozen(eq=False)
+class _Chain:
+    """The entries of stored bytes: of several states, and not all of the last one.
+
+    Attributes:
+        entries: Where they lie.
+        lasts: Which of them are the last of their state.
+        stop: Where the first begins that is not whole.
+    """
+
+    entries: Entries
+    lasts: Column
+    stop: int
+
+    @classmethod
+    def of(cls, buffer: Any, entries: Entries, stop: int) -> _Chain:
+        """Look for the last entries of states."""
+        return cls(entries, np.flatnonzero(buffer[4:][entries.starts] >= _LAST_FLAG), stop)
 
 
-def starts_of(block: bytes) -> Column | None:
-    """Give where the entries of a block begin; None where it does not consist of entries, or is too small to matter."""
+known = _Known[Entries]()
+_chains = _Known[_Chain]()
+
+
+def entries_of(block: bytes) -> Entries | None:
+    """Give where the entries of a block lie; None where it does not consist of entries, or is too small to matter."""
     found = known.get(block)
-    if found is None and len(block) >= _FEWEST_BYTES:
-        found = find_starts(block, 0, len(block))
+    if found is None and _FEWEST_BYTES <= len(block) < _MOST_BYTES and block:
+        found = find_entries(padded(block), np.array([0]), np.array([len(block)]), stored=False)
         if found is not None:
             known.put(block, found)
     return found
 
 
-def find_starts(data: bytes, start: int, end: int) -> Column | None:
-    """Give where the entries between two places begin; None where they do not fill it."""
-    sample = _sample(data, start, end)
-    if sample is not None and end - start >= _FEWEST_GUESSED:
-        buffer = padded(memoryview(data)[:end])
-        found = _in_step(buffer, _guessed(buffer, sample, end), end)
-        if found is not None:
-            return found
-    return _one_by_one(data, start, end)
+def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes]:
+    """Cut stored bytes into those of key groups, having gone through all of them at once.
+
+    Args:
+        data: State ids, entries and end marks.
+        begins: Where each key group begins.
+    """
+    edges = [*begins, len(data)]
+    chain = _chain_of(data, np.array(edges))
+    if chain is None:
+        yield from (data[begin:end] for begin, end in pairwise(edges))
+        return
+    firsts = np.searchsorted(chain.entries.starts, edges)
+    lasts = np.searchsorted(chain.lasts, firsts).tolist()
+    pieces = zip(pairwise(edges), pairwise(firsts.tolist()), pairwise(lasts), strict=True)
+    for (begin, end), (first, after), (last, last_after) in pieces:
+        piece = data[begin:end]
+        own = chain.lasts[last:last_after] - first
+        _chains.put(piece, _Chain(chain.entries.part(first, after, begin), own, len(piece)))
+        yield piece
 
 
-def _one_by_one(data: bytes, start: int, end: int) -> Column | None:
-    starts, at, size_at = [], start, _LENGTH.unpack_from
-    while at <= end - 8:
-        starts.append(at)
-        key = size_at(data, at)[0]
-        value_at = at + 4 + key
-        if key < 0 or value_at > end - 4:
-            return None
-        value = size_at(data, value_at)[0]
-        at = value_at + 4 + value
-        if value < 0:
-            return None
-    return np.array(starts, np.int64) if at == end and starts else None
-
-
-def find_whole_run(data: bytes, start: int) -> Run | None:
-    """Give the run of a key group's only, or last, state; None where that is not what the data from `start` on are."""
-    end = len(data) - len(_END_MARK)
-    if data[end:] != _END_MARK:
+def _chain_of(data: bytes, edges: Column) -> _Chain | None:
+    """Find the entries of whole key groups; None where their bytes are no such."""
+    if (np.diff(edges) <= _ID_BYTES).any() or len(data) >= _MOST_BYTES:
         return None
-    starts = find_starts(data, start, end)
-    if starts is None:
+    buffer = padded(data)
+    found = find_entries(buffer, edges[:-1] + _ID_BYTES, edges[1:], stored=True)
+    return None if found is None else _Chain.of(buffer, found, len(data))
+
+
+def find_run_in_columns(data: bytes, start: int) -> Run | None:
+    """Give a run, as `framed.find_run`, or the part of it that is whole, which needs more; None where there is none."""
+    chain = _chains.get(data)
+    if chain is None and _FEWEST_BYTES <= len(data) - start < _MOST_BYTES:
+        buffer = padded(data)
+        chain = _Chain.of(buffer, *follow(buffer, start, len(data)))
+        _chains.put(data, chain)
+    return None if chain is None else _run_in(chain, data, start)
+
+
+def _run_in(chain: _Chain, data: bytes, start: int) -> Run | None:
+    found = chain.entries
+    first = int(np.searchsorted(found.starts, start))
+    if first == len(found) or found.starts[first] != start:
         return None
-    flagged = np.frombuffer(data, np.uint8)[starts + 4] >= _LAST_FLAG
-    if not flagged[-1] or flagged[:-1].any() or (integers(padded(data), starts, 4) < 1).any():
+    place = int(np.searchsorted(chain.lasts, first))
+    is_complete = place < len(chain.lasts)
+    last = int(chain.lasts[place]) if is_complete else len(found) - 1
+    run = found.part(first, last + 1, start)
+    if (run.values - run.starts <= _HEAD_BYTES).any():
         return None
-    return Run(COMPLETE, end, int(starts[-1]), len(starts), 0, starts)
+    value = int(found.values[last])
+    stop = value + int.from_bytes(data[value - _LENGTH_BYTES : value], "big") if is_complete else chain.stop
+    return Run(COMPLETE if is_complete else NEEDS_MORE, stop, int(found.starts[last]), len(run), 0, found=run)
 
 
 def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
     """As `framed.survey`; None where only plain Python can tell."""
-    starts = starts_of(data)
-    if starts is None:
+    found = entries_of(data)
+    if found is None:
         return None
     buffer = padded(data)
-    sizes = integers(buffer, starts, 4)
+    sizes = integers(buffer, found.starts, 4)
+    ends = found.values + integers(buffer, found.values - 4, 4)
+    if (sizes != found.values - found.starts - _HEAD_BYTES).any() or (ends[:-1] != found.starts[1:]).any():
+        return None
     misplaced = sizes < len(prefix)
     for place, byte in enumerate(prefix):
-        misplaced |= buffer[starts + 4 + place] != byte
+        misplaced |= buffer[4 + place :][found.starts] != byte
     others = np.flatnonzero(misplaced)
-    first = int(starts[others[0]]) if len(others) else -1
-    return Survey(len(starts), int(key_sums(buffer, starts + 4, sizes).sum(dtype=np.uint64)), first, int(starts[-1]))
-
-
-def _sample(data: bytes, start: int, end: int) -> Column | None:
-    """Give where the first entries begin; None where there are few."""
-    starts, at = [], start
-    for _ in range(_SAMPLED):
-        starts.append(at)
-        for _ in range(2):
-            size = int.from_bytes(data[at : at + 4], "big", signed=True)
-            at += 4 + size
-            if size < 0 or at > end - 8:
-                return None
-    return np.array(starts, np.int64)
-
-
-def _guessed(buffer: Any, sample: Column, end: int) -> Column:
-    """Give the first place, and one in each stretch of the buffer that looks like the beginning of an entry.
-
-    The look is two zero bytes of the key's length, and those of its first bytes that are the same in all of a sample.
-    """
-    start = int(sample[0])
-    mean = max(int(sample[-1] - start) // (len(sample) - 1), 9)
-    window = min(2 * mean + 32, _LONGEST_WINDOW)
-    stretch = max(_ENTRIES_A_CURSOR * mean, 2 * window)
-    firsts = np.arange(start + stretch, end - 2 * window, stretch)
-    if not len(firsts):
-        return sample[:1]
-    heads = view(buffer, f"({_LOOK_BYTES},)u1")[sample].reshape(len(sample), _LOOK_BYTES)
-    alike = [
-        place for place in range(_LOOK_BYTES) if place < 2 or (place > 3 and (heads[:, place] == heads[0, place]).all())
-    ]
-    rows = np.lib.stride_tricks.sliding_window_view(buffer, window + _LOOK_BYTES)[firsts]
-    looks = np.logical_and.reduce([rows[:, place : place + window] == heads[0, place] for place in alike])
-    row, offset = np.nonzero(looks)
-    places = firsts[row] + offset
-    good, there = np.ones(len(places), bool), places
-    for _ in range(2):
-        there, sound = _next(buffer, there, end)
-        good &= sound & (there < end - 8)
-        there = np.where(good, there, start)
-        for place in alike:
-            good &= buffer[there + place] == heads[0, place]
-    row, places = row[good], places[good]
-    _, first = np.unique(row, return_index=True)
-    return np.concatenate([sample[:1], places[first]])
-
-
-def _next(buffer: Any, at: Column, end: int) -> tuple[Column, Column]:
-    """Give where the entries behind some end, and whether they can be entries at all."""
-    key = integers(buffer, at, 4)
-    sound = (key > 0) & (key <= end - at - 8)
-    value_at = np.where(sound, at + 4 + key, at)
-    value = integers(buffer, value_at, 4)
-    sound &= (value >= 0) & (value <= end - value_at - 4)
-    return np.where(sound, value_at + 4 + value, end), sound
-
-
-def _in_step(buffer: Any, cursors: Column, end: int) -> Column | None:
-    """Go from each cursor to the next, an entry a step; None where one does not come to where the next began."""
-    goals = np.concatenate([cursors[1:], [end]])
-    at, rows = cursors, np.arange(len(cursors))
-    steps: list[Column] = []
-    while len(rows):
-        if len(steps) >= _MOST_STEPS:
-            return None
-        here = np.full(len(cursors), -1)
-        here[rows] = at
-        steps.append(here)
-        at, sound = _next(buffer, at, end)
-        if not sound.all() or (at > goals[rows]).any():
-            return None
-        going = at < goals[rows]
-        at, rows = at[going], rows[going]
-    table = np.stack(steps, axis=1).ravel()
-    return table[table >= 0]
+    first = int(found.starts[others[0]]) if len(others) else -1
+    keys = key_sums(buffer, found.starts + _LENGTH_BYTES, sizes).sum(dtype=np.uint64)
+    return Survey(len(found), int(keys), first, int(found.starts[-1]))
 
 
 def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:

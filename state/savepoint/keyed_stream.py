@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.transcode.framed import cut_key_groups
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -175,9 +176,9 @@ class KeyedStreamReader:
             if len(pieces) > 1:
                 yield run[0], islice(reads, len(pieces))
                 continue
-            data, start = next(reads), run[0].start
-            for extent in run:
-                yield extent, iter((data[extent.start - start : extent.end - start],))
+            begins = [extent.start - run[0].start for extent in run]
+            for extent, piece in zip(run, cut_key_groups(next(reads), begins), strict=True):
+                yield extent, iter((piece,))
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:

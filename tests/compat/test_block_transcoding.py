@@ -6,7 +6,12 @@ import attrs
 import pytest
 
 from stateshift.compat.check import check
-from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
+from stateshift.compat.description import (
+    JobDescription,
+    OperatorDescription,
+    StateDescription,
+    StateKind,
+)
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
@@ -15,7 +20,12 @@ from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.compat.transcode.framed import survey
 from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.avro import AvroSerializer
-from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers import (
+    ListSerializer,
+    MapSerializer,
+    SetSerializer,
+    TupleSerializer,
+)
 from stateshift.serializers.enums import EnumSerializer
 from stateshift.serializers.errors import DeclarationError, StateShiftError
 from stateshift.serializers.numeric import (
@@ -281,15 +291,26 @@ def test_a_large_block_with_odd_entries_here_and_there_is_put_together_in_its_or
 
 
 def test_many_cursors_find_what_one_finds_and_damage_makes_none_of_them_run_astray():
-    given, starts = block(*many(3000)), numpy_framing.starts_of
+    given = block(*many(3000))
 
-    found = starts(given)
+    found = numpy_framing.entries_of(given)
 
-    assert found.tolist() == numpy_framing._one_by_one(given, 0, len(given)).tolist()
+    assert found.starts.tolist() == one_by_one(given)
     for at in range(0, len(given), len(given) // 200):
         for byte in (b"\xff", b"\0", b"\7"):
             damaged = given[:at] + byte + given[at + 1 :]
-            one_by_one = numpy_framing._one_by_one(damaged, 0, len(damaged))
-            found = starts(damaged)
-            assert (one_by_one is None) is (found is None)
-            assert found is None or one_by_one.tolist() == found.tolist()
+            expected, found = one_by_one(damaged), numpy_framing.entries_of(damaged)
+            assert expected == (None if found is None else found.starts.tolist())
+
+
+def one_by_one(data):
+    """Where entries begin that fill some bytes; None where none do."""
+    at, starts = 0, []
+    while at < len(data):
+        starts.append(at)
+        for _ in range(2):
+            size = int.from_bytes(data[at : at + 4], "big", signed=True)
+            if size < 0 or at > len(data) - 4:
+                return None
+            at += 4 + size
+    return starts if at == len(data) else None

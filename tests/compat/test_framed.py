@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE
-from stateshift.compat.transcode.framed import COMPLETE, Survey, add_keys, find_run, survey
+from stateshift.compat.transcode.framed import COMPLETE, Survey, add_keys, cut_key_groups, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
 
 pytest.importorskip("numba")
@@ -92,3 +92,63 @@ def test_long_keys_have_one_checksum_too():
     plain, fast, columns = by_each(survey, framed([(bytes(range(200)), b""), (b"\0" * 99, b"v")]), b"\0")
 
     assert plain == fast == columns
+
+
+def stored(groups):
+    """Key groups as they are stored, and where each begins."""
+    data, begins = bytearray(), []
+    for states in groups:
+        begins.append(len(data))
+        for state_id, pairs in states.items():
+            last = [(bytes([pairs[-1][0][0] | 0x80]) + pairs[-1][0][1:], pairs[-1][1])]
+            data += state_id.to_bytes(2, "big") + framed(pairs[:-1] + last)
+        data += b"\xff\xff"
+    return bytes(data), begins
+
+
+def random_groups(seed):
+    """Key groups with up to three states, with few entries and with many, of many sizes."""
+    random_ = random.Random(seed)  # noqa: S311 - no secrets
+    for group in range(6):
+        ids = random_.sample(range(3), random_.randint(1, 3))
+        yield {
+            state_id: [
+                (bytes([group]) + random_.randbytes(random_.randint(0, 9)), random_.randbytes(random_.randint(0, 60)))
+                for _ in range(random_.choice([1, 30, 1500]))
+            ]
+            for state_id in ids
+        }
+
+
+def runs_of(piece):
+    """All runs of a key group, one behind the other, up to one that is not whole."""
+    at, runs = 2, []
+    while at < len(piece):
+        run = find_run(piece, at)
+        runs.append(run)
+        if run.ending != COMPLETE:
+            break
+        at = run.stop + 2
+    return runs
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_key_groups_gone_through_at_once_have_the_runs_that_each_has_alone(seed):
+    groups = [*random_groups(seed)]
+    data, begins = stored(groups)
+
+    plain, _, columns = by_each(lambda: [runs_of(piece) for piece in cut_key_groups(data, begins)])
+
+    assert [[len(pairs) for pairs in states.values()] for states in groups] == [[r.entries for r in g] for g in plain]
+    assert plain == columns
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_key_group_that_is_cut_off_or_damaged_has_the_runs_that_plain_python_sees(seed):
+    random_ = random.Random(seed)  # noqa: S311 - no secrets
+    data, _ = stored([*random_groups(seed)][:1])
+    for _ in range(20):
+        cut = random_.randrange(2, len(data))
+        for piece in (data[:cut], data[:cut] + random_.randbytes(1) + data[cut + 1 :]):
+            plain, fast, columns = by_each(runs_of, piece)
+            assert plain == fast == columns
