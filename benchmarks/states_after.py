@@ -10,15 +10,14 @@ from stateshift import (
     AvroSerializer,
     Field,
     Int32,
-    Job,
     ListStateDescriptor,
     MapStateDescriptor,
-    Operator,
     ValueStateDescriptor,
     record,
 )
 
-UID, STATE = "bench", "s"
+from .states_before import STATE, job_of
+
 REGION = "eu-west-1"
 
 
@@ -82,11 +81,6 @@ AVRO = {
         {"name": "title", "type": "string", "aliases": ["name"]},
     ],
 }
-
-
-def job_of(key: type, state: object) -> Job:
-    """A job with one keyed state."""
-    return Job([Operator(UID, key=key, states=[state])])
 
 
 S1 = job_of(int, ValueStateDescriptor(STATE, tuple[int, int]))
