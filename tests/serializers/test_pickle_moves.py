@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pickle
 import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from decimal import Decimal
 
 import attrs
 import cloudpickle
 import pytest
 
-from stateshift import PickledValue, PickleSerializer, Record, ValueNotConvertible, from_pickled, serializer_for
+from stateshift import (
+    BigInt,
+    NaiveDatetime,
+    PickledValue,
+    PickleSerializer,
+    Record,
+    ValueNotConvertible,
+    from_pickled,
+    serializer_for,
+)
 from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UntrustedCode
@@ -38,6 +50,13 @@ FORMS = {
 
 def account(form, *fields):
     return HEAD + FORMS[form] + "".join(f"\n    {field}" for field in fields)
+
+
+def described(hint):
+    """The class `shop.Account` with one field."""
+    made = attrs.make_class("Account", {"held": attrs.field(type=hint)})
+    made.__module__ = "shop"
+    return made
 
 
 NESTED = (
@@ -238,6 +257,41 @@ class TestOutOfPickle:
         name = f"builtins.{type(value).__name__}"
 
         assert value == read(new, moved(PickleSerializer(type(value)), new, value, trust=[name]))
+
+    @pytest.mark.parametrize(
+        ("held", "hint", "becomes"),
+        [
+            (3, float, 3.0),
+            (2**70, BigInt, 2**70),
+            (None, int | None, None),
+            (Decimal("1.50"), Decimal, Decimal("1.50")),
+            (dt.datetime(2026, 1, 2, tzinfo=dt.UTC), dt.datetime, dt.datetime(2026, 1, 2, tzinfo=dt.UTC)),
+            (dt.datetime.fromisoformat("2026-01-02"), NaiveDatetime, dt.datetime.fromisoformat("2026-01-02")),
+            (dt.date(2026, 1, 2), dt.date, dt.date(2026, 1, 2)),
+            (dt.time(3, 4), dt.time, dt.time(3, 4)),
+            ((1, 2), list[int], [1, 2]),
+            (frozenset({1}), frozenset[int], frozenset({1})),
+            (Counter("aab"), dict[str, int], {"a": 2, "b": 1}),
+            (OrderedDict(b=1, a=2), dict[str, int], {"b": 1, "a": 2}),
+            (defaultdict(list, a=[1]), dict[str, list[int]], {"a": [1]}),
+        ],
+        ids=str,
+    )
+    def test_attributes_become_what_the_hints_of_their_fields_say(self, held, hint, becomes, module, moved, read):
+        shop = module(account("dataclass", "held: object = None"))
+        new = serializer_for(described(hint))
+
+        assert becomes == read(new, moved(PickleSerializer(shop.Account), new, shop.Account(held))).held
+
+    @pytest.mark.parametrize(
+        ("held", "hint"), [(1.5, int), (deque([1]), list[int]), (bytearray(b"a"), bytes), (1, Decimal)]
+    )
+    def test_a_value_that_the_hint_does_not_take_is_an_error_with_its_path(self, held, hint, module, moved):
+        shop = module(account("dataclass", "held: object = None"))
+
+        with pytest.raises(ValueNotConvertible) as caught:
+            moved(PickleSerializer(shop.Account), serializer_for(described(hint)), shop.Account(held))
+        assert "$.held" == caught.value.where["path"]
 
     def test_fam_1_leads_into_avro_as_well(self, module, moved, read):
         shop = module(NESTED.split("@dataclasses.dataclass\nclass Account")[0])
