@@ -141,9 +141,15 @@ class VarOrdinal(Recipe):
 
 @attrs.frozen
 class VarCounted(Recipe):
-    """Avro's array of one block that stays one: a count as a number, so many items, and 0; or 0 alone."""
+    """Avro's array or map of one block that stays one: a count as a number, so many items, and 0; or 0 alone.
+
+    Attributes:
+        item: Of an element, or of a value.
+        key: As of `Counted`.
+    """
 
     item: Recipe
+    key: Recipe | None = None
 
 
 @attrs.frozen
@@ -231,22 +237,26 @@ class Either(Recipe):
 
 @attrs.frozen
 class Counted(Recipe):
-    """An i32 count that stays, and that many items."""
+    """An i32 count that stays, and that many items, in their order.
+
+    Attributes:
+        item: Of an element, or of the value behind a key.
+        key: Of what stands before each value, no two alike, and `tells_apart`; None where nothing does.
+    """
 
     item: Recipe
+    key: Recipe | None = None
 
 
 @attrs.frozen
 class Sorted(Recipe):
-    """An i32 count that stays, and that many items whose keys' bytes ascend: then they do so afterwards.
+    """An i32 count that stays, and that many items whose bytes ascend: then they do so afterwards.
 
     Attributes:
-        key: Of the part of an item that tells it from the others; one of `sortable`.
-        value: Of the rest of an item, if there is any.
+        item: One that `is_sortable`.
     """
 
-    key: Recipe
-    value: Recipe | None = None
+    item: Recipe
 
 
 def recipe_of(
@@ -271,6 +281,15 @@ def is_sortable(recipe: Recipe) -> bool:
     if isinstance(recipe, Sequence):
         return recipe.emitted is None and all(isinstance(part, Fixed | Ranged | Date) for part in recipe.parts)
     return isinstance(recipe, Fixed | Boolean | Text | Blob | Widened | Ranged | Date)
+
+
+def tells_apart(recipe: Recipe) -> bool:
+    """Whether values differ where their old bytes do, and so do the new ones."""
+    if isinstance(recipe, Ordinal):
+        return -1 not in recipe.table and len(set(recipe.table)) == len(recipe.table)
+    if isinstance(recipe, Sequence):
+        return recipe.emitted is None and all(map(tells_apart, recipe.parts))
+    return is_sortable(recipe) or isinstance(recipe, VarText)
 
 
 def constant(serializer: TypeSerializer[Any], default: Default | None) -> bytes | None:

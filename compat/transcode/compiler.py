@@ -82,7 +82,7 @@ class _Again:
     """Items that do not stay: they are gone through a second time, from a register on."""
 
     register: int
-    recipe: Recipe
+    recipe: Counted | VarCounted | Sorted
 
 
 @attrs.frozen
@@ -147,10 +147,10 @@ def stays(recipe: Recipe) -> bool:
             return stays(value)
         case Either(left, right):
             return stays(left) and stays(right)
-        case Counted(item) | VarCounted(item):
+        case Counted(item, key) | VarCounted(item, key):
+            return stays(item) and (key is None or stays(key))
+        case Sorted(item):
             return stays(item)
-        case Sorted(key, value):
-            return stays(key) and (value is None or stays(value))
     return True
 
 
@@ -190,6 +190,7 @@ class _Compiler:
         self._ops: list[Op | Label] = []
         self._constants = bytearray()
         self._registers = 0
+        self._is_again = False
 
     def op(self, *op: object) -> None:
         """Append an op with its operands."""
@@ -274,33 +275,49 @@ class _Compiler:
                 pending += self._parse(part)
         self.flush([*pending, *(Constant(piece) for piece in pieces if isinstance(piece, bytes))])
 
-    def _run_items(self, recipe: Recipe) -> None:
+    def _run_items(self, recipe: Counted | VarCounted | Sorted) -> None:
         start = self._here()
         self.op(*((ops.VARINT, 64) if isinstance(recipe, VarCounted) else (ops.SKIP, 4)))
         self.flush([_Copy(start, self._here())])
         self.op(ops.SEEK, start)
         self._loop(recipe, self.run)
 
-    def _loop(self, recipe: Recipe, each: Callable[[Recipe], object]) -> None:
+    def _loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
         """Go through counted items: `each` compiles an item, or a part of one."""
-        counter, before, again, done = self._register(), self._register(), Label(), Label()
-        self._register()  # the end of the key before
-        if isinstance(recipe, Sorted):
-            self.op(ops.FIRST, before)
+        counter, again, done = self._register(), Label(), Label()
         self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
-        self.add(again)
         if isinstance(recipe, Sorted):
+            before = self._register()
+            self._register()  # the end of the item before
+            self.op(ops.FIRST, before)
+            self.add(again)
             start = self._here()
-            each(recipe.key)
-            self.op(ops.ASCEND, start, before)
-            if recipe.value is not None:
-                each(recipe.value)
-        elif isinstance(recipe, Counted | VarCounted):
             each(recipe.item)
+            self.op(ops.ASCEND, start, before)
+        else:
+            self._loop_items(recipe, counter, again, each)
         self.op(ops.NEXT, counter, again)
         if isinstance(recipe, VarCounted):
             each(Literal(0))
         self.add(done)
+
+    def _loop_items(
+        self, recipe: Counted | VarCounted, counter: int, again: Label, each: Callable[[Recipe], object]
+    ) -> None:
+        """Compile what is done for each item; keys that were once seen to stay apart are not looked at again."""
+        is_told = recipe.key is None or self._is_again
+        table = 0
+        if not is_told:
+            table = self._registers
+            self._registers += ops.TABLE_REGISTERS
+            self.op(ops.KEYS, table, counter)
+        self.add(again)
+        if recipe.key is not None:
+            start = self._here()
+            each(recipe.key)
+            if not is_told:
+                self.op(ops.APART, start, table)
+        each(recipe.item)
 
     def _parse(self, recipe: Recipe) -> list[_Item]:
         """Go through an old value; give what is to be written for it."""
@@ -414,7 +431,7 @@ class _Compiler:
 
     def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[_Item]:
         start = self._here()
-        size = _plain_size(recipe.item) if isinstance(recipe, Counted) else 0
+        size = _plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
         if size:
             self.op(ops.BLOB, size)
         else:
@@ -441,7 +458,9 @@ class _Compiler:
                     self.add(done)
                 case _Again(register, recipe):
                     self.op(ops.SEEK, register)
+                    before, self._is_again = self._is_again, True
                     self._run_items(recipe)
+                    self._is_again = before
 
     def _constant(self, data: bytes) -> int:
         place = self._constants.find(data)

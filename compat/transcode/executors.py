@@ -69,12 +69,16 @@ class PlainExecutor:
     """Carries out an op list in plain Python."""
 
     program: Program
+    _registers: list[int] = attrs.field(init=False, eq=False, repr=False)
+
+    @_registers.default
+    def _make_registers(self) -> list[int]:
+        return [0] * self.program.registers
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
         room, code = self.program.room(len(block) - start), self.program.code
         while True:
-            target, result = bytearray(room), [0, 0, 0, 0]
-            registers = [0] * self.program.registers
+            target, result, registers = bytearray(room), [0, 0, 0, 0], self._registers
             status = interpret(
                 block, start, len(block), len(block), code, self.program.constants, target, room, registers, result
             )
@@ -89,12 +93,17 @@ class EventualExecutor:
     """Carries out an op list in plain Python, and by numba or numpy once that pays."""
 
     program: Program
-    _fast: Executor | None = None
+    _plain: Executor = attrs.field(init=False)
+    _fast: Executor | None = attrs.field(default=None, init=False)
+
+    @_plain.default
+    def _make_plain(self) -> Executor:
+        return PlainExecutor(self.program)
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
         if self._fast is None and (name := paying(len(block) - start)) is not ExecutorName.PLAIN:
             self._fast = make_executor(name, self.program)
-        return (self._fast or PlainExecutor(self.program)).rewrite(block, start)
+        return (self._fast or self._plain).rewrite(block, start)
 
 
 @attrs.define

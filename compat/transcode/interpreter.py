@@ -11,7 +11,10 @@ from typing import Any
 
 from . import ops
 from .memory import (
+    MOST_OFFSET,
+    add_key,
     big_integer_end,
+    clear_keys,
     copy,
     is_date,
     is_less,
@@ -313,6 +316,18 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     state = ODD
                 at += 4
                 pc += 1
+            elif op == ops.KEYS:
+                count = registers[code[pc + 2]]
+                if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:
+                    state = ODD
+                else:
+                    clear_keys(registers, code[pc + 1], count)
+                    pc += 3
+            elif op == ops.APART:
+                place = registers[code[pc + 1]]
+                if not add_key(registers, code[pc + 2], data, entry, place - entry, at - place):
+                    state = ODD
+                pc += 3
             elif op == ops.MASK:
                 count = code[pc + 2]
                 if count > stop - at:

@@ -15,6 +15,8 @@ _LONGEST_COUNT = 5
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _BITS_63 = (1 << 63) - 1
 _WORD_BYTES = 8
+_OFFSET_BITS = 31
+MOST_OFFSET = (1 << _OFFSET_BITS) - 1
 _STEP = 0x1E3779B97F4A7C15
 
 
@@ -152,6 +154,51 @@ def put_varint(data: Any, at: int, number: int) -> int:
         at += 1
     data[at] = rest
     return at + 1
+
+
+def clear_keys(table: Any, at: int, count: int) -> None:
+    """Make a table of keys ready for up to `count` of them.
+
+    Its numbers, from `at` on: how often it was made ready, the size of the part that is used less one, and the slots;
+    one that is taken holds that first number and, in its lowest 31 bits, where the key begins.
+    """
+    size = 2
+    while size < 2 * count:
+        size *= 2
+    table[at] += 1
+    table[at + 1] = size - 1
+
+
+def add_key(table: Any, at: int, data: Any, start: int, offset: int, size: int) -> bool:
+    """Add a key to a table; False where it is there already.
+
+    Args:
+        table: As `clear_keys` has made it ready.
+        at: Where it begins.
+        data: Holds the keys, whose bytes tell where each ends.
+        start: Where offsets are counted from.
+        offset: Of the key.
+        size: Of the key, in bytes.
+    """
+    age, last = table[at], table[at + 1]
+    slot = key_sum(data, start + offset, size) & last
+    while True:
+        taken = table[at + 2 + slot]
+        if taken >> _OFFSET_BITS != age:
+            table[at + 2 + slot] = age << _OFFSET_BITS | offset
+            return True
+        if is_same(data, start + (taken & MOST_OFFSET), start + offset, size):
+            return False
+        slot = (slot + 1) & last
+
+
+def is_same(data: Any, first: int, second: int, size: int) -> bool:
+    """Whether the same bytes lie in two places."""
+    while size > 0 and data[first] == data[second]:
+        first += 1
+        second += 1
+        size -= 1
+    return size == 0
 
 
 def put_bits(target: Any, to: int, data: Any, at: int, places: Any, first: int, count: int) -> int:

@@ -43,6 +43,8 @@ VAR_LOOKED_UP = 30  # i, n: as LOOKED_UP, of Avro's number
 LITTLE = 31  # a 32-bit float that is a number, little-endian
 MASK = 43  # i, n: n bytes, with none of the bits set that are set in n numbers of the table, from i on
 MASKED = 44  # a, i, b, target: where bit b is set in the byte i behind registers[a], jump
+KEYS = 46  # r, a: no key was met so far of the registers[a] many of a map; registers from r on hold them (`memory`)
+APART = 47  # a, r: the bytes from registers[a] to at are none of those keys, and are one from here on
 
 # Emit.
 COPY = 32  # a, b: from registers[a] to registers[b]
@@ -54,13 +56,17 @@ TEST = 37  # a, b, target: where the byte at registers[a] is b, jump
 VAR_LOOK_UP = 41  # a, i: as LOOK_UP, of Avro's number
 BITS = 45  # a, i, n: n bits of the table, from i on: each the place of one behind registers[a], -1 for 0, -2 for 1
 
+MOST_KEYS = 1 << 14
+"""Of a map within a value; a larger one is odd."""
+TABLE_REGISTERS = 2 + 2 * MOST_KEYS
+
 TABLES = 63  # what follows are numbers of tables, and no ops
 
 OPERANDS = {
     NOTE: 1, SKIP: 1, EXPECT: 1, BOOLEAN: 0, PRESENT: 1, MAYBE: 1, TEXT: 0, MAYBE_TEXT: 0, BLOB: 1, RANGE: 3, DATE: 0,
     NUMBER: 0, BIG: 0, BRANCH: 4, JUMP: 1, LOOP: 2, NEXT: 2, SEEK: 1, FIRST: 1, ASCEND: 2, AGAIN: 1,
     REST: 0, END: 0, LOOKED_UP: 2, COPY: 2, CONSTANT: 2, WIDEN: 3, FLOAT: 3, LOOK_UP: 2, TEST: 3,
-    MASK: 2, MASKED: 4, BITS: 3,
+    KEYS: 2, APART: 2, MASK: 2, MASKED: 4, BITS: 3,
     VARINT: 1, VAR_TEXT: 0, VAR_BLOB: 0, VAR_LOOP: 2, VAR_LOOKED_UP: 2, LITTLE: 0, VAR_LOOK_UP: 2,
 }  # fmt: skip
 """By op: how many operands it has."""

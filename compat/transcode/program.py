@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _READ_REGISTERS = {
     ops.COPY: (0, 1), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.TEST: (0,), ops.SEEK: (0,),
-    ops.MASKED: (0,), ops.BITS: (0,),
+    ops.APART: (0,), ops.MASKED: (0,), ops.BITS: (0,),
     ops.VAR_LOOK_UP: (0,),     ops.ASCEND: (0,),
 }  # fmt: skip
 """By op: which of its operands are registers whose place was noted."""

@@ -11,12 +11,13 @@ from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
+from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing, ops
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
-from stateshift.compat.transcode.interpreter import DONE
-from stateshift.serializers.containers import ListSerializer, TupleSerializer
+from stateshift.compat.transcode.interpreter import DONE, ODD
+from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.enums import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.numeric import ByteSerializer, IntSerializer, LongSerializer
 from stateshift.serializers.optional import OptionalSerializer
@@ -115,6 +116,30 @@ CASES = {
         ),
         rows(st.lists(ints, max_size=3), st.lists(texts, max_size=3)),
     ),
+    "values of a map": (
+        MapSerializer(TEXT, INT, nullable_values=True),
+        MapSerializer(TEXT, LONG, nullable_values=True),
+        st.dictionaries(texts, st.none() | ints, max_size=6),
+    ),
+    "keys of a map": (MapSerializer(INT, TEXT), MapSerializer(LONG, TEXT), st.dictionaries(ints, texts, max_size=6)),
+    "a map that stays, beside what does not": (
+        TupleSerializer((INT, MapSerializer(TupleSerializer((TEXT, INT)), TEXT))),
+        TupleSerializer((LONG, MapSerializer(TupleSerializer((TEXT, INT)), TEXT))),
+        st.tuples(ints, st.dictionaries(st.tuples(texts, ints), texts, max_size=6)),
+    ),
+    "enums as keys": (
+        MapSerializer(EnumSerializer(("A", "B", "C"), "K"), INT),
+        MapSerializer(EnumSerializer(("C", "A", "B"), "K"), LONG),
+        st.dictionaries(st.sampled_from("ABC").map(Symbol), ints),
+    ),
+    "maps of maps, moved": (
+        RowSerializer.of([MapSerializer(INT, MapSerializer(TEXT, INT)), TEXT]),
+        RowSerializer(
+            (column("b", TEXT), column("a", MapSerializer(LONG, MapSerializer(TEXT, LONG)))), stored_names=("a", "b")
+        ),
+        rows(st.dictionaries(ints, st.dictionaries(texts, ints, max_size=3), max_size=3), texts),
+    ),
+    "sets": (SetSerializer(INT), SetSerializer(LONG), st.sets(ints, max_size=6)),
 }  # fmt: skip
 
 
@@ -188,3 +213,17 @@ def test_every_executor_comes_to_what_objects_come_to(case):
     holds()
 
     assert DONE in rewritten
+
+
+@pytest.mark.parametrize("count", [3, 100, ops.MOST_KEYS + 1])
+def test_maps_keep_their_order_and_a_key_that_is_stored_twice_is_told_as_objects_tell_it(count):
+    old, new = MapSerializer(INT, INT), MapSerializer(INT, LONG)
+    rewrite = transcoder(old, new)
+    entries = [written(INT, (7919 * key) % count) + b"\0" + written(INT, key) for key in range(count)]
+    shuffled, twice = (len(some).to_bytes(4, "big") + b"".join(some) for some in (entries, [*entries, entries[1]]))
+
+    assert_all_agree(rewrite, block(shuffled, shuffled))
+    assert_all_agree(rewrite, block(shuffled, twice, shuffled))
+    assert (DONE if count <= ops.MOST_KEYS else ODD) == PlainExecutor(rewrite.program).rewrite(
+        block(shuffled), 0
+    ).status
