@@ -24,6 +24,7 @@ from ..state.migration.performing import perform
 from ..state.migration.run import name_of
 from ..state.migration.tasks import CopyTask, Task, TaskResult
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
+from .counting import counted
 from .progress import Meter, Progress
 from .shipping import shipped
 from .watching import (
@@ -86,7 +87,7 @@ def carry_out(
     with shipped(spark, work, py_files):
         slots = SLOTS if remote else spark.sparkContext.defaultParallelism * _BUNDLES_PER_CORE
         bundles = _bundled(tasks, slots)
-        meter = Meter("migrating", tasks, journal, tell)
+        meter = Meter("migrating", tasks, journal, tell if remote else counted(spark.sparkContext, tell))
         if remote:
             answers = _run_remotely(spark, work, bundles, meter)
         else:

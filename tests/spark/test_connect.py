@@ -1,4 +1,4 @@
-"""A session of Spark Connect, whose server is another process: migrations go there, what cannot is told."""
+"""A session of Spark Connect, whose server is another process: states are migrated, read and written there."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ warnings.filterwarnings("ignore")
 from pyspark.sql import SparkSession
 from stateshift import Job, Operator, StateShiftError, ValueStateDescriptor
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.spark import register
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 
@@ -61,12 +62,24 @@ facts["left"] = os.path.exists(f"{folder}/none")
 rows = spark.range(3).selectExpr("id", "cast(id as string) as text")
 rows = StateSource("counter", "count", rows, key_by="id", value="text")
 facts["bootstrap"] = told(lambda: bootstrap(f"{folder}/made", job(str), rows))
+
+def read(place):
+    return spark.read.format("savepoint").options(operator="counter", state="count").load(place)
+
+register(spark)
+frame = read(f"{folder}/new").where("key < 5 or key = 2999")
+names = spark.createDataFrame([(7, "seven"), (4, "four")], ["key", "name"])
+facts["joined"] = [list(row) for row in frame.join(names, "key").select("key", "value", "name").collect()]
+facts["types"] = [field.dataType.simpleString() for field in frame.schema]
+facts["one"] = [list(row)[1:] for row in read(f"{folder}/new").where("key = 2999").collect()]
+changed = frame.selectExpr("key", "concat('n° ', value) as value").write.format("savepoint")
+changed.options(base=f"{folder}/new", operator="counter", state="count").mode("overwrite").save(f"{folder}/changed")
 print(json.dumps(facts))
 spark.stop()
 """
 
 
-def test_a_migration_runs_on_a_connect_session(tmp_path, counts, start_python, values_of):
+def test_states_are_migrated_read_and_written_on_a_connect_session(tmp_path, counts, start_python, values_of):
     (tmp_path / "users").mkdir()
     for name in ("connect_helper", "packed_helper"):
         (tmp_path / "users" / f"{name}.py").write_text(HELPER)
@@ -82,6 +95,10 @@ def test_a_migration_runs_on_a_connect_session(tmp_path, counts, start_python, v
     assert "Nothing was published" in facts["bad"]
     assert facts["bootstrap"].startswith("DeclarationError: to make a savepoint from rows needs Spark's driver")
     assert "spark-submit" in facts["bootstrap"]
+    assert facts["types"] == ["int", "bigint", "string"]
+    assert facts["joined"] == [[4, "4", "four"]]
+    assert facts["one"] == [[2999, "2999"]]
+    assert values_of(tmp_path / "changed", "counter", "count") == {key: f"n° {key}" for key in [*range(5), 2999]}
     for name in ("new", "packed"):
         assert values_of(tmp_path / name, "counter", "count") == {key: str(key) for key in range(KEYS)}
         assert verify(Savepoint.open(tmp_path / name)).ok
