@@ -49,7 +49,7 @@ class BlockTranscoder:
         at = 0
         while at < len(block):
             done = self._rewritten(block, at)
-            yield Transcoded(done.data, done.entries, keys_read=done.keys)
+            yield Transcoded(done.data, done.entries, keys_read=done.keys & _CHECKSUM)
             at = done.stop
             if done.status == ODD:
                 end = _entry_end(block, at)
@@ -93,8 +93,10 @@ def _entry_end(block: bytes, start: int) -> int:
 
 def _joined(pieces: list[Transcoded]) -> Transcoded:
     """Put pieces together in their order."""
+    if len(pieces) == 1:
+        return pieces[0]
     return Transcoded(
-        pieces[0].data if len(pieces) == 1 else b"".join(piece.data for piece in pieces),
+        b"".join(piece.data for piece in pieces),
         sum(piece.entries for piece in pieces),
         tuple(key for piece in pieces for key in piece.dropped_keys),
         sum(piece.dropped_elements for piece in pieces),

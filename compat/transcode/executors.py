@@ -128,6 +128,11 @@ def paying(size_bytes: int) -> ExecutorName:
     _passed.size_bytes += size_bytes
     if _passed.size_bytes < _LITTLE_BYTES and _NUMBA_MODULE not in sys.modules:
         return ExecutorName.PLAIN
+    return _fastest()
+
+
+@lru_cache(maxsize=1)
+def _fastest() -> ExecutorName:
     installed = (one for one in (ExecutorName.NUMBA, ExecutorName.NUMPY) if has_module(one))
     return next(installed, ExecutorName.PLAIN)
 
@@ -137,6 +142,7 @@ def machine_code(size_bytes: int) -> Any:
     return load_machine_code() if paying(size_bytes) is ExecutorName.NUMBA else None
 
 
+@lru_cache(maxsize=1)
 def load_machine_code() -> Any:
     """Give the module of machine code; numba must be there."""
     return import_module(_NUMBA_MODULE)
@@ -154,7 +160,11 @@ def chosen_executor() -> ExecutorName:
     Raises:
         DeclarationError: The environment names none, or one that is not installed.
     """
-    named = os.environ.get(VARIABLE) or ExecutorName.AUTO
+    return _executor_named(os.environ.get(VARIABLE) or ExecutorName.AUTO)
+
+
+@lru_cache(maxsize=8)
+def _executor_named(named: str) -> ExecutorName:
     if named not in set(ExecutorName):
         raise DeclarationError(
             f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"

@@ -167,11 +167,16 @@ class BlockRewriter:
         else:
             tally.keys_read = add_keys(tally.keys_read, self._addresses(block, self.plan.transform.old_kind))
             tally.keys_written = add_keys(tally.keys_written, self._addresses(result, self.plan.kind))
-        for key, value in islice(result.items(), 0 if self.proven else 1):
+        if not self.proven:
+            self._prove_one(result)
+        return result
+
+    def _prove_one(self, block: Block) -> None:
+        """Read the first entry that was written, of all blocks (rule RUN-7)."""
+        for key, value in islice(block.items(), 1):
             with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
                 prove_readable(self.plan, value)
             self.proven = True
-        return result
 
     def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[int, Survey]:
         """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.

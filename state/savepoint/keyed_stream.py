@@ -338,6 +338,11 @@ class KeyedStreamWriter:
     def _close(self, block: Block) -> None:
         """Write the last piece of a block, with the flag that says so."""
         flag = block.find_last_entry() + _LENGTH_BYTES
+        if len(block.data) < _LARGE_BYTES:
+            closed = bytearray(block.data)
+            closed[flag] |= LAST_FLAG
+            self._emit(memoryview(closed))
+            return
         data = memoryview(block.data)
         self._emit(data[:flag])
         self._emit(bytes([data[flag] | LAST_FLAG]))
