@@ -11,6 +11,7 @@ import click
 from ..compat.reference_time import time_text
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from ..serializers.wording import many
+from ..state.migration.engine import Engine
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .next_steps import start_lines
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from ..compat.description import JobDescription
     from ..compat.plan import MigrationPlan
+    from ..state.migration.estimate import Estimate
     from ..state.migration.options import MigrationOptions
     from ..state.migration.report import MigrationReport
 
@@ -48,7 +50,7 @@ _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "c
 
 @click.command(
     "migrate",
-    short_help="Write a new savepoint with the new types, on Spark.",
+    short_help="Write a new savepoint with the new types.",
     epilog="""\b
 Examples:
   stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
@@ -64,7 +66,9 @@ Examples:
 
 \b
 SOURCE is only read. TARGET must be empty or not there, and becomes a savepoint in one step at the very end: a run that
-dies leaves none, and the same command run again clears what it left. Needs stateshift[spark].
+dies leaves none, and the same command run again clears what it left.
+What one process does in about the time that Spark takes to start is done without Spark; for more, or with --master, it
+needs stateshift[spark].
 Exit status 1: the check refuses; 6: the run failed and nothing was published.""",
 )
 @savepoint_argument("source")
@@ -85,13 +89,15 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
 )
 @click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
 @click.option(
-    "--master", metavar="URL", default="local[*,4]", show_default=True, help="Where Spark runs; 4 is tries of a task."
+    "--master",
+    metavar="URL",
+    help="Where Spark runs. By default local[*,4], 4 being the tries of a task; and for little state no Spark at all.",
 )
 @click.option(
     "--py-files",
     multiple=True,
     metavar="FILE[,FILE…]",
-    help="Further .py, .zip, .egg or .whl files for the workers. Modules in the folder of the job go by themselves.",
+    help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder go by themselves.",
 )
 @click.option(
     "--target-exists",
@@ -111,7 +117,7 @@ def command(
     plan_file: str | None,
     downgrade: str,
     dry_run: bool,
-    master: str,
+    master: str | None,
     py_files: tuple[str, ...],
     target_exists: str,
     options: MigrationOptions,
@@ -168,8 +174,15 @@ def _announce(report: MigrationReport) -> None:
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
             f"{size_text(expected.bytes_to_read)} to read, about {size_text(expected.bytes_to_write)} to write{room}; "
-            f"about {expected.seconds:.0f} s on {many(expected.cores, 'core')}"
+            f"about {max(round(expected.seconds), 1)} s {_where(expected)}"
         )
+
+
+def _where(expected: Estimate) -> str:
+    """Say who carries out the tasks."""
+    if expected.engine is Engine.PROCESS:
+        return "in this process, without Spark"
+    return f"on Spark, with {many(expected.cores, 'core')}"
 
 
 @contextmanager
@@ -260,7 +273,8 @@ def _size_line(report: MigrationReport) -> str:
     streams += [f"{many(report.resumed, 'stream')} finished before"] if report.resumed else []
     what = f"{', '.join(streams)}; " if streams else ""
     read, written = size_text(report.bytes_read), size_text(report.bytes_written)
-    return f"{what}{read} read, {written} written in {report.seconds:.1f} s"
+    where = "" if report.estimate is None else f", {_where(report.estimate)}"
+    return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
 
 
 def _below(report: MigrationReport) -> Iterator[str]:
@@ -329,7 +343,8 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
             yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
         if empty:
             yield f"not tried, since there is no entry{_or_none(report.plan)}: {empty}"
-    yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read"
+    where = "" if report.estimate is None else f", {_where(report.estimate)}"
+    yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read{where}"
 
 
 def _or_none(plan: MigrationPlan) -> str:

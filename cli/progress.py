@@ -13,7 +13,7 @@ from .output import print_notice, printable, size_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..spark.progress import Progress
+    from ..state.migration.progress import Progress
 
 _LOG_EVERY_S = 30.0
 

@@ -27,6 +27,7 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
+from ..state.migration.progress import Progress
 from ..state.bootstrap.column_order import can_order
 from ..state.bootstrap.publication import (
     BootstrapReport,
@@ -60,8 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..state.savepoint.claim import Claim
-    from .progress import Progress
-
+    
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
 _CHECKSUM = "coalesce(sum(crc32(key) + crc32(value)), 0)"

@@ -1,6 +1,7 @@
-"""Migrate a savepoint: read each entry with the old serializer and write it with the new one, as a Spark job.
+"""Migrate a savepoint: read each entry with the old serializer and write it with the new one.
 
-Spark only schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
+Little state is migrated in this process, before Spark would have started; more of it as a Spark job. Spark only
+schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
 no entry travels through the JVM, unless keys are written anew (`repartition`). The driver publishes by writing
 `_metadata` last. A run that dies leaves the source untouched and no `_metadata` in the target; running again finishes
 it. Source: DESIGN, section 4; rules, section 11.
@@ -17,7 +18,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import StateShiftError, TargetExists
+from ..state.migration.progress import Progress
+from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
+from ..state.migration.in_process import carry_out_here
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
 from ..state.migration.rekey_task import RekeyTask
@@ -37,9 +41,8 @@ from ..state.savepoint.publish import (
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
 from .connect import is_connect
-from .progress import Progress
 from .scheduling import carry_out
-from .session import own_session
+from .session import DEFAULT_MASTER, own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
     from ..state.migration.journal import Journal
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
-    from ..state.migration.tasks import TaskResult
+    from ..state.migration.tasks import Task, TaskResult
     from ..state.savepoint.claim import Claim
     from ..state.savepoint.lineage import Lineage
 
@@ -67,7 +70,7 @@ def migrate(
     options: MigrationOptions = DEFAULTS,
     *,
     session: SparkSession | None = None,
-    master: str = "local[*,4]",
+    master: str | None = None,
     py_files: Iterable[str | Path] = (),
     dry_run: bool = False,
     expected: PlanFile | None = None,
@@ -83,10 +86,11 @@ def migrate(
         job: The new types. Modules that it is made of reach the workers by value. None: the types stay; something else
             is to change, as the parallelism.
         options: What is wanted beside new types.
-        session: The Spark session to use; by default the one that runs, else one for `master` that ends with the call.
-            It may be one of Spark Connect, unless keys are written anew.
-        master: Where Spark runs. The default retries a failed task up to four times on all local cores.
-        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for the workers.
+        session: The Spark session to use. It may be one of Spark Connect, unless keys are written anew.
+        master: Where Spark runs: in the session that this process has already, else in one that ends with the call.
+        py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for Spark's workers.
+            None of the three: what takes one process no longer than Spark takes to start is done here, without Spark;
+            for anything else the master is `local[*,4]`, which tries a failed task up to four times on all cores.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
         expected: A plan that was made before; anything else is refused. Without a job, or options, they are those of
             the plan.
@@ -120,7 +124,10 @@ def migrate(
             return _tidied(prepared, published, journal, started, dry_run=dry_run)
     check_target(folder, target_exists)
     held = held_bytes(folder, target_exists)
-    needed = estimate(prepared.tasks, prepared.savepoint.folder, folder, _cores(session, master), held_bytes=held)
+    cores, py_files = _cores(session, master or DEFAULT_MASTER), tuple(py_files)
+    with_spark = session is not None or master is not None or bool(py_files)
+    source_folder = prepared.savepoint.folder
+    needed = estimate(prepared.tasks, source_folder, folder, cores, held_bytes=held, with_spark=with_spark)
     report = attrs.evolve(_planned(prepared, folder), estimate=needed)
     needed.require_room(folder)
     if dry_run:
@@ -133,7 +140,8 @@ def migrate(
             prepared,
             journal,
             claim,
-            session=lambda: session or until_published.enter_context(own_session(master)),
+            needed.engine,
+            session=lambda: session or until_published.enter_context(own_session(master or DEFAULT_MASTER)),
             py_files=py_files,
             tell=progress or (lambda _: None),
         )
@@ -145,9 +153,10 @@ def _run(
     prepared: Preparation,
     journal: Journal,
     claim: Claim,
+    engine: Engine,
     *,
     session: Callable[[], SparkSession],
-    py_files: Iterable[str | Path],
+    py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
 ) -> tuple[list[TaskResult], int, Lineage]:
     """Carry out what is left to do, and publish; gives the results, how many were finished before, and the lineage."""
@@ -155,24 +164,39 @@ def _run(
     finished = journal.finished()
     _clear_attempts(folder, finished.values())
     left = [task for task in prepared.tasks if name_of(task) not in finished]
-    keyed_anew = [task for task in left if isinstance(task, RekeyTask)]
-    others = [task for task in left if not isinstance(task, RekeyTask)]
     results = list(finished.values())
-    py_files = tuple(py_files)
-    if others or not keyed_anew:
-        results += carry_out(others, savepoint.folder, journal, session=session, py_files=py_files, progress=tell)
-    if keyed_anew:
-        from .repartition import write_keys_anew
-
-        results += write_keys_anew(
-            keyed_anew, savepoint.folder, journal, session=session, py_files=py_files, progress=tell
-        )
+    if engine is Engine.PROCESS:
+        results += carry_out_here(left, savepoint.folder, journal, tell)
+    else:
+        results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
     tell(Progress("publishing", 0, 1))
     claim.require()
     _clear_attempts(folder, results)
     lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder)
     journal.clear()
     return results, len(finished), lineage
+
+
+def _on_spark(
+    tasks: list[Task],
+    source: Folder,
+    journal: Journal,
+    *,
+    session: Callable[[], SparkSession],
+    py_files: tuple[str | Path, ...],
+    tell: Callable[[Progress], None],
+) -> list[TaskResult]:
+    """Carry out tasks on Spark: those that write keys anew by a shuffle, each other one by itself."""
+    keyed_anew = [task for task in tasks if isinstance(task, RekeyTask)]
+    others = [task for task in tasks if not isinstance(task, RekeyTask)]
+    results: list[TaskResult] = []
+    if others:
+        results += carry_out(others, source, journal, session=session, py_files=py_files, progress=tell)
+    if keyed_anew:
+        from .repartition import write_keys_anew
+
+        results += write_keys_anew(keyed_anew, source, journal, session=session, py_files=py_files, progress=tell)
+    return results
 
 
 def _planned(prepared: Preparation, target: Folder) -> MigrationReport:

@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
+from ..state.migration.progress import Progress
 from ..state.migration.parcels import Parcel
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
 from .connect import refuse_connect
-from .progress import Progress
 from .scheduling import Failures, answer_of, description_of, failure_of
 from .shipping import shipped
 from .watching import attempts_of, run_watched

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import pickle
 import re
-import traceback
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import (
-    MigrationFailed,
-    NoSpaceLeft,
-    StateShiftError,
-    StorageFailed,
-    shown,
-    values_are_redacted,
-)
+from ..serializers.errors import MigrationFailed, StateShiftError, values_are_redacted
 from ..serializers.registry import registry
 from ..serializers.wording import many
+from ..state.migration.failing import failure_of_task, may_be_mended
 from ..state.migration.performing import perform
+from ..state.migration.progress import Meter, Progress
 from ..state.migration.run import name_of
-from ..state.migration.tasks import CopyTask, Task, TaskResult
+from ..state.migration.tasks import Task, TaskResult
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
-from .progress import Meter, Progress
 from .shipping import shipped
 from .watching import (
     MISSING_MODULE,
@@ -63,15 +56,11 @@ def carry_out(
 ) -> list[TaskResult]:
     """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
 
-    Where files are only to be copied, no Spark is started.
-
     Raises:
         StateShiftError: What `perform` raised in a worker, with all its facts.
         MigrationFailed: Spark gave up: a worker died more often than the master allows.
     """
     tell = progress or (lambda _: None)
-    if all(isinstance(task, CopyTask) for task in tasks):
-        return _copied_here(tasks, source, journal, tell)
     tell(Progress("starting Spark", 0, 1))
     spark = session()
     remote = is_connect(spark)
@@ -107,18 +96,6 @@ def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], me
         if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - our own workers wrote it
             raise failure_of(answer)
     return answers
-
-
-def _copied_here(
-    tasks: Sequence[Task], source: Folder, journal: Journal, tell: Callable[[Progress], None]
-) -> list[TaskResult]:
-    results = []
-    meter = Meter("copying", tasks, journal, tell)
-    for task in tasks:
-        results.append(perform(task, source, journal.folder))
-        journal.record(results[-1])
-        meter.add(results[-1:])
-    return results
 
 
 def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
@@ -211,20 +188,11 @@ def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
 
     context = TaskContext.get()
     may_try_again = context is not None and context.attemptNumber() + 1 < attempts
-    if isinstance(error, StateShiftError):
-        if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
-            raise error
-        return error
-    if may_try_again and values_are_redacted():
-        raise without_values(error) from None
-    if may_try_again:
+    if may_try_again and may_be_mended(error):
+        if values_are_redacted():
+            raise without_values(error) from None
         raise error
-    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-    return MigrationFailed(
-        f"a worker failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
-        operator=title,
-        advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
-    )
+    return failure_of_task(error, title, "a worker")
 
 
 def _run(context: SparkContext, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:

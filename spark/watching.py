@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
-from .progress import Progress
+from ..state.migration.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -137,6 +137,11 @@ def _fastest() -> ExecutorName:
     return next(installed, ExecutorName.PLAIN)
 
 
+def expect(size_bytes: int) -> None:
+    """Tell that this process will go through so many bytes in all: so it is known early whether machine code pays."""
+    _passed.size_bytes += size_bytes
+
+
 def machine_code(size_bytes: int) -> Any:
     """Give the module of machine code, where that is who is to go through some bytes; else None."""
     return load_machine_code() if paying(size_bytes) is ExecutorName.NUMBA else None

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
+from ...compat.transcode.blocks import BlockTranscoder
+from ...compat.transcode.executors import expect
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
+from .engine import SPARK_START_S, Engine, choose_engine
 from .rekey_task import RekeyTask
-from .tasks import CopyTask, KeyedTask
+from .tasks import KeyedTask, OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
 
 SAMPLE_ENTRIES = 500
 _COPY_BYTES_PER_S = 100 << 20
-_START_S = 8.0
+_ELEMENT_BYTES_PER_S = 2 << 20
+_USERS_ENTRY_S = 100e-6
 _REKEYED_ENTRY_S = 15e-6
 _MARGIN = 1.1
 
@@ -42,13 +46,15 @@ class Estimate:
         bytes_to_write: About how many will be written.
         free_bytes: Free space of the target, with what the run clears or goes on with; None where its store does not
             tell.
-        seconds: About how long it takes on `cores` cores, with Spark's start where it is needed.
+        engine: Who will carry it out.
+        seconds: About how long it takes on `cores` cores, with Spark's start where Spark is used.
         cores: For which the time holds.
     """
 
     bytes_to_read: int
     bytes_to_write: int
     free_bytes: int | None
+    engine: Engine
     seconds: float
     cores: int
 
@@ -72,30 +78,43 @@ def require_room(target: Folder, needed_bytes: int, free_bytes: int | None) -> N
         )
 
 
-def estimate(tasks: Sequence[Task], source: Folder, target: Folder, cores: int, *, held_bytes: int = 0) -> Estimate:
+def estimate(
+    tasks: Sequence[Task],
+    source: Folder,
+    target: Folder,
+    cores: int,
+    *,
+    held_bytes: int = 0,
+    with_spark: bool = False,
+) -> Estimate:
     """Measure a sample of what is to be converted; where that fails, the run itself will tell why.
 
     Args:
         tasks: All of a run.
         source: Where the streams are.
         target: Where the result goes; it need not be there yet.
-        cores: How many tasks run at a time.
+        cores: How many tasks run at a time on Spark.
         held_bytes: What is in the target, and will be cleared or gone on with.
+        with_spark: Whether Spark is to be used, however little there is to do.
     """
+    read = sum(task.size_bytes for task in tasks)
+    if not with_spark:
+        expect(read)
     samples: dict[str, _Sample] = {}
     written = seconds = 0.0
     for task in tasks:
-        sample = _PLAIN
+        sample = _ELEMENTS if isinstance(task, OperatorTask) else _PLAIN
         if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
-            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sample_of(task, source))
+            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sample_of(task, source, with_spark))
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
-    starts = 0.0 if all(isinstance(task, CopyTask) for task in tasks) else _START_S
-    read = sum(task.size_bytes for task in tasks)
+    engine = choose_engine(tasks, seconds, with_spark=with_spark)
+    if engine is Engine.SPARK:
+        seconds = SPARK_START_S + seconds / max(cores, 1)
     free = target.free_space_bytes()
     room = None if free is None else free + held_bytes
-    return Estimate(read, int(written), room, starts + seconds / max(cores, 1), cores)
+    return Estimate(read, int(written), room, engine, seconds, cores if engine is Engine.SPARK else 1)
 
 
 @attrs.frozen
@@ -107,10 +126,11 @@ class _Sample:
 
 
 _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
+_ELEMENTS = _Sample(1.0, 1 / _ELEMENT_BYTES_PER_S)
 
 
-def _sample_of(task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
-    return _sampled(task, source) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+def _sample_of(task: KeyedTask | RekeyTask, source: Folder, with_spark: bool) -> _Sample:
+    return _sampled(task, source, with_spark) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
 
 
 def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
@@ -123,9 +143,14 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
     return _Sample(1.0, max(_REKEYED_ENTRY_S * entries / size, _PLAIN.seconds_per_byte)) if size else _PLAIN
 
 
-def _sampled(task: KeyedTask, source: Folder) -> _Sample:
-    """Convert the first entries of a stream. Functions of the user are not called before the run."""
+def _sampled(task: KeyedTask, source: Folder, with_spark: bool) -> _Sample:
+    """Convert the first entries of a stream. Functions of the user are not called before the run.
+
+    Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if
+    it is the one that does the work.
+    """
     read, written, passed = 0, 0, 0.0
+    rewriters: dict[int, BlockRewriter | None] = {}
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
         for block in islice(reader.blocks(task.key_groups), 4 * len(reader.header.states)):
             info = reader.header.states[block.state_id]
@@ -134,13 +159,22 @@ def _sampled(task: KeyedTask, source: Folder) -> _Sample:
             read += len(sample.data)
             if state is not None and state.action is StateAction.DROP:
                 continue
-            result, began = sample, time.perf_counter()
-            is_users = state is not None and (state.transform or (state.value and state.value.converter))
-            if state is not None and not is_users:
-                rewriter = BlockRewriter.of(info, state, reader.header.key_snapshot, task.max_parallelism)
-                result = sample if rewriter is None else rewriter.rewrite(sample, block.state_id, Tally())
-            passed += time.perf_counter() - began
-            written += len(result.data)
+            if state is not None and (state.transform or (state.value and state.value.converter)):
+                passed += sample.entries * _USERS_ENTRY_S
+                written += len(sample.data)
+                continue
+            if block.state_id not in rewriters:
+                key = reader.header.key_snapshot
+                rewriters[block.state_id] = BlockRewriter.of(info, state, key, task.max_parallelism)
+                _rewritten(rewriters[block.state_id], sample)  # not timed: it also loads code
+            rewriter, began = rewriters[block.state_id], time.perf_counter()
+            written += len(_rewritten(rewriter, sample).data)
+            if rewriter is not None and not (with_spark and isinstance(rewriter.transcoder, BlockTranscoder)):
+                passed += time.perf_counter() - began
     if not read:
         return _PLAIN
     return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
+
+
+def _rewritten(rewriter: BlockRewriter | None, sample: Block) -> Block:
+    return sample if rewriter is None else rewriter.rewrite(sample, sample.state_id, Tally())

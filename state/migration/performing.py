@@ -30,7 +30,7 @@ def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
             case KeyedTask():
                 return rewrite_keyed(task, source, target)
             case RekeyTask():
-                return rekeyed_here(task, source, target)
+                return rekeyed_here([task], source, target)[0]
             case OperatorTask():
                 return rewrite_operator(task, source, target)
             case CopyTask():

@@ -28,7 +28,7 @@ from .rewrite import new_state_id, rewritten_blocks
 from .uniting import write_parcels
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from ...compat.plan import OperatorPlan
     from ..savepoint.files import Folder
@@ -43,11 +43,15 @@ HELD_BYTES = 32 << 20
 _PARCEL_OVERHEAD = 200
 
 
-def rekeyed_here(task: RekeyTask, source: Folder, target: Folder) -> TaskResult:
-    """Write the stream of one subtask without an engine: all stored state of the operator is read for it alone."""
-    parcels = [parcel for at in range(len(task.readings)) for parcel in read_parcels(task, at, source, {task.subtask})]
-    parcels.sort(key=lambda parcel: (parcel.key_group, parcel.state_id))
-    return write_parcels(task, parcels, target)
+def rekeyed_here(tasks: Sequence[RekeyTask], source: Folder, target: Folder) -> list[TaskResult]:
+    """Write streams of one operator without an engine; what goes into them is held in between, sorted here."""
+    held: dict[int, list[Parcel]] = {task.subtask: [] for task in tasks}
+    for at in range(len(tasks[0].readings)):
+        for parcel in read_parcels(tasks[0], at, source, held.keys()):
+            held[parcel.subtask].append(parcel)
+    for parcels in held.values():
+        parcels.sort(key=lambda parcel: (parcel.key_group, parcel.state_id))
+    return [write_parcels(task, held[task.subtask], target) for task in tasks]
 
 
 def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[int]) -> Iterator[Parcel]:

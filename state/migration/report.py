@@ -35,7 +35,7 @@ class MigrationReport:
         states: Counts of the states in rewritten operators; empty in a dry run.
         tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
         seconds: How long it took.
-        estimate: What the run was expected to take.
+        estimate: What the run was expected to take, and who carries it out.
         resumed: How many streams were finished before, by a run that died.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
     """

@@ -7,8 +7,8 @@ import pytest
 
 from stateshift import check
 from stateshift.compat.planner import plan
-from stateshift.spark import progress as spark_progress
-from stateshift.spark.progress import Meter
+from stateshift.state.migration import progress
+from stateshift.state.migration.progress import Meter
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration.journal import Journal
@@ -32,7 +32,7 @@ def run(counts, tmp_path):
 
 
 def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
-    monkeypatch.setattr(spark_progress, "_LOCAL_LOOK_S", 0.0)
+    monkeypatch.setattr(progress, "_LOCAL_LOOK_S", 0.0)
     source, tasks, journal = run
     told = []
     meter = Meter("migrating", tasks, journal, told.append)
@@ -60,7 +60,7 @@ def test_streams_entries_and_bytes_are_those_in_the_journal(run, monkeypatch):
 
 
 def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
-    monkeypatch.setattr(spark_progress, "_LOCAL_LOOK_S", 0.0)
+    monkeypatch.setattr(progress, "_LOCAL_LOOK_S", 0.0)
     _, tasks, journal = run
     told = []
     meter = Meter("migrating", tasks, journal, told.append)

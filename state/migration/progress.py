@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.errors import StateShiftError
-from ..state.migration.run import name_of
+from ...serializers.errors import StateShiftError
+from .run import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..state.migration.journal import Journal
-    from ..state.migration.tasks import Task, TaskResult
+    from .journal import Journal
+    from .tasks import Task, TaskResult
 
 _LOCAL_LOOK_S = 0.5
 _REMOTE_LOOK_S = 5.0

@@ -1,0 +1,41 @@
+"""Who carries out the tasks of a run: this process, where it is done before Spark would have started, else Spark."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from .rekey_task import READING_BYTES, RekeyTask
+from .tasks import CopyTask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .tasks import Task
+
+SPARK_START_S = 8.0
+"""About how long it takes until the first task runs on Spark: a JVM, a session, a Python worker."""
+
+
+class Engine(enum.StrEnum):
+    """Who carries out tasks."""
+
+    PROCESS = "process"
+    SPARK = "spark"
+
+
+def choose_engine(tasks: Sequence[Task], seconds: float, *, with_spark: bool = False) -> Engine:
+    """Choose who carries out a run.
+
+    Where keys are written anew, Spark also sorts what this process would have to hold.
+
+    Args:
+        tasks: All of them.
+        seconds: About how long they take one after the other.
+        with_spark: Whether Spark is named. Where files are only to be copied, it is not started for that either.
+    """
+    if all(isinstance(task, CopyTask) for task in tasks):
+        return Engine.PROCESS
+    held_bytes = sum(task.size_bytes for task in tasks if isinstance(task, RekeyTask))
+    is_little = seconds <= SPARK_START_S and held_bytes <= READING_BYTES
+    return Engine.PROCESS if is_little and not with_spark else Engine.SPARK

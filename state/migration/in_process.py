@@ -1,0 +1,87 @@
+"""A run in this process, one task after the other.
+
+Tasks, their results, the journal and what is published are those of a run on Spark. A task that failed in a way that
+another attempt may mend is tried as often as on Spark's default master, `local[*,4]`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...serializers.errors import StateShiftError, values_are_redacted
+from .failing import failure_of_task, may_be_mended
+from .performing import perform
+from .progress import Meter
+from .rekey_task import RekeyTask
+from .rekeying import rekeyed_here
+from .tasks import CopyTask
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ..savepoint.files import Folder
+    from .journal import Journal
+    from .progress import Progress
+    from .tasks import Task, TaskResult
+
+_ATTEMPTS = 4
+
+
+def carry_out_here(
+    tasks: Sequence[Task], source: Folder, journal: Journal, tell: Callable[[Progress], None]
+) -> list[TaskResult]:
+    """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
+
+    Args:
+        tasks: Those that are to be done.
+        source: Where the stored streams are.
+        journal: Of the target.
+        tell: Is called with what is done.
+
+    Raises:
+        StateShiftError: As of `perform`; what else the user's code raises becomes a `MigrationFailed`.
+    """
+    phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
+    meter = Meter(phase, tasks, journal, tell)
+    results: list[TaskResult] = []
+    for together in _pieces(tasks):
+        found = _tried(together, source, journal)
+        meter.add(found)
+        results += found
+    return results
+
+
+def _pieces(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    """Give what is done at a time: a task, or all of an operator whose keys are written anew, which is read once."""
+    anew: dict[str, list[Task]] = {}
+    for task in tasks:
+        if isinstance(task, RekeyTask):
+            anew.setdefault(task.plan.operator_id, []).append(task)
+        else:
+            yield [task]
+    yield from anew.values()
+
+
+def _tried(tasks: list[Task], source: Folder, journal: Journal) -> list[TaskResult]:
+    """Do what is done at a time, again where that may help, and tell why it cannot be done."""
+    attempt = 1
+    while True:
+        try:
+            results = _done(tasks, source, journal.folder)
+            for result in results:
+                journal.record(result)
+        except StateShiftError as error:
+            if attempt == _ATTEMPTS or not may_be_mended(error):
+                raise
+        except Exception as error:
+            if attempt == _ATTEMPTS:
+                failure = failure_of_task(error, tasks[0].title, "the run")
+                raise failure from None if values_are_redacted() else error
+        else:
+            return results
+        attempt += 1
+
+
+def _done(tasks: list[Task], source: Folder, target: Folder) -> list[TaskResult]:
+    anew = [task for task in tasks if isinstance(task, RekeyTask)]
+    return rekeyed_here(anew, source, target) if anew else [perform(task, source, target) for task in tasks]
