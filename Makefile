@@ -9,7 +9,7 @@ INSTALLED := .venv/.stateshift-installed
 
 ##@ See it
 
-demo: $(INSTALLED) ## a savepoint of real Flink migrated on Spark; then 336,776 flights from history to a new job
+demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,776 flights from history to a new job
 	@$(PY) examples/demo.py
 	@$(PY) examples/flights_demo.py
 

@@ -44,7 +44,7 @@ def main() -> int:
     try:
         target = str(scratch / "accounts-v3")
         before = file_digest()
-        title("3. Migrate: a Spark job writes a new savepoint")
+        title("3. Migrate: write a new savepoint (so little state needs no Spark)")
         run("migrate", SAVEPOINT, target, "--job", JOB)
 
         title("4. Verify it")

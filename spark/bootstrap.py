@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..state.savepoint.claim import Claim
-    
+
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
 _CHECKSUM = "coalesce(sum(crc32(key) + crc32(value)), 0)"

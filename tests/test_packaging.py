@@ -165,17 +165,16 @@ class TestCoreInstall:
         assert (checked.returncode, checked.stderr) == (4, "")
         assert "visits" in checked.stdout
 
-    def test_migrate_names_the_extra_that_it_needs(self, core_install, root, savepoint_of, tmp_path):
-        migrated = core_install(
-            "stateshift",
-            "migrate",
-            savepoint_of("rocksdb-account-v1"),
-            tmp_path / "target",
-            "--job",
-            "accounts_v3:job",
-            PYTHONPATH=str(root / "examples"),
-        )
+    def test_migrate_needs_the_extra_where_spark_is_named(self, core_install, root, savepoint_of, tmp_path):
+        def migrate(*more):
+            source, target = savepoint_of("rocksdb-account-v1"), tmp_path / f"target-{len(more)}"
+            examples = {"PYTHONPATH": str(root / "examples")}
+            return core_install("stateshift", "migrate", source, target, "--job", "accounts_v3:job", *more, **examples)
 
-        assert migrated.returncode != 0
-        assert "stateshift[spark]" in migrated.stderr
-        assert not (tmp_path / "target").exists()
+        little, named = migrate(), migrate("--master", "local[1]")
+
+        assert little.returncode == 0, little.stderr
+        assert core_install("stateshift", "verify", tmp_path / "target-0").returncode == 0
+        assert named.returncode != 0
+        assert "stateshift[spark]" in named.stderr
+        assert not (tmp_path / "target-2").exists()

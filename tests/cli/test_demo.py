@@ -18,7 +18,6 @@ def test_the_savepoint_of_the_demo_is_the_one_that_flink_wrote(root, savepoint_o
     }
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_it_ends_with_the_migration_proven(root):
     refusal = json.loads((root / "examples" / "flink-refusal.json").read_text(encoding="utf-8"))["refusals"][0]

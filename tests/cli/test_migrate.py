@@ -90,18 +90,20 @@ def test_a_savepoint_that_needs_nothing_is_copied_without_spark(run, savepoint_o
     assert run("verify", tmp_path / "new").status == 0
 
 
-def test_without_pyspark_it_names_the_extra_and_writes_nothing(root, savepoint_of, tmp_path):
+def test_without_pyspark_little_state_is_migrated_and_for_spark_the_extra_is_named(root, savepoint_of, tmp_path):
     (tmp_path / "hidden" / "pyspark").mkdir(parents=True)
     (tmp_path / "hidden" / "pyspark" / "__init__.py").write_text(
         "raise ModuleNotFoundError('no pyspark', name='pyspark')\n", encoding="utf-8"
     )
-    job = ("--job", "accounts_v3:job")
+    source, job = savepoint_of("rocksdb-account-v1"), ("--job", "accounts_v3:job")
+    here = {"cwd": root / "examples", "PYTHONPATH": str(tmp_path / "hidden")}
 
-    ran = stateshift(
-        "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *job,
-        cwd=root / "examples", PYTHONPATH=str(tmp_path / "hidden"),
-    )  # fmt: skip
+    little = stateshift("migrate", source, tmp_path / "little", *job, **here)
+    ran = stateshift("migrate", source, tmp_path / "new", *job, "--master", "local[1]", **here)
 
+    assert little.returncode == 0, little.stderr
+    assert little.stderr.endswith(" s in this process, without Spark\n")
+    assert ", in this process, without Spark\n" in little.stdout
     assert (ran.returncode, ran.stdout) == (2, "")
     assert "pip install 'stateshift[spark]'" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -110,17 +112,18 @@ def test_without_pyspark_it_names_the_extra_and_writes_nothing(root, savepoint_o
 
 @pytest.fixture(scope="module")
 def migrated(root, savepoint_of, tmp_path_factory):
-    """Source and target of `migrate` to version 3, and what the command printed."""
+    """Source and target of `migrate` to version 3 on Spark, and what the command printed."""
     folder = tmp_path_factory.mktemp("migrated")
     source = shutil.copytree(savepoint_of("rocksdb-account-v1"), folder / "old")
-    ran = stateshift("migrate", source, folder / "new", "--job", "accounts_v3:job", cwd=root / "examples")
+    on_spark = ("--job", "accounts_v3:job", "--master", "local[2,4]")
+    ran = stateshift("migrate", source, folder / "new", *on_spark, cwd=root / "examples")
     return source, folder / "new", ran
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 class TestRun:
-    """A real migration, by a process of its own."""
+    """A real migration on Spark, by a process of its own."""
 
     def test_it_ends_with_what_it_did_and_what_comes_next(self, migrated):
         source, target, ran = migrated
@@ -129,6 +132,8 @@ class TestRun:
         before, *_ = ran.stderr.splitlines()  # on a slow machine, lines on the progress follow
         assert ran.returncode == 0
         assert before.startswith("to do: 4 streams to rewrite, 0 files to copy, 11.5 KiB to read, about ")
+        assert before.endswith(" s on Spark, with 2 cores")
+        assert lines[-6].endswith(", on Spark, with 2 cores")
         assert lines[0] == f"migrated: 50 entries of 4 states converted, in {target}"
         assert [line.split(":")[0] for line in lines[-4:]] == [
             "source untouched", "rollback", "prove it", "start the job",
@@ -203,7 +208,6 @@ def test_a_dry_run_tells_what_becomes_of_subtasks_and_tries_elements(run, savepo
     assert "it has 128 key groups, and a subtask needs one at least" in too_many.stderr
 
 
-@pytest.mark.spark
 @pytest.mark.slow
 def test_lists_of_an_operator_are_converted_and_dealt_out(run, lists_job, savepoint_of, tmp_path):
     source = savepoint_of("hashmap-operator-only-p2-m128")
@@ -243,7 +247,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savep
     """A JVM that stays would keep stdout open."""
     command = [sys.executable, "-m", "stateshift", "migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new"]
     with subprocess.Popen(
-        [*command, "--job", "accounts_v3:job"], cwd=root / "examples", env=CHILD, text=True,
+        [*command, "--job", "accounts_v3:job", "--master", "local[*,4]"], cwd=root / "examples", env=CHILD, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         time.sleep(seconds)

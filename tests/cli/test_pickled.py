@@ -172,7 +172,6 @@ def test_with_trust_a_check_tells_the_migration_and_its_command_fam_1(before, ru
     assert f"--job job_2:job {' '.join(TRUST)}" in checked.stdout
 
 
-@pytest.mark.spark
 def test_pickled_state_moves_to_records_with_trust_by_name_fam_1(before, run, tmp_path):
     source = digest_of(before)
     refused = run("migrate", before, tmp_path / "after", "--job", "job_2:job")

@@ -53,12 +53,9 @@ def test_a_dry_run_tells_the_reference_time_and_what_becomes_of_stamps_state_5(r
     assert 2 == ran.stdout.count("time to live off: stamps are taken off; what has expired after 1 day is dropped")
 
 
-@pytest.mark.spark
 def test_a_run_counts_what_had_expired_and_another_one_stamps_what_is_left_state_4_and_5(run, stamped, tmp_path):
-    off = run("migrate", stamped, tmp_path / "off", "--job", "ttl_jobs:told", *AT, "--master", "local[1]")
-    on = run(
-        "migrate", tmp_path / "off", tmp_path / "on", "--job", "ttl_jobs:on", *AT, "--master", "local[1]", "--json"
-    )
+    off = run("migrate", stamped, tmp_path / "off", "--job", "ttl_jobs:told", *AT)
+    on = run("migrate", tmp_path / "off", tmp_path / "on", "--job", "ttl_jobs:on", *AT, "--json")
 
     assert (0, 0) == (off.status, on.status), off.stderr + on.stderr
     assert "  visits    count  value  converted     2        1        1\n" in off.stdout

@@ -72,7 +72,7 @@ def encoded(line):
 job = Job([Operator("log", key=int, states=[MapStateDescriptor("lines", int, bytes, converter=encoded)])])
 spark = session("local[1,4]")
 for source, target in (sys.argv[2:4], sys.argv[4:6]):
-    written = migrate(source, target, job).states[0].written
+    written = migrate(source, target, job, session=spark).states[0].written
     print(written, report.read_text())
 """
 MAPS = Job([Operator("log", key=int, states=[MapStateDescriptor("lines", int, str)])])

@@ -1,4 +1,4 @@
-"""How far a run is, by what its workers have put into the journal."""
+"""How far a run is, by what its tasks have put into the journal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,17 @@ from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.writer import SavepointWriter
 
 
 @pytest.fixture
-def run(counts, tmp_path):
+def run(tmp_path):
     """Source, tasks and journal of a run in four streams."""
-    savepoint = Savepoint.open(counts(4_000))
+    counts = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", int)])])
+    with SavepointWriter(tmp_path / "counts", counts) as writer:
+        for key in range(4_000):
+            writer.put("counter", "count", key, key)
+    savepoint = Savepoint.open(tmp_path / "counts")
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=str)])])
     tasks = split(savepoint, reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=4))
     target = Folder.at(tmp_path / "target")

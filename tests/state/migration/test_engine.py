@@ -1,0 +1,77 @@
+"""Who carries out a run: this process where that takes no longer than Spark's start, else Spark."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from stateshift import BigInt, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
+from stateshift.compat.repartition import Repartition
+from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine
+from stateshift.state.migration.estimate import estimate
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.migration.rekey_task import READING_BYTES
+from stateshift.state.savepoint.files import Folder
+
+
+def job_of(value):
+    return Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", value)])])
+
+
+@pytest.fixture
+def savepoint(tmp_path):
+    with SavepointWriter(tmp_path / "counts", job_of(int)) as writer:
+        for key in range(3_000):
+            writer.put("counter", "count", key, key)
+    return Savepoint.open(tmp_path / "counts")
+
+
+def grown(tasks, size):
+    """The tasks, of streams that have another size."""
+    return [
+        attrs.evolve(
+            task, handles=tuple(attrs.evolve(h, stream=attrs.evolve(h.stream, size=size)) for h in task.handles)
+        )
+        for task in tasks
+    ]
+
+
+def test_what_takes_one_process_longer_than_sparks_start_is_for_spark(savepoint):
+    tasks = prepare(savepoint, job_of(BigInt), MigrationOptions()).tasks
+
+    assert choose_engine(tasks, SPARK_START_S) is Engine.PROCESS
+    assert choose_engine(tasks, SPARK_START_S + 0.1) is Engine.SPARK
+    assert choose_engine(tasks, 0.0, with_spark=True) is Engine.SPARK
+
+
+def test_files_are_copied_here_however_large_they_are_and_whoever_is_named(savepoint):
+    tasks = prepare(savepoint, job_of(int), MigrationOptions()).tasks
+
+    assert choose_engine(tasks, 3600.0, with_spark=True) is Engine.PROCESS
+
+
+def test_keys_that_are_written_anew_are_sorted_by_spark_where_they_are_many(savepoint):
+    repartition = Repartition(max_parallelism={"counter": 200})
+    tasks = prepare(savepoint, job_of(int), MigrationOptions(repartition=repartition)).tasks
+
+    assert choose_engine(tasks, 1.0) is Engine.PROCESS
+    assert choose_engine(grown(tasks, READING_BYTES + len(tasks)), 1.0) is Engine.SPARK
+
+
+@pytest.mark.parametrize("change", ["by a converter", "by the serializers"])
+def test_the_estimate_tells_who_is_done_sooner_and_when(savepoint, tmp_path, change):
+    job = job_of(BigInt)
+    if change == "by a converter":
+        descriptor = ValueStateDescriptor("count", str, converter=str)
+        job = Job([Operator("counter", key=int, states=[descriptor])])
+    tasks, target = prepare(savepoint, job, MigrationOptions()).tasks, Folder.at(tmp_path / "new")
+
+    little = estimate(tasks, savepoint.folder, target, 3)
+    much = estimate(grown(tasks, 10 << 30), savepoint.folder, target, 3)
+    named = estimate(tasks, savepoint.folder, target, 3, with_spark=True)
+
+    assert [(Engine.PROCESS, 1), (Engine.SPARK, 3), (Engine.SPARK, 3)] == [
+        (one.engine, one.cores) for one in (little, much, named)
+    ]
+    assert little.seconds < SPARK_START_S < named.seconds < much.seconds
