@@ -27,7 +27,6 @@ from ..serializers.errors import (
     values_are_redacted,
 )
 from ..serializers.registry import registry
-from ..state.migration.progress import Progress
 from ..state.bootstrap.column_order import can_order
 from ..state.bootstrap.publication import (
     BootstrapReport,
@@ -60,6 +59,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from ..state.migration.progress import Progress
     from ..state.savepoint.claim import Claim
 
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.errors import StateShiftError, TargetExists
-from ..state.migration.progress import Progress
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
+from ..state.migration.progress import Progress
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out

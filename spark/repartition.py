@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
-from ..state.migration.progress import Progress
 from ..state.migration.parcels import Parcel
+from ..state.migration.progress import Progress
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels

@@ -16,7 +16,6 @@ from ..state.migration.failing import failure_of_task, may_be_mended
 from ..state.migration.performing import perform
 from ..state.migration.progress import Meter, Progress
 from ..state.migration.run import name_of
-from ..state.migration.tasks import Task, TaskResult
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from ..state.migration.journal import Journal
+    from ..state.migration.tasks import Task, TaskResult
     from ..state.savepoint.files import Folder
 
 _BUNDLES_PER_CORE = 2

@@ -21,7 +21,7 @@ from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
 from .engine import SPARK_START_S, Engine, choose_engine
 from .rekey_task import RekeyTask
-from .tasks import KeyedTask, OperatorTask
+from .tasks import CopyTask, KeyedTask, OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,22 +97,23 @@ def estimate(
         held_bytes: What is in the target, and will be cleared or gone on with.
         with_spark: Whether Spark is to be used, however little there is to do.
     """
-    read = sum(task.size_bytes for task in tasks)
     if not with_spark:
-        expect(read)
+        expect(sum(task.size_bytes for task in tasks if not isinstance(task, CopyTask)))
     samples: dict[str, _Sample] = {}
     written = seconds = 0.0
     for task in tasks:
         sample = _ELEMENTS if isinstance(task, OperatorTask) else _PLAIN
         if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
-            sample = samples.get(operator_id) or samples.setdefault(operator_id, _sample_of(task, source, with_spark))
+            if operator_id not in samples:
+                samples[operator_id] = _sample_of(task, source, with_spark=with_spark)
+            sample = samples[operator_id]
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
     engine = choose_engine(tasks, seconds, with_spark=with_spark)
     if engine is Engine.SPARK:
         seconds = SPARK_START_S + seconds / max(cores, 1)
-    free = target.free_space_bytes()
+    read, free = sum(task.size_bytes for task in tasks), target.free_space_bytes()
     room = None if free is None else free + held_bytes
     return Estimate(read, int(written), room, engine, seconds, cores if engine is Engine.SPARK else 1)
 
@@ -129,8 +130,8 @@ _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
 _ELEMENTS = _Sample(1.0, 1 / _ELEMENT_BYTES_PER_S)
 
 
-def _sample_of(task: KeyedTask | RekeyTask, source: Folder, with_spark: bool) -> _Sample:
-    return _sampled(task, source, with_spark) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+def _sample_of(task: KeyedTask | RekeyTask, source: Folder, *, with_spark: bool) -> _Sample:
+    return _sampled(task, source, with_spark=with_spark) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
 
 
 def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
@@ -143,7 +144,7 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
     return _Sample(1.0, max(_REKEYED_ENTRY_S * entries / size, _PLAIN.seconds_per_byte)) if size else _PLAIN
 
 
-def _sampled(task: KeyedTask, source: Folder, with_spark: bool) -> _Sample:
+def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
     """Convert the first entries of a stream. Functions of the user are not called before the run.
 
     Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if

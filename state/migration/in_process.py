@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...serializers.errors import StateShiftError, values_are_redacted
+from ...serializers.errors import values_are_redacted
 from .failing import failure_of_task, may_be_mended
 from .performing import perform
 from .progress import Meter
@@ -70,16 +70,15 @@ def _tried(tasks: list[Task], source: Folder, journal: Journal) -> list[TaskResu
             results = _done(tasks, source, journal.folder)
             for result in results:
                 journal.record(result)
-        except StateShiftError as error:
-            if attempt == _ATTEMPTS or not may_be_mended(error):
-                raise
         except Exception as error:
-            if attempt == _ATTEMPTS:
-                failure = failure_of_task(error, tasks[0].title, "the run")
-                raise failure from None if values_are_redacted() else error
-        else:
-            return results
-        attempt += 1
+            if attempt < _ATTEMPTS and may_be_mended(error):
+                attempt += 1
+                continue
+            failure = failure_of_task(error, tasks[0].title, "the run")
+            if failure is error:
+                raise
+            raise failure from None if values_are_redacted() else error
+        return results
 
 
 def _done(tasks: list[Task], source: Folder, target: Folder) -> list[TaskResult]:

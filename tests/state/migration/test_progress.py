@@ -7,12 +7,12 @@ import pytest
 
 from stateshift import check
 from stateshift.compat.planner import plan
-from stateshift.state.migration import progress
-from stateshift.state.migration.progress import Meter
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration import progress
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.performing import perform
+from stateshift.state.migration.progress import Meter
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
