@@ -93,3 +93,9 @@ def put_constant(target: Any, to: Column, data: bytes) -> None:
     for passed in range(0, len(data), PADDING):
         piece = data[passed : passed + PADDING]
         view(target, f"V{len(piece)}")[to + passed] = np.frombuffer(piece, f"V{len(piece)}")[0]
+
+
+def put_repeated(target: Any, to: Column, values: Column, count: int) -> None:
+    """Put a byte of its own, so many times, at each place."""
+    repeated = np.repeat(values.astype(np.uint8), count)
+    view(target, f"V{count}")[to] = repeated.view(f"V{count}")

@@ -41,61 +41,34 @@ from ...serializers.recipe import (
 )
 from . import ops
 from .framing import ValueFraming
+from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program, assembled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from .pieces import Item
     from .program import Op
 
 
-_OP_OF = {
-    Boolean: ops.BOOLEAN, Date: ops.DATE, Float: ops.NUMBER, Text: ops.TEXT, BigInteger: ops.BIG,
-    VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT, LittleFloat: ops.LITTLE,
-}  # fmt: skip
-
-
-@attrs.frozen
-class _Copy:
-    first: int
-    last: int
-
-
-@attrs.frozen
-class _Made:
-    """An emit op with its operands."""
-
-    op: Op
-
-
-@attrs.frozen
-class _Choice:
-    """What is written where a test, an op that lacks its target, jumps, and where it does not."""
-
-    test: Op
-    there: tuple[_Item, ...]
-    otherwise: tuple[_Item, ...]
-
-
-@attrs.frozen
-class _Again:
-    """Items that do not stay: they are gone through a second time, from a register on."""
-
-    register: int
-    recipe: Counted | VarCounted | Sorted
+_OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
+"""By recipe of a value whose bytes tell its size: the op that goes over it."""
+_DATE_BYTES = 6
+_NOT_BOOLEAN = 0xFE
 
 
 @attrs.frozen
 class _Column(Recipe):
-    """A column behind a mask: it is there where a bit is not set of a byte behind a register."""
+    """A column behind a mask: it is there where a bit of the byte at a place is not set."""
 
     value: Recipe
-    register: int
-    byte: int
+    place: Place
     bit: int
 
-
-_Item = _Copy | Constant | _Made | _Choice | _Again
+    @property
+    def is_null(self) -> Op:
+        """The test whether it is not there, without its target."""
+        return (ops.TEST, self.place.register, self.place.behind, self.bit, self.bit)
 
 
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> Program:
@@ -114,7 +87,7 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> P
         compiler.op(ops.AGAIN, again)
     elif framing is ValueFraming.NULLABLE and nullable:
         null = Label()
-        compiler.op(ops.BRANCH, 1, 0, 0, null)
+        compiler.branch(1, 0, 0, null)
         compiler.flush([Constant(b"\0")])
         compiler.run(recipe)
         compiler.op(ops.END)
@@ -183,35 +156,101 @@ def _plain_size(recipe: Recipe) -> int:
     return 0
 
 
+class _Fixed:
+    """Bytes that are gone over together, because it is known how many they are."""
+
+    def __init__(self) -> None:
+        self._mask, self._value = bytearray(), bytearray()
+
+    def add(self, mask: bytes, value: bytes) -> None:
+        """Go over bytes that are, under a mask, what they must be."""
+        self._mask += mask
+        self._value += value
+
+    def words(self) -> Iterator[tuple[int, bytes]]:
+        """Give how many bytes to go over, and a mask and a value of one word for the first of them; b"" for none."""
+        size, told = 0, b""
+        for at in range(0, len(self._mask), ops.WORD):
+            mask, value = (bytes(part[at : at + ops.WORD]) for part in (self._mask, self._value))
+            if any(mask):
+                if size:
+                    yield size, told
+                size, told = 0, mask.ljust(ops.WORD, b"\0") + value.ljust(ops.WORD, b"\0")
+            size += len(mask)
+        if size:
+            yield size, told
+
+
 class _Compiler:
     """Puts ops one after the other, with labels and all notes that might be needed."""
 
     def __init__(self) -> None:
         self._ops: list[Op | Label] = []
         self._constants = bytearray()
-        self._registers = 0
+        self._registers = 1
+        self._place: Place | None = Place(ops.VALUE)
+        self._fixed = _Fixed()
         self._is_again = False
 
     def op(self, *op: object) -> None:
         """Append an op with its operands."""
+        self._pass_fixed()
         self._ops.append(op)
 
+    def op_of_size(self, size: int, *op: object) -> None:
+        """Append an op that goes over so many bytes."""
+        self._place = self._here().later(size)
+        self.op(*op)
+
+    def op_to_end(self, *op: object) -> None:
+        """Append an op that notes where it ends; the register is its last operand."""
+        self._place = Place(self._register())
+        self.op(*op, self._place.register)
+
+    def branch(self, byte: int, other: int, size: int, target: Label) -> None:
+        """Go over one byte of two; where it is the first one, over `size` bytes more, and jump."""
+        self.op_of_size(1, ops.BRANCH, byte, other, size, target)
+
+    def skip(self, size: int) -> None:
+        """Go over so many bytes."""
+        self._go_over(bytes(size), bytes(size))
+
+    def boolean(self) -> None:
+        """Go over a byte 0 or 1."""
+        self._go_over(bytes([_NOT_BOOLEAN]), b"\0")
+
+    def expect(self, byte: int) -> Copied:
+        """Go over a byte that must be this one; give it."""
+        start, value = self._here(), bytes([byte])
+        self._go_over(b"\xff", value)
+        return Copied(start, self._here(), value)
+
+    def _go_over(self, mask: bytes, value: bytes) -> None:
+        self._place = self._here().later(len(mask))
+        self._fixed.add(mask, value)
+
+    def _pass_fixed(self) -> None:
+        """Append the ops for what is gone over together."""
+        fixed, self._fixed = self._fixed, _Fixed()
+        for size, told in fixed.words():
+            self._ops.append((ops.FIXED, size, self._constant(told)) if told else (ops.SKIP, size))
+
     def add(self, label: Label) -> None:
-        """Mark this place."""
+        """Mark this place in the list; it is come to from several places in the old bytes."""
+        self._pass_fixed()
         self._ops.append(label)
+        self._place = None
 
     def _register(self) -> int:
         self._registers += 1
         return self._registers - 1
 
-    def _here(self) -> int:
-        """Give a register that holds the place in the old bytes."""
-        last = self._ops[-1] if self._ops else None
-        if isinstance(last, tuple) and last[0] == ops.NOTE:
-            return int(last[1])  # type: ignore[call-overload, no-any-return]  # the operand of a note is a number
-        register = self._register()
-        self.op(ops.NOTE, register)
-        return register
+    def _here(self) -> Place:
+        """Give the place in the old bytes."""
+        if self._place is None:
+            self._place = Place(self._register())
+            self.op(ops.NOTE, self._place.register)
+        return self._place
 
     def run(self, recipe: Recipe) -> None:
         """Parse a value and write it at once."""
@@ -222,12 +261,12 @@ class _Compiler:
             case Sequence(parts, emitted) if emitted is None or _ascends(emitted):
                 self._run_in_order(parts, emitted)
             case Nullable(value, present=present, null=None, value_flag=flag):
-                self.op(ops.EXPECT, flag)
+                self.expect(flag)
                 self.flush([Constant(present)])
                 self.run(value)
             case Nullable(value, padding, null_flag, present, null, flag):
                 there, done = Label(), Label()
-                self.op(ops.BRANCH, null_flag, flag, padding, there)
+                self.branch(null_flag, flag, padding, there)
                 self.flush([Constant(present)])
                 self.run(value)
                 self.op(ops.JUMP, done)
@@ -240,12 +279,12 @@ class _Compiler:
                 self.run(columns)
             case _Column(value):
                 empty = Label()
-                self.op(*_is_null(recipe), empty)
+                self.op(*recipe.is_null, empty)
                 self.run(value)
                 self.add(empty)
             case Either(left, right):
                 there, done = Label(), Label()
-                self.op(ops.BRANCH, 1, 0, 0, there)
+                self.branch(1, 0, 0, there)
                 for first, side, label in ((b"\0", right, there), (b"\1", left, done)):
                     self.flush([Constant(first)])
                     self.run(side)
@@ -258,7 +297,7 @@ class _Compiler:
                 self.flush(self._parse(recipe))
 
     def _run_in_order(self, parts: tuple[Recipe, ...], emitted: tuple[int | bytes, ...] | None) -> None:
-        pending: list[_Item] = []
+        pending: list[Item] = []
         pieces = list(emitted) if emitted is not None else list(range(len(parts)))
         for place, part in enumerate(parts):
             while pieces and isinstance(pieces[0], bytes):
@@ -277,9 +316,13 @@ class _Compiler:
 
     def _run_items(self, recipe: Counted | VarCounted | Sorted) -> None:
         start = self._here()
-        self.op(*((ops.VARINT, 64) if isinstance(recipe, VarCounted) else (ops.SKIP, 4)))
-        self.flush([_Copy(start, self._here())])
-        self.op(ops.SEEK, start)
+        if isinstance(recipe, VarCounted):
+            self.op_to_end(ops.VARINT, 64)
+        else:
+            self.skip(4)
+        self.flush([Copied(start, self._here())])
+        self.op(ops.SEEK, start.register, start.behind)
+        self._place = start
         self._loop(recipe, self.run)
 
     def _loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
@@ -293,7 +336,7 @@ class _Compiler:
             self.add(again)
             start = self._here()
             each(recipe.item)
-            self.op(ops.ASCEND, start, before)
+            self.op(ops.ASCEND, start.register, start.behind, before)
         else:
             self._loop_items(recipe, counter, again, each)
         self.op(ops.NEXT, counter, again)
@@ -316,10 +359,10 @@ class _Compiler:
             start = self._here()
             each(recipe.key)
             if not is_told:
-                self.op(ops.APART, start, table)
+                self.op(ops.APART, start.register, start.behind, table)
         each(recipe.item)
 
-    def _parse(self, recipe: Recipe) -> list[_Item]:
+    def _parse(self, recipe: Recipe) -> list[Item]:
         """Go through an old value; give what is to be written for it."""
         match recipe:
             case Sequence(parts, emitted):
@@ -339,116 +382,151 @@ class _Compiler:
                 return self._parse_items(recipe)
             case Constant():
                 return [recipe]
+            case Literal(byte):
+                return [self.expect(byte)]
         start = self._here()
         made = self._parse_plain(recipe, start)
-        return [made] if made is not None else [_Copy(start, self._here())]
+        return [made or Copied(start, self._here())]
 
     @staticmethod
-    def _piece(pieces: list[list[_Item]], one: int | bytes) -> list[_Item]:
+    def _piece(pieces: list[list[Item]], one: int | bytes) -> list[Item]:
         return [Constant(one)] if isinstance(one, bytes) else pieces[one]
 
-    def _parse_plain(self, recipe: Recipe, start: int) -> _Made | None:
-        """Go through a value without parts; give the op that writes it, None where it stays."""
+    def _parse_plain(self, recipe: Recipe, start: Place) -> Item | None:
+        """Go through a value without parts; give what is written for it, None where it stays."""
+        where = start.register, start.behind
         match recipe:
             case Widened(old, new):
-                self.op(ops.SKIP, old)
-                return _Made((ops.WIDEN, start, old, new))
+                self.skip(old)
+                return Wider(new - old, Copied(start, self._here()))
+            case ToFloat(0, new):
+                self.op_of_size(4, ops.NUMBER)
+                return Made((ops.FLOAT, *where, 0, new))
             case ToFloat(old, new):
-                self.op(*((ops.SKIP, old) if old else (ops.NUMBER,)))
-                return _Made((ops.FLOAT, start, old, new))
+                self.skip(old)
+                return Made((ops.FLOAT, *where, old, new))
             case Ordinal(table) if not stays(recipe):
-                self.op(ops.LOOKED_UP, table, len(table))
-                return _Made((ops.LOOK_UP, start, table))
+                self.op_of_size(4, ops.LOOKED_UP, table, len(table))
+                return Made((ops.LOOK_UP, *where, table))
             case VarOrdinal(table):
-                self.op(ops.VAR_LOOKED_UP, table, len(table))
-                return None if stays(recipe) else _Made((ops.VAR_LOOK_UP, start, table))
-        self.op(*_passing(recipe))
+                self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
+                return None if stays(recipe) else Made((ops.VAR_LOOK_UP, *where, table))
+        self._pass(recipe)
         return None
 
-    def _parse_nullable(self, recipe: Nullable) -> list[_Item]:
-        start = self._here()
+    def _pass(self, recipe: Recipe) -> None:
+        """Go over a value that stays, and see that it is sound."""
+        match recipe:
+            case Fixed(size) | Float(8 as size):
+                self.skip(size)
+            case Boolean():
+                self.boolean()
+            case Float():
+                self.op_of_size(4, ops.NUMBER)
+            case LittleFloat():
+                self.op_of_size(4, ops.LITTLE)
+            case Date():
+                self.op_of_size(_DATE_BYTES, ops.DATE)
+            case Ranged(size, low, high):
+                self.op_of_size(size, ops.RANGE, size, low, high)
+            case Ordinal(table):
+                self.op_of_size(4, ops.RANGE, 4, 0, len(table) - 1)
+            case Blob(size):
+                self.op_to_end(ops.BLOB, size)
+            case Varint(bits):
+                self.op_to_end(ops.VARINT, bits)
+            case _:
+                self.op_to_end(_OP_OF[type(recipe)])
+
+    def _parse_nullable(self, recipe: Nullable) -> list[Item]:
         if recipe.null is None:
-            self.op(ops.EXPECT, recipe.value_flag)
-            head: list[_Item] = [Constant(recipe.present)]
-            if recipe.present == bytes([recipe.value_flag]):
-                head = [_Copy(start, self._here())]
-            return head + self._parse(recipe.value)
+            flag = self.expect(recipe.value_flag)
+            head = flag if recipe.present == flag.known else Constant(recipe.present)
+            return [head, *self._parse(recipe.value)]
+        start = self._here()
         if stays(recipe):
             self._pass_nullable(recipe)
-            return [_Copy(start, self._here())]
+            return [Copied(start, self._here())]
         null = Label()
-        self.op(ops.BRANCH, recipe.null_flag, recipe.value_flag, recipe.padding, null)
+        self.branch(recipe.null_flag, recipe.value_flag, recipe.padding, null)
         value = self._parse(recipe.value)
         self.add(null)
         otherwise = (Constant(recipe.present), *value)
-        return [_Choice((ops.TEST, start, recipe.null_flag), (Constant(recipe.null),), otherwise)]
+        return [Choice(_is_byte(start, recipe.null_flag), (Constant(recipe.null),), otherwise)]
 
     def _pass_nullable(self, recipe: Nullable) -> None:
         match recipe:
-            case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0):
-                self.op(ops.MAYBE, size)
+            case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0) if size:
+                self.op_to_end(ops.MAYBE, size, 0)
+            case Nullable(Boolean(), null_flag=1, value_flag=0):
+                self.op_to_end(ops.MAYBE, 1, _NOT_BOOLEAN)
             case Nullable(Text(), null_flag=1, value_flag=0):
-                self.op(ops.MAYBE_TEXT)
+                self.op_to_end(ops.MAYBE_TEXT)
             case _:
                 null = Label()
-                self.op(ops.BRANCH, recipe.null_flag, recipe.value_flag, 0, null)
+                self.branch(recipe.null_flag, recipe.value_flag, 0, null)
                 self._parse(recipe.value)
                 self.add(null)
 
-    def _parse_mask(self, recipe: Masked) -> tuple[_Item, Sequence]:
+    def _parse_mask(self, recipe: Masked) -> tuple[Item, Sequence]:
         """Go over a mask; give what is to be written for it, and the columns behind it."""
         start, bits = self._here(), recipe.leading + len(recipe.parts)
         clear = bytearray(-(-bits // 8))
         for place in (*recipe.clear, *range(bits, 8 * len(clear))):
             clear[place // 8] |= _bit(place)
-        self.op(ops.MASK, tuple(clear), len(clear))
-        mask: _Item = _Copy(start, self._here())
+        self._go_over(bytes(clear), bytes(len(clear)))
+        mask: Item = Copied(start, self._here())
         if not recipe.keeps_mask:
-            mask = _Made((ops.BITS, start, recipe.mask, len(recipe.mask)))
+            mask = Made((ops.BITS, start.register, start.behind, recipe.mask, len(recipe.mask)))
         columns = (
-            _Column(part, start, place // 8, _bit(place)) for place, part in enumerate(recipe.parts, recipe.leading)
+            _Column(part, start.later(place // 8), _bit(place))
+            for place, part in enumerate(recipe.parts, recipe.leading)
         )
         return mask, Sequence(tuple(columns), recipe.emitted)
 
-    def _parse_column(self, recipe: _Column) -> list[_Item]:
+    def _parse_column(self, recipe: _Column) -> list[Item]:
         start, null = self._here(), Label()
-        self.op(*_is_null(recipe), null)
+        self.op(*recipe.is_null, null)
         value = self._parse(recipe.value)
         self.add(null)
-        return [_Copy(start, self._here())] if stays(recipe) else [_Choice(_is_null(recipe), (), tuple(value))]
+        return [Copied(start, self._here()) if stays(recipe) else Choice(recipe.is_null, (), tuple(value))]
 
-    def _parse_either(self, left: Recipe, right: Recipe) -> list[_Item]:
+    def _parse_either(self, left: Recipe, right: Recipe) -> list[Item]:
         start, there, done = self._here(), Label(), Label()
-        self.op(ops.BRANCH, 1, 0, 0, there)
+        self.branch(1, 0, 0, there)
         otherwise = self._parse(right)
         self.op(ops.JUMP, done)
         self.add(there)
         chosen = self._parse(left)
         self.add(done)
         if stays(left) and stays(right):
-            return [_Copy(start, self._here())]
-        return [_Choice((ops.TEST, start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
+            return [Copied(start, self._here())]
+        return [Choice(_is_byte(start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
-    def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[_Item]:
+    def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[Item]:
         start = self._here()
         size = _plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
         if size:
-            self.op(ops.BLOB, size)
+            self.op_to_end(ops.BLOB, size)
         else:
             self._loop(recipe, self._parse)
-        return [_Copy(start, self._here())] if stays(recipe) else [_Again(start, recipe)]
+        return [Copied(start, self._here()) if stays(recipe) else Again(start, recipe)]
 
-    def flush(self, items: list[_Item] | tuple[_Item, ...]) -> None:
+    def flush(self, items: Iterable[Item]) -> None:
         """Write pieces, neighbours as one."""
-        for item in _joined(items):
+        for item in joined(items):
             match item:
-                case _Copy(first, last):
-                    self.op(ops.COPY, first, last)
+                case Copied(first, last, size=int(size)) if size <= ops.WORD:
+                    self.op(ops.PIECE, first.register, first.behind, size)
+                case Copied(first, last):
+                    self.op(ops.COPY, first.register, first.behind, last.register, last.behind)
+                case Wider(more, Copied(Place(register, behind), last)):
+                    self.op(ops.WIDEN, register, behind, more, last.behind - behind)
                 case Constant(data) if data:
                     self.op(ops.CONSTANT, self._constant(data), len(data))
-                case _Made(op):
+                case Made(op):
                     self.op(*op)
-                case _Choice(test, there, otherwise):
+                case Choice(test, there, otherwise):
                     label, done = Label(), Label()
                     self.op(*test, label)
                     self.flush(otherwise)
@@ -456,8 +534,9 @@ class _Compiler:
                     self.add(label)
                     self.flush(there)
                     self.add(done)
-                case _Again(register, recipe):
-                    self.op(ops.SEEK, register)
+                case Again(start, recipe):
+                    self.op(ops.SEEK, start.register, start.behind)
+                    self._place = start
                     before, self._is_again = self._is_again, True
                     self._run_items(recipe)
                     self._is_again = before
@@ -474,51 +553,17 @@ class _Compiler:
         return assembled(self._ops, bytes(self._constants), self._registers)
 
 
-def _passing(recipe: Recipe) -> Op:
-    """Give the op that goes over a value which stays, and sees that it is sound."""
-    match recipe:
-        case Fixed(size) | Float(8 as size):
-            return (ops.SKIP, size)
-        case Literal(byte):
-            return (ops.EXPECT, byte)
-        case Ranged(size, low, high):
-            return (ops.RANGE, size, low, high)
-        case Ordinal(table):
-            return (ops.RANGE, 4, 0, len(table) - 1)
-        case Blob(size):
-            return (ops.BLOB, size)
-        case Varint(bits):
-            return (ops.VARINT, bits)
-    return (_OP_OF[type(recipe)],)
-
-
 def _bit(place: int) -> int:
     """The place of a bit in its byte: the first one is the highest."""
     return 1 << 7 - place % 8
 
 
-def _is_null(column: _Column) -> Op:
-    """Give the test whether a column is null, without its target."""
-    return (ops.MASKED, column.register, column.byte, column.bit)
+def _is_byte(place: Place, byte: int) -> Op:
+    """Give the test whether the byte at a place is `byte`, without its target."""
+    return (ops.TEST, place.register, place.behind, 0xFF, byte)
 
 
 def _ascends(emitted: tuple[int | bytes, ...]) -> bool:
     """Whether the parts that are written lie in the order of the old bytes."""
     places = [one for one in emitted if isinstance(one, int)]
     return places == sorted(places)
-
-
-def _joined(items: list[_Item] | tuple[_Item, ...]) -> Iterator[_Item]:
-    """Join copies of neighbours, and constants."""
-    before: _Item | None = None
-    for item in items:
-        if isinstance(before, _Copy) and isinstance(item, _Copy) and before.last == item.first:
-            before = _Copy(before.first, item.last)
-        elif isinstance(before, Constant) and isinstance(item, Constant):
-            before = Constant(before.data + item.data)
-        else:
-            if before is not None:
-                yield before
-            before = item
-    if before is not None:
-        yield before

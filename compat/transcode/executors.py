@@ -79,8 +79,9 @@ class PlainExecutor:
         room, code = self.program.room(len(block) - start), self.program.code
         while True:
             target, result, registers = bytearray(room), [0, 0, 0, 0], self._registers
+            free = room - self.program.fixed
             status = interpret(
-                block, start, len(block), len(block), code, self.program.constants, target, room, registers, result
+                block, start, len(block), len(block), code, self.program.constants, target, free, registers, result
             )
             stop, size, entries, keys = result
             if status != FULL or entries:

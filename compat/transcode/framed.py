@@ -2,10 +2,12 @@
 
     i32 n, n key bytes, i32 m, m value bytes, ...
 
-The checksum does not depend on the order of the entries. A key is taken as words of 8 bytes, big-endian; the last one
-are its last 8 bytes, or all where it has fewer. With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in
-64 bits, it adds mix(size + mix(s, w1) + mix(2 s, w2) + ..., 0), where s is 0x1E3779B97F4A7C15. That tells what was
-lost or changed by mistake, not on purpose.
+The checksum does not depend on the order of the entries. Of a key it takes words, as signed big-endian numbers: the
+first and the last 8 bytes, which may overlap, and those from the 9th on, 8 by 8, that begin before the last 8. A key of
+4 to 7 bytes has its first and its last 4; a shorter one its first byte, and 256 times the middle one plus the last one.
+With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, it goes from 0x1E3779B97F4A7C15 through
+the first word, those between, the last one, and the size, and adds what comes out. That tells what was lost or
+changed by mistake, not on purpose.
 
 The functions with a leading underscore are compiled by numba as they are; where it pays, that is what runs.
 """
@@ -19,7 +21,7 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint
 from .executors import ExecutorName, load_machine_code, machine_code, paying
-from .memory import key_sum, load, load_rest
+from .memory import key_sum, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -206,6 +208,7 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
 
 def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
     at, entries, keys, misplaced, last = 0, 0, 0, -1, -1
+    mask = (1 << 8 * prefix_bytes) - 1
     while at < size:
         key_size = load(data, at, 4) if size - at >= 8 else -1
         if key_size < 0 or key_size > size - at - 8:
@@ -215,7 +218,8 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         end = key_at + key_size + _LENGTH_BYTES + value_size
         if value_size < 0 or end > size:
             return False
-        if misplaced < 0 and (key_size < prefix_bytes or load_rest(data, key_at, prefix_bytes) != prefix):
+        before = key_at + prefix_bytes - 4  # the length ends where the prefix begins
+        if misplaced < 0 and (key_size < prefix_bytes or load(data, before, 4) & mask != prefix):
             misplaced = at
         keys += key_sum(data, key_at, key_size)
         entries += 1

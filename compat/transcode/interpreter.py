@@ -1,8 +1,10 @@
 """The interpreter of op lists, for a run of entries: as it stands here the plain executor, by numba the fast one.
 
 It is one function, so that there is one meaning of an op. It is written in what numba compiles to integers: no classes,
-no exceptions, no slices. Every length is checked against the end of the entry, and every write against the room: bytes
-may be damaged in any way, and compiled code checks nothing by itself.
+no exceptions, no slices. Every length is checked against the end of the entry: bytes may be damaged in any way, and
+compiled code checks nothing by itself. What is written is checked against the room where its size is the data's. Ops
+that write a fixed number of bytes do not look: each is met once at most from the value's beginning, or a jump back, to
+the next such place, and at these places there must be room for all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from .memory import (
     big_integer_end,
     clear_keys,
     copy,
+    copy_few,
     is_date,
     is_less,
     is_little_number,
@@ -24,7 +27,9 @@ from .memory import (
     key_sum,
     load,
     load_single,
+    matches,
     put_bits,
+    put_sign,
     put_varint,
     store,
     store_float,
@@ -63,7 +68,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         code: The op list, for a value.
         constants: Those that it refers to.
         target: Takes the new entries.
-        room: Bytes that it takes.
+        room: Bytes that it takes, less those that ops of the list write without a look.
         registers: As many as the op list needs.
         result: Takes where in `data` it stopped, how many bytes it wrote, how many entries, and the checksum of their
             keys (`framed`), as a signed number.
@@ -97,69 +102,44 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         copy(target, written, data, entry, head)
         begin = written + head + 4
         end = begin
+        registers[ops.VALUE] = at
         pc, state = 0, _GOING
         while state == _GOING:
             op = code[pc]
-            if op == ops.NOTE:
-                registers[code[pc + 1]] = at
-                pc += 2
+            if op == ops.FIXED:
+                if code[pc + 1] > stop - at or not matches(data, at, constants, code[pc + 2]):
+                    state = ODD
+                at += code[pc + 1]
+                pc += 3
+            elif op == ops.PIECE:
+                copy_few(target, end, data, registers[code[pc + 1]] + code[pc + 2], code[pc + 3])
+                end += code[pc + 3]
+                pc += 4
             elif op == ops.COPY:
-                first = registers[code[pc + 1]]
-                count = registers[code[pc + 2]] - first
+                first = registers[code[pc + 1]] + code[pc + 2]
+                count = registers[code[pc + 3]] + code[pc + 4] - first
                 if count > room - end:
                     state = FULL
                 else:
                     copy(target, end, data, first, count)
                     end += count
-                    pc += 3
+                    pc += 5
             elif op == ops.CONSTANT:
-                count = code[pc + 2]
-                if count > room - end:
-                    state = FULL
-                else:
-                    copy(target, end, constants, code[pc + 1], count)
-                    end += count
-                    pc += 3
+                copy(target, end, constants, code[pc + 1], code[pc + 2])
+                end += code[pc + 2]
+                pc += 3
             elif op == ops.WIDEN:
-                if code[pc + 3] > room - end:
-                    state = FULL
-                else:
-                    store(target, end, code[pc + 3], load(data, registers[code[pc + 1]], code[pc + 2]))
-                    end += code[pc + 3]
-                    pc += 4
-            elif op == ops.PRESENT:
-                count = 1 + code[pc + 1]
-                if count > stop - at or data[at] != 0:
-                    state = ODD
-                else:
-                    at += count
-                    pc += 2
-            elif op == ops.SKIP:
-                if code[pc + 1] > stop - at:
-                    state = ODD
-                else:
-                    at += code[pc + 1]
-                    pc += 2
+                first = registers[code[pc + 1]] + code[pc + 2]
+                put_sign(target, end, code[pc + 3], data[first])
+                end += code[pc + 3]
+                copy_few(target, end, data, first, code[pc + 4])
+                end += code[pc + 4]
+                pc += 5
             elif op == ops.TEXT:
                 at = text_end(data, at, stop)
                 if at < 0:
                     state = ODD
-                pc += 1
-            elif op == ops.EXPECT:
-                if at >= stop or data[at] != code[pc + 1]:
-                    state = ODD
-                else:
-                    at += 1
-                    pc += 2
-            elif op == ops.MAYBE:
-                if at >= stop or data[at] > 1:
-                    state = ODD
-                elif data[at] == 1:
-                    at += 1
-                elif code[pc + 1] >= stop - at:
-                    state = ODD
-                else:
-                    at += 1 + code[pc + 1]
+                registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE_TEXT:
                 if at >= stop or data[at] > 1:
@@ -170,14 +150,34 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     at = text_end(data, at + 1, stop)
                     if at < 0:
                         state = ODD
-                pc += 1
+                registers[code[pc + 1]] = at
+                pc += 2
+            elif op == ops.MAYBE:
+                count = code[pc + 1]
+                if at >= stop or data[at] > 1:
+                    state = ODD
+                elif data[at] == 1:
+                    count = 0
+                elif count >= stop - at or data[at + 1] & code[pc + 2]:
+                    state = ODD
+                at += 1 + count
+                registers[code[pc + 3]] = at
+                pc += 4
+            elif op == ops.SKIP:
+                if code[pc + 1] > stop - at:
+                    state = ODD
+                at += code[pc + 1]
+                pc += 2
+            elif op == ops.NOTE:
+                registers[code[pc + 1]] = at
+                pc += 2
             elif op == ops.BLOB:
                 count = load(data, at, 4) if stop - at >= 4 else -1
                 if count < 0 or count > (stop - at - 4) // code[pc + 1]:
                     state = ODD
-                else:
-                    at += 4 + count * code[pc + 1]
-                    pc += 2
+                at += 4 + count * code[pc + 1]
+                registers[code[pc + 2]] = at
+                pc += 3
             elif op == ops.BRANCH:
                 if at >= stop or (data[at] != code[pc + 1] and data[at] != code[pc + 2]):
                     state = ODD
@@ -190,10 +190,10 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     at += 1 + code[pc + 3]
                     pc = code[pc + 4]
             elif op == ops.TEST:
-                if data[registers[code[pc + 1]]] == code[pc + 2]:
-                    pc = code[pc + 3]
+                if data[registers[code[pc + 1]] + code[pc + 2]] & code[pc + 3] == code[pc + 4]:
+                    pc = code[pc + 5]
                 else:
-                    pc += 4
+                    pc += 6
             elif op == ops.JUMP:
                 pc = code[pc + 1]
             elif op == ops.LOOP:
@@ -206,13 +206,18 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     pc = pc + 3 if count else code[pc + 2]
             elif op == ops.NEXT:
                 registers[code[pc + 1]] -= 1
-                pc = code[pc + 2] if registers[code[pc + 1]] > 0 else pc + 3
+                if registers[code[pc + 1]] <= 0:
+                    pc += 3
+                elif end > room:
+                    state = FULL
+                else:
+                    pc = code[pc + 2]
             elif op == ops.END:
                 state = _FINISHED if at == stop else ODD
             elif op == ops.AGAIN:
                 if at == stop:
                     pc += 2
-                elif room - end < 1:
+                elif end > room:
                     state = FULL
                 else:
                     target[end] = _SEPARATOR
@@ -220,13 +225,8 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     at += 1
                     pc = code[pc + 1]
             elif op == ops.SEEK:
-                at = registers[code[pc + 1]]
-                pc += 2
-            elif op == ops.BOOLEAN:
-                if at >= stop or data[at] > 1:
-                    state = ODD
-                at += 1
-                pc += 1
+                at = registers[code[pc + 1]] + code[pc + 2]
+                pc += 3
             elif op == ops.RANGE:
                 if code[pc + 1] > stop - at:
                     state = ODD
@@ -237,16 +237,13 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     at += code[pc + 1]
                     pc += 4
             elif op == ops.FLOAT:
-                if code[pc + 3] > room - end:
-                    state = FULL
+                place = registers[code[pc + 1]] + code[pc + 2]
+                if code[pc + 3] == 0:
+                    store_float(target, end, code[pc + 4], load_single(data, place))
                 else:
-                    place = registers[code[pc + 1]]
-                    if code[pc + 2] == 0:
-                        store_float(target, end, code[pc + 3], load_single(data, place))
-                    else:
-                        store_float(target, end, code[pc + 3], float(load(data, place, code[pc + 2])))
-                    end += code[pc + 3]
-                    pc += 4
+                    store_float(target, end, code[pc + 4], float(load(data, place, code[pc + 3])))
+                end += code[pc + 4]
+                pc += 5
             elif op == ops.LOOKED_UP:
                 number = load(data, at, 4) if stop - at >= 4 else -1
                 if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
@@ -254,12 +251,10 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 at += 4
                 pc += 3
             elif op == ops.LOOK_UP:
-                if room - end < 4:
-                    state = FULL
-                else:
-                    store(target, end, 4, code[code[pc + 2] + load(data, registers[code[pc + 1]], 4)])
-                    end += 4
-                    pc += 3
+                place = registers[code[pc + 1]] + code[pc + 2]
+                store(target, end, 4, code[code[pc + 3] + load(data, place, 4)])
+                end += 4
+                pc += 4
             elif op == ops.NUMBER:
                 if stop - at < 4 or not is_number(data, at):
                     state = ODD
@@ -274,19 +269,22 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 at = big_integer_end(data, at, stop)
                 if at < 0:
                     state = ODD
-                pc += 1
+                registers[code[pc + 1]] = at
+                pc += 2
             elif op == ops.VARINT:
                 at = varint_end(data, at, stop, code[pc + 1])
                 if at < 0:
                     state = ODD
-                pc += 2
+                registers[code[pc + 2]] = at
+                pc += 3
             elif op in (ops.VAR_TEXT, ops.VAR_BLOB):
                 place = varint_end(data, at, stop, 64)
                 count = var_size(data, at, place) if place >= 0 else -1
                 if count < 0 or count > stop - place or (op == ops.VAR_TEXT and not is_utf8(data, place, count)):
                     state = ODD
                 at = place + count
-                pc += 1
+                registers[code[pc + 1]] = at
+                pc += 2
             elif op == ops.VAR_LOOP:
                 place = varint_end(data, at, stop, 64)
                 count = var_size(data, at, place) if place >= 0 else -1
@@ -302,15 +300,13 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
                     state = ODD
                 at = place
-                pc += 3
+                registers[code[pc + 3]] = at
+                pc += 4
             elif op == ops.VAR_LOOK_UP:
-                if room - end < 5:
-                    state = FULL
-                else:
-                    place = registers[code[pc + 1]]
-                    number = varint(data, place, varint_end(data, place, stop, 32))
-                    end = put_varint(target, end, code[code[pc + 2] + number])
-                    pc += 3
+                place = registers[code[pc + 1]] + code[pc + 2]
+                number = varint(data, place, varint_end(data, place, stop, 32))
+                end = put_varint(target, end, code[code[pc + 3] + number])
+                pc += 4
             elif op == ops.LITTLE:
                 if stop - at < 4 or not is_little_number(data, at):
                     state = ODD
@@ -324,40 +320,25 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     clear_keys(registers, code[pc + 1], count)
                     pc += 3
             elif op == ops.APART:
-                place = registers[code[pc + 1]]
-                if not add_key(registers, code[pc + 2], data, entry, place - entry, at - place):
+                place = registers[code[pc + 1]] + code[pc + 2]
+                if not add_key(registers, code[pc + 3], data, entry, place - entry, at - place):
                     state = ODD
-                pc += 3
-            elif op == ops.MASK:
-                count = code[pc + 2]
-                if count > stop - at:
-                    state = ODD
-                else:
-                    for place in range(count):
-                        if data[at + place] & code[code[pc + 1] + place]:
-                            state = ODD
-                    at += count
-                    pc += 3
-            elif op == ops.MASKED:
-                is_set = data[registers[code[pc + 1]] + code[pc + 2]] & code[pc + 3]
-                pc = code[pc + 4] if is_set else pc + 5
+                pc += 4
             elif op == ops.BITS:
-                if -(-code[pc + 3] // 8) > room - end:
-                    state = FULL
-                else:
-                    end = put_bits(target, end, data, registers[code[pc + 1]], code, code[pc + 2], code[pc + 3])
-                    pc += 4
+                place = registers[code[pc + 1]] + code[pc + 2]
+                end = put_bits(target, end, data, place, code, code[pc + 3], code[pc + 4])
+                pc += 5
             elif op == ops.FIRST:
                 registers[code[pc + 1]] = -1
                 pc += 2
             elif op == ops.ASCEND:
-                place, before = registers[code[pc + 1]], code[pc + 2]
+                place, before = registers[code[pc + 1]] + code[pc + 2], code[pc + 3]
                 first = registers[before]
                 if first >= 0 and not is_less(data, first, registers[before + 1], place, at):
                     state = ODD
                 registers[before] = place
                 registers[before + 1] = at
-                pc += 3
+                pc += 4
             else:  # REST
                 at = stop
                 pc += 1

@@ -11,23 +11,19 @@ from typing import Any
 _FLOATS = {4: struct.Struct(">f"), 8: struct.Struct(">d")}
 _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_LONGEST_COUNT = 5
+_LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _BITS_63 = (1 << 63) - 1
 _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
-_STEP = 0x1E3779B97F4A7C15
+_SEED = 0x1E3779B97F4A7C15
+_MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
 
 
 def load(data: Any, at: int, size: int) -> int:
     """Give the signed big-endian integer of 1, 2, 4 or 8 bytes."""
     return int.from_bytes(data[at : at + size], "big", signed=True)
-
-
-def load_rest(data: Any, at: int, size: int) -> int:
-    """Give the unsigned big-endian integer of up to 7 bytes."""
-    return int.from_bytes(data[at : at + size], "big")
 
 
 def mixed(number: int, word: int) -> int:
@@ -38,14 +34,17 @@ def mixed(number: int, word: int) -> int:
 
 def key_sum(data: Any, at: int, size: int) -> int:
     """Give what a key adds to the checksum (`framed`)."""
-    total, left, step = size, size, _STEP
-    while left > _WORD_BYTES:
-        total += mixed(step, load(data, at, 8))
-        at += _WORD_BYTES
-        left -= _WORD_BYTES
-        step += _STEP
-    last = load(data, at + left - _WORD_BYTES, 8) if size >= _WORD_BYTES else load_rest(data, at, left)
-    return mixed(total + mixed(step, last), 0)
+    total, last = _SEED, 0
+    if size >= _WORD_BYTES:
+        total, last = mixed(total, load(data, at, 8)), load(data, at + size - 8, 8)
+        for place in range(at + 8, at + size - 8, 8):
+            total = mixed(total, load(data, place, 8))
+    elif size >= _WORD_BYTES // 2:
+        total, last = mixed(total, load(data, at, 4)), load(data, at + size - 4, 4)
+    elif size > 0:
+        total = mixed(total, load(data, at, 1))
+        last = load(data, at + (size >> 1), 1) * _MIDDLE + load(data, at + size - 1, 1)
+    return mixed(mixed(total, last), size)
 
 
 def store(data: Any, at: int, size: int, value: int) -> None:
@@ -65,8 +64,26 @@ def load_single(data: Any, at: int) -> float:
 
 
 def copy(target: Any, to: int, source: Any, at: int, size: int) -> None:
-    """Copy bytes; the executor may write up to 15 bytes more, which are overwritten or never read."""
+    """Copy bytes; the executor may write up to 31 bytes more, which are overwritten or never read."""
     target[to : to + size] = source[at : at + size]
+
+
+def copy_few(target: Any, to: int, source: Any, at: int, size: int) -> None:
+    """Copy up to 32 bytes; the executor may write more, as in `copy`."""
+    target[to : to + size] = source[at : at + size]
+
+
+def put_sign(target: Any, to: int, size: int, byte: int) -> None:
+    """Put the sign of a byte, up to 7 times; the executor may write 8 bytes."""
+    target[to : to + size] = (b"\xff" if byte & _SIGN_BIT else b"\0") * size
+
+
+def matches(data: Any, at: int, constants: Any, place: int) -> bool:
+    """Whether bytes, under a mask of 32, are what stands behind the mask."""
+    mask = constants[place : place + _MASK_BYTES]
+    value = constants[place + _MASK_BYTES : place + 2 * _MASK_BYTES]
+    number = int.from_bytes(data[at : at + _MASK_BYTES], "little")
+    return number & int.from_bytes(mask, "little") == int.from_bytes(value, "little")
 
 
 def is_ascii(data: Any, at: int, size: int) -> bool:
@@ -76,20 +93,23 @@ def is_ascii(data: Any, at: int, size: int) -> bool:
 
 def text_end(data: Any, at: int, stop: int) -> int:
     """Give where a string ends; -1 where it is null, or not written as Flink writes it."""
-    size = shift = 0
-    while True:
-        if at >= stop or shift >= 7 * _LONGEST_COUNT:
-            return -1
-        byte = int(data[at])
-        at += 1
-        size |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    if size == 0 or (shift and not byte):
+    if at >= stop:
         return -1
+    byte = size = load(data, at, 1)
+    at += 1
+    if byte < 0:
+        size, shift = byte & _SEVEN_BITS, 7
+        while byte < 0:
+            if at >= stop or shift >= 7 * _LONGEST_COUNT:
+                return -1
+            byte = load(data, at, 1)
+            size |= (byte & _SEVEN_BITS) << shift
+            shift += 7
+            at += 1
+        if byte == 0:
+            return -1
     left = size - 1
-    if left > stop - at:
+    if left < 0 or left > stop - at:
         return -1
     if is_ascii(data, at, left):
         return at + left

@@ -122,7 +122,7 @@ class _Columns:
         self._wakes = np.zeros(len(starts), np.int64)
         self._jumped = False
         self._awake: Column | None = None
-        self._registers: dict[int, Column] = {}
+        self._registers: dict[int, Column] = {ops.VALUE: self._at}
         self._pieces: list[_Piece] = []
         self._sizes = np.zeros(len(starts), np.int64)
 
@@ -186,30 +186,39 @@ class _Columns:
     def note(self, register: int) -> None:
         self._registers[register] = self._at
 
+    def _place(self, register: int, behind: int) -> Column:
+        """Give the places so many bytes behind those of a register."""
+        return self._registers[register] + behind
+
     def skip(self, size: int) -> None:
         self._go(self._at + size, _ALL)
 
-    def expect(self, byte: int) -> None:
-        self._go(self._at + 1, self.byte() == byte)
+    def fixed(self, size: int, place: int) -> None:
+        masks, values = (
+            np.frombuffer(self._constants, "<u8", ops.WORD // 8, place + behind) for behind in (0, ops.WORD)
+        )
+        good = self._at + size <= self._stop
+        for word in np.flatnonzero(masks):
+            found = columns.words(self._buffer, np.where(good, self._at + 8 * word, 0))
+            good = good & (found & masks[word] == values[word])
+        self._go(self._at + size, good)
 
-    def boolean(self) -> None:
-        self._go(self._at + 1, self.byte() <= 1)
-
-    def present(self, size: int) -> None:
-        self._go(self._at + 1 + size, self.byte() == 0)
-
-    def maybe(self, size: int) -> None:
+    def maybe(self, size: int, bits: int, register: int) -> None:
         flag = self.byte()
-        self._go(np.where(flag == 0, self._at + 1 + size, self._at + 1), flag <= 1)
+        good = (flag <= 1) if not bits else (flag == 1) | ((flag == 0) & (self._buffer[self._at + 1] & bits == 0))
+        self._go(np.where(flag == 0, self._at + 1 + size, self._at + 1), good)
+        self.note(register)
 
-    def text(self) -> None:
+    def text(self, register: int) -> None:
         self._go(*self._text_end(self._at))
+        self.note(register)
 
-    def maybe_text(self) -> None:
+    def maybe_text(self, register: int) -> None:
         flag = self.byte()
         end, good = self._text_end(np.minimum(self._at + 1, self._stop))
         is_null = flag == 1
         self._go(np.where(is_null, self._at + 1, end), is_null | ((flag == 0) & good))
+        self.note(register)
 
     def _text_end(self, at: Column) -> tuple[Column, Column]:
         """Of strings of ASCII with up to 2^14 characters: where they end; others are not good."""
@@ -221,11 +230,12 @@ class _Columns:
         size = np.where(good, size, 0)
         return at + size, good & columns.are_ascii(self._buffer, at, size)
 
-    def blob(self, width: int) -> None:
+    def blob(self, width: int, register: int) -> None:
         count = columns.integers(self._buffer, self._at, 4)
         left = self._stop - self._at - 4
         good = (count >= 0) & (left >= 0) & (count <= left // width)
         self._go(self._at + 4 + np.where(good, count, 0) * width, good)
+        self.note(register)
 
     def range(self, size: int, low: int, high: int) -> None:
         number = columns.integers(self._buffer, self._at, size)
@@ -248,8 +258,8 @@ class _Columns:
     def jump(self, target: int) -> None:
         self._jump(_ALL, target)
 
-    def test(self, register: int, byte: int, target: int) -> None:
-        self._jump(self._buffer[self._registers[register]] == byte, target)
+    def test(self, register: int, behind: int, mask: int, byte: int, target: int) -> None:
+        self._jump(self._byte_at(self._place(register, behind)) & mask == byte, target)
 
     def rest(self) -> None:
         self._go(self._stop, _ALL)
@@ -269,12 +279,13 @@ class _Columns:
     def _table(self, number: Column, place: int) -> Column:
         return np.array(self._program.code[place:], np.int64)[number]
 
-    def look_up(self, register: int, place: int) -> None:
-        number = columns.integers(self._buffer, self._registers[register], 4)
+    def look_up(self, register: int, behind: int, place: int) -> None:
+        number = columns.integers(self._buffer, self._place(register, behind), 4)
         self._emit(_putter(">i4"), 4, self._table(np.where(self._sound, number, 0), place))
 
-    def varint(self, bits: int) -> None:
+    def varint(self, bits: int, register: int) -> None:
         self._go(*self._varint_end(bits))
+        self.note(register)
 
     def _varint_end(self, bits: int) -> tuple[Column, Column]:
         """Of Avro's numbers of up to 8 bytes: where they end; others are not good."""
@@ -299,37 +310,31 @@ class _Columns:
         good &= size <= self._stop - at
         return at, np.where(good, size, 0), good
 
-    def var_text(self) -> None:
+    def var_text(self, register: int) -> None:
         at, size, good = self._var_size()
         at = np.where(good, at, self._at)
         self._go(at + size, good & columns.are_ascii(self._buffer, at, size))
+        self.note(register)
 
-    def var_blob(self) -> None:
+    def var_blob(self, register: int) -> None:
         at, size, good = self._var_size()
         self._go(at + size, good)
+        self.note(register)
 
-    def var_looked_up(self, place: int, size: int) -> None:
+    def var_looked_up(self, place: int, size: int, register: int) -> None:
         number = self.byte().astype(np.int64)
         good = (number < 0x80) & (number & 1 == 0)
         self._go(self._at + 1, good & self._is_told(number >> 1, place, size))
+        self.note(register)
 
-    def var_look_up(self, register: int, place: int) -> None:
-        number = np.where(self._sound, self._buffer[self._registers[register]] >> 1, 0)
+    def var_look_up(self, register: int, behind: int, place: int) -> None:
+        number = np.where(self._sound, self._buffer[self._place(register, behind)] >> 1, 0)
         found = self._table(number.astype(np.int64), place)
         self._sound &= found < 0x40
         self._emit(_putter("u1"), 1, found << 1)
 
-    def mask(self, place: int, size: int) -> None:
-        good = self._at + size <= self._stop
-        for index in range(size):
-            good &= self._byte_at(self._at + index) & self._program.code[place + index] == 0
-        self._go(self._at + size, good)
-
-    def masked(self, register: int, place: int, bit: int, target: int) -> None:
-        self._jump(self._byte_at(self._registers[register] + place) & bit != 0, target)
-
-    def bits(self, register: int, place: int, count: int) -> None:
-        at = self._registers[register]
+    def bits(self, register: int, behind: int, place: int, count: int) -> None:
+        at = self._place(register, behind)
         for first in range(0, count, 8):
             byte = np.zeros(len(at), np.uint8)
             for index, bit in enumerate(self._program.code[place + first : place + min(first + 8, count)]):
@@ -337,20 +342,32 @@ class _Columns:
                 byte |= np.uint8(is_set) << (7 - index)
             self._emit(_putter("u1"), 1, byte)
 
-    def copy(self, first: int, last: int) -> None:
-        at = self._registers[first]
-        sizes = np.where(self._sound, self._registers[last] - at, 0)
+    def copy(self, first: int, behind: int, last: int, more: int) -> None:
+        at = self._place(first, behind)
+        sizes = np.where(self._sound, self._place(last, more) - at, 0)
         self._emit(self._copier(), sizes, at, sizes)
+
+    def piece(self, register: int, behind: int, size: int) -> None:
+        self._emit(self._fixed_copier(size), size, self._place(register, behind))
+
+    def _fixed_copier(self, size: int) -> Callable[..., None]:
+        def copy(target: Any, to: Column, at: Column) -> None:
+            columns.copy_fixed(target, to, self._buffer, at, size)
+
+        return copy
 
     def constant(self, place: int, size: int) -> None:
         data = self._constants[place : place + size]
         self._emit(lambda target, to: columns.put_constant(target, to, data), size)
 
-    def widen(self, register: int, old: int, new: int) -> None:
-        self._emit(_putter(f">i{new}"), new, columns.integers(self._buffer, self._registers[register], old))
+    def widen(self, register: int, behind: int, more: int, size: int) -> None:
+        at = self._place(register, behind)
+        signs = -(self._buffer[at] >> 7)
+        self._emit(lambda target, to, bytes_: columns.put_repeated(target, to, bytes_, more), more, signs)
+        self._emit(self._fixed_copier(size), size, at)
 
-    def float(self, register: int, old: int, new: int) -> None:
-        at = self._registers[register]
+    def float(self, register: int, behind: int, old: int, new: int) -> None:
+        at = self._place(register, behind)
         numbers = columns.integers(self._buffer, at, old) if old else columns.view(self._buffer, ">f4")[at]
         self._emit(_putter(f">f{new}"), new, numbers.astype(np.float64))
 
@@ -363,13 +380,12 @@ def _putter(dtype: str) -> Callable[..., None]:
 
 
 _STEPS: dict[int, Callable[..., None]] = {
-    ops.NOTE: _Columns.note, ops.SKIP: _Columns.skip, ops.EXPECT: _Columns.expect, ops.BOOLEAN: _Columns.boolean,
-    ops.PRESENT: _Columns.present, ops.MAYBE: _Columns.maybe, ops.TEXT: _Columns.text, ops.BLOB: _Columns.blob,
-    ops.MAYBE_TEXT: _Columns.maybe_text, ops.RANGE: _Columns.range, ops.NUMBER: _Columns.number,
-    ops.LITTLE: _Columns.little, ops.BRANCH: _Columns.branch, ops.JUMP: _Columns.jump, ops.TEST: _Columns.test,
-    ops.REST: _Columns.rest, ops.END: _Columns.end, ops.LOOKED_UP: _Columns.looked_up, ops.LOOK_UP: _Columns.look_up,
-    ops.VARINT: _Columns.varint, ops.VAR_TEXT: _Columns.var_text, ops.VAR_BLOB: _Columns.var_blob,
-    ops.VAR_LOOKED_UP: _Columns.var_looked_up, ops.VAR_LOOK_UP: _Columns.var_look_up, ops.COPY: _Columns.copy,
-    ops.MASK: _Columns.mask, ops.MASKED: _Columns.masked, ops.BITS: _Columns.bits,
-    ops.CONSTANT: _Columns.constant, ops.WIDEN: _Columns.widen, ops.FLOAT: _Columns.float,
+    ops.NOTE: _Columns.note, ops.SKIP: _Columns.skip, ops.FIXED: _Columns.fixed, ops.MAYBE: _Columns.maybe,
+    ops.TEXT: _Columns.text, ops.MAYBE_TEXT: _Columns.maybe_text, ops.BLOB: _Columns.blob, ops.RANGE: _Columns.range,
+    ops.NUMBER: _Columns.number, ops.LITTLE: _Columns.little, ops.BRANCH: _Columns.branch, ops.JUMP: _Columns.jump,
+    ops.TEST: _Columns.test, ops.REST: _Columns.rest, ops.END: _Columns.end, ops.LOOKED_UP: _Columns.looked_up,
+    ops.LOOK_UP: _Columns.look_up, ops.VARINT: _Columns.varint, ops.VAR_TEXT: _Columns.var_text,
+    ops.VAR_BLOB: _Columns.var_blob, ops.VAR_LOOKED_UP: _Columns.var_looked_up, ops.VAR_LOOK_UP: _Columns.var_look_up,
+    ops.COPY: _Columns.copy, ops.PIECE: _Columns.piece, ops.CONSTANT: _Columns.constant, ops.WIDEN: _Columns.widen,
+    ops.FLOAT: _Columns.float, ops.BITS: _Columns.bits,
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 import numpy as np
 
-from .columns import Column, integers, padded, view
+from .columns import Column, integers, padded
 from .framed import COMPLETE, NEEDS_MORE, Run, Survey
 from .lockstep import Entries, find_entries, follow
 
@@ -26,7 +26,7 @@ _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
 _KEPT = 4
 T = TypeVar("T")
-_STEP = np.uint64(0x1E3779B97F4A7C15)
+_SEED = np.uint64(0x1E3779B97F4A7C15)
 
 
 class _Known(Generic[T]):
@@ -156,16 +156,25 @@ def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
 
 def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:
     """Give what each key adds to the checksum, as `memory.key_sum` says."""
-    total, loaded = sizes.astype(np.uint64), view(buffer, ">u8")
-    whole = np.maximum(sizes - 1, 0) // 8
-    for place in range(int(whole.max(initial=0))):
-        more = whole > place
-        total[more] += _mixed(_STEP * np.array([place + 1], np.uint64), loaded[at[more] + 8 * place].astype(np.uint64))
-    ends = np.where(sizes >= 8, at + sizes - 8, at)
-    short = np.clip(8 * (8 - sizes), 0, 63).astype(np.uint64)
-    last = np.where(sizes > 0, loaded[ends].astype(np.uint64) >> short, 0).astype(np.uint64)
-    total += _mixed(_STEP * (whole + 1).astype(np.uint64), last)
-    return _mixed(total, np.uint64(0))
+    shortest, longest = int(sizes.min(initial=8)), int(sizes.max(initial=0))
+    first, last = _words(buffer, at, 8), _words(buffer, at + sizes - 8, 8)
+    if shortest < 8:
+        few, fewer, some = sizes < 8, sizes < 4, sizes > 0
+        first = np.where(few, _words(buffer, at, 4), first)
+        last = np.where(few, _words(buffer, at + sizes - 4, 4), last)
+        both = _words(buffer, at + (sizes >> 1), 1) * np.uint64(256) + _words(buffer, at + sizes - 1, 1)
+        last = np.where(fewer, both * some, last)
+        first = np.where(fewer, _words(buffer, at, 1) * some, first)
+    total = _mixed(np.full(len(at), _SEED, np.uint64), first)
+    for place in range(8, longest - 8, 8):
+        more = sizes > place + 8
+        total[more] = _mixed(total[more], _words(buffer, at[more] + place, 8))
+    return _mixed(_mixed(total, last), sizes.astype(np.uint64))
+
+
+def _words(buffer: Any, at: Column, size: int) -> Column:
+    """Give signed big-endian integers, to 64 bits; a place before the buffer is as good as any."""
+    return integers(buffer, np.maximum(at, 0), size).view(np.uint64)
 
 
 def _mixed(number: Column, word: Column) -> Column:

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _READ_REGISTERS = {
-    ops.COPY: (0, 1), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.TEST: (0,), ops.SEEK: (0,),
-    ops.APART: (0,), ops.MASKED: (0,), ops.BITS: (0,),
-    ops.VAR_LOOK_UP: (0,),     ops.ASCEND: (0,),
+    ops.COPY: (0, 2), ops.PIECE: (0,), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.VAR_LOOK_UP: (0,),
+    ops.BITS: (0,), ops.TEST: (0,), ops.SEEK: (0,), ops.ASCEND: (0,), ops.APART: (0,),
 }  # fmt: skip
 """By op: which of its operands are registers whose place was noted."""
 _ENTRY_BYTES = 9
 _MOST_GROWTH = 4
+_LONGEST_NUMBER = 5
 
 
 class Label:
@@ -38,12 +38,14 @@ class Program:
         constants: Bytes of constants.
         registers: How many there are.
         growth: How many bytes longer than the old value a new one can be, outside of its lists.
+        fixed: How many bytes ops write that do not look whether there is room, each of them once.
     """
 
     code: tuple[int, ...]
     constants: bytes = attrs.field(repr=False)
     registers: int
     growth: int
+    fixed: int
 
     def ops(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
         """Give each op with its place in the list and its operands."""
@@ -55,12 +57,12 @@ class Program:
 
     def room(self, size: int) -> int:
         """Bytes to hold ready for the new entries of a block of `size` bytes; lists may need more."""
-        return size + min(self.growth * (size // _ENTRY_BYTES + 1), _MOST_GROWTH * size + 4096)
+        return size + min(self.growth * (size // _ENTRY_BYTES + 1), _MOST_GROWTH * size + 4096) + self.fixed
 
 
 def assembled(listed: list[Op | Label], constants: bytes, registers: int) -> Program:
-    """Drop the notes that nobody reads, join what belongs together, and put numbers in place of labels and tables."""
-    listed = list(_fused(_needed(listed)))
+    """Drop the notes that nobody reads, and put numbers in place of labels and tables."""
+    listed = _needed(listed)
     places: dict[Label, int] = {}
     tables: dict[tuple[int, ...], int] = {}
     size = 0
@@ -77,8 +79,9 @@ def assembled(listed: list[Op | Label], constants: bytes, registers: int) -> Pro
                 tables[operand] = size + 1 + len(numbers)
                 numbers += operand
             code.append(_number(operand, places, tables))
-    growth = sum(_growth(op) for op in listed if isinstance(op, tuple))
-    return Program((*code, ops.TABLES, *numbers), constants, registers, growth)
+    told = [op for op in listed if isinstance(op, tuple)]
+    growth, fixed = sum(map(_growth, told)), sum(map(_fixed, told))
+    return Program((*code, ops.TABLES, *numbers), constants, registers, growth, fixed)
 
 
 def _number(operand: object, places: dict[Label, int], tables: dict[tuple[int, ...], int]) -> int:
@@ -95,32 +98,35 @@ def _needed(listed: list[Op | Label]) -> list[Op | Label]:
     return [op for op in listed if not (isinstance(op, tuple) and op[0] == ops.NOTE and op[1] not in read)]
 
 
-def _fused(listed: list[Op | Label]) -> Iterator[Op | Label]:
-    """Join bytes that are passed one after the other."""
-    before: Op | Label | None = None
-    for op in listed:
-        match before, op:
-            case (ops.SKIP | ops.PRESENT as kind, int(size)), (ops.SKIP, int(more)):
-                before = (kind, size + more)
-                continue
-            case (ops.EXPECT, 0), (ops.SKIP, size):
-                before = (ops.PRESENT, size)
-                continue
-        if before is not None:
-            yield before
-        before = op
-    if before is not None:
-        yield before
-
-
 def _growth(op: Op) -> int:
+    """How many bytes an op can write beyond those of the old value that it stands for."""
     match op:
         case (ops.CONSTANT, _, int(size)):
             return size
-        case (ops.WIDEN | ops.FLOAT, _, int(old), int(new)):
+        case (ops.WIDEN, _, _, int(more), _):
+            return more
+        case (ops.FLOAT, _, _, int(old), int(new)):
             return max(new - old, 0)
-        case (ops.BITS, _, _, int(count)):
+        case (ops.BITS, _, _, _, int(count)):
             return -(-count // 8)
-        case (ops.COPY, *_):
-            return 0
+        case (ops.VAR_LOOK_UP, *_):
+            return _LONGEST_NUMBER - 1
+    return 0
+
+
+def _fixed(op: Op) -> int:
+    """How many bytes an op writes that does not look whether there is room."""
+    match op:
+        case (ops.CONSTANT, _, int(size)) | (ops.PIECE, _, _, int(size)) | (ops.FLOAT, _, _, _, int(size)):
+            return size
+        case (ops.WIDEN, _, _, int(more), int(size)):
+            return more + size
+        case (ops.BITS, _, _, _, int(count)):
+            return -(-count // 8)
+        case (ops.LOOK_UP, *_):
+            return 4
+        case (ops.VAR_LOOK_UP, *_):
+            return _LONGEST_NUMBER
+        case (ops.AGAIN, *_):
+            return 1
     return 0

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 
-from ...compat.transcode import numba_executor  # noqa: F401 - makes machine code of the two functions below
+from ...compat.transcode.machine import PADDING, address, compiled
 from ...compat.transcode.memory import copy, is_ascii
 
 if TYPE_CHECKING:
@@ -15,14 +14,13 @@ if TYPE_CHECKING:
 
 ASCII, OTHER, ODD = 0, 1, 2
 _MOST_SHIFT = 35
-_OVER_COPY = 16
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _texts(
     data: Any, starts: Any, limits: Any, present: Any, offsets: Any, ends: Any, units: Any, what: Any, out: Any
 ) -> Any:
-    total, room = 0, len(out) - _OVER_COPY
+    total, room = 0, len(out) - PADDING
     for row in range(len(starts)):
         at, limit = starts[row], limits[row]
         offsets[row], ends[row], units[row], what[row] = total, at, 0, ASCII
@@ -41,8 +39,8 @@ def _texts(
             what[row] = ODD
             continue
         units[row], ends[row] = size, at + count
-        if is_ascii(data, at, count):
-            copy(out, total, data, at, count)
+        if is_ascii(address(data), at, count):
+            copy(address(out), total, address(data), at, count)
             total += count
         else:
             what[row] = OTHER
@@ -68,6 +66,6 @@ def texts(
     count = len(starts)
     offsets = np.empty(count + 1, np.int32)
     ends, units, what = (np.empty(count, np.int64) for _ in range(3))
-    out = np.empty(len(data) + _OVER_COPY, np.uint8)  # of which the system gives only what is written
+    out = np.empty(len(data) + PADDING, np.uint8)  # of which the system gives only what is written
     total = _texts(data, starts, limits, present, offsets, ends, units, what, out)
     return offsets, out[:total], ends, units > 0, what

@@ -15,7 +15,7 @@ from stateshift.serializers.errors import CorruptSavepoint
 
 pytest.importorskip("numba")
 
-from stateshift.compat.transcode import numba_executor
+from stateshift.compat.transcode import machine
 
 entries = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20)), max_size=8)
 
@@ -85,7 +85,7 @@ def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_
     made = {}
     exec("def twice(number):\n    return 2 * number\n", made)  # noqa: S102 - a function without a file
 
-    assert 14 == numba_executor._compiled(made["twice"])(7)
+    assert 14 == machine.compiled(made["twice"])(7)
 
 
 def test_long_keys_have_one_checksum_too():

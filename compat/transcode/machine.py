@@ -1,0 +1,291 @@
+"""What `memory` and the interpreter ask of bytes, as machine code: a few instructions each, for numba to compile.
+
+Here nothing is checked: who asks has done so. Copies and loads may run over the end of what they are about, by less
+than `PADDING` bytes. Arrays come as the addresses of their first items: an index into an array may count from its end,
+and to find out costs more than most ops.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic, overload, register_jitable
+
+from . import framed, interpreter, memory, ops
+
+PADDING = 64
+_CHUNK, _LOOKED_AT = ops.WORD, 64
+
+
+@intrinsic
+def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    """Give the address of the first item of an array."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    return types.CPointer(array.dtype)(array), generate
+
+
+def _pointer(builder: Any, data: Any, at: Any, kind: Any) -> Any:
+    """Give the address of a place, as that of a value of a machine type."""
+    return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
+
+
+def _loader(bits: int) -> Any:
+    """Make what loads a signed big-endian integer from any place."""
+
+    @intrinsic
+    def load_integer(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - numba calls it so
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+            kind = ir.IntType(bits)
+            value = builder.load(_pointer(builder, *arguments, kind), align=1)
+            if bits > 8:
+                value = builder.bswap(value)
+            return value if bits == 64 else builder.sext(value, ir.IntType(64))
+
+        return types.int64(data, types.int64), generate
+
+    return load_integer
+
+
+def _storer(bits: int) -> Any:
+    """Make what stores the lowest bits of an integer, big-endian, at any place."""
+
+    @intrinsic
+    def store_integer(typingctx: Any, data: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+            data, at, value = arguments
+            kind = ir.IntType(bits)
+            value = value if bits == 64 else builder.trunc(value, kind)
+            if bits > 8:
+                value = builder.bswap(value)
+            builder.store(value, _pointer(builder, data, at, kind), align=1)
+            return context.get_dummy_value()
+
+        return types.void(data, types.int64, types.int64), generate
+
+    return store_integer
+
+
+@intrinsic
+def _copy_chunk(typingctx: Any, target: Any, to: Any, source: Any, at: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    """Copy 32 bytes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        target, to, source, at = arguments
+        kind = ir.VectorType(ir.IntType(8), _CHUNK)
+        chunk = builder.load(_pointer(builder, source, at, kind), align=1)
+        builder.store(chunk, _pointer(builder, target, to, kind), align=1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
+def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
+    """Whether 32 bytes, under a mask, are others than those behind the mask."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        data, at, constants, place = arguments
+        kind = ir.IntType(8 * ops.WORD)
+        behind = builder.add(place, place.type(ops.WORD))
+        found = builder.load(_pointer(builder, data, at, kind), align=1)
+        mask, value = (builder.load(_pointer(builder, constants, one, kind), align=1) for one in (place, behind))
+        return builder.icmp_unsigned("!=", builder.and_(found, mask), value)
+
+    return types.boolean(data, types.int64, constants, types.int64), generate
+
+
+@intrinsic
+def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+    """Give the top bits of 64 bytes, that of the first as the lowest one."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        kind = ir.VectorType(ir.IntType(8), _LOOKED_AT)
+        found = builder.load(_pointer(builder, *arguments, kind), align=1)
+        return builder.bitcast(builder.icmp_signed("<", found, kind(None)), ir.IntType(_LOOKED_AT))
+
+    return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def _bits_of_float(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _bits_of_single(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        single = builder.fptrunc(arguments[0], ir.FloatType())
+        return builder.sext(builder.bitcast(single, ir.IntType(32)), ir.IntType(64))
+
+    return types.int64(types.float64), generate
+
+
+@intrinsic
+def _single_of_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        narrow = builder.trunc(arguments[0], ir.IntType(32))
+        return builder.fpext(builder.bitcast(narrow, ir.FloatType()), ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+_load8, _load16, _load32, _load64 = map(_loader, (8, 16, 32, 64))
+_store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
+
+
+@overload(memory.load)
+def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types, for which the function below is compiled
+    def load(data: Any, at: Any, size: Any) -> Any:
+        if size == 4:
+            return _load32(data, at)
+        if size == 8:
+            return _load64(data, at)
+        return _load16(data, at) if size == 2 else _load8(data, at)
+
+    return load
+
+
+@overload(memory.store)
+def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
+    def store(data: Any, at: Any, size: Any, value: Any) -> None:
+        if size == 8:
+            _store64(data, at, value)
+        elif size == 4:
+            _store32(data, at, value)
+        elif size == 2:
+            _store16(data, at, value)
+        else:
+            _store8(data, at, value)
+
+    return store
+
+
+@overload(memory.mixed)
+def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
+    factor, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+    def mixed(number: Any, word: Any) -> Any:
+        product = np.uint64(number ^ word) * factor
+        return np.int64(product ^ product >> half)
+
+    return mixed
+
+
+@overload(memory.store_float)
+def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
+    def store_float(data: Any, at: Any, size: Any, value: Any) -> None:
+        if size == 8:
+            _store64(data, at, _bits_of_float(value))
+        else:
+            _store32(data, at, _bits_of_single(value))
+
+    return store_float
+
+
+@overload(memory.load_single)
+def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+    def load_single(data: Any, at: Any) -> Any:
+        return _single_of_bits(_load32(data, at))
+
+    return load_single
+
+
+@overload(memory.copy)
+def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
+        done = 0
+        while done < size:
+            _copy_chunk(target, to + done, source, at + done)
+            done += _CHUNK
+
+    return copy
+
+
+@overload(memory.copy_few)
+def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:  # noqa: ARG001 - as above
+        _copy_chunk(target, to, source, at)
+
+    return copy_few
+
+
+@overload(memory.put_sign)
+def _put_sign(target: Any, to: Any, size: Any, byte: Any) -> Any:  # noqa: ARG001 - as above
+    def put_sign(target: Any, to: Any, size: Any, byte: Any) -> None:  # noqa: ARG001 - as above
+        _store64(target, to, -(np.int64(byte) >> 7))
+
+    return put_sign
+
+
+@overload(memory.matches)
+def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
+    def matches(data: Any, at: Any, constants: Any, place: Any) -> bool:
+        return not _differs(data, at, constants, place)
+
+    return matches
+
+
+@overload(memory.is_ascii)
+def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def is_ascii(data: Any, at: Any, size: Any) -> Any:
+        while size >= _LOOKED_AT:
+            if _top_bits(data, at) != 0:
+                return False
+            at += _LOOKED_AT
+            size -= _LOOKED_AT
+        return _top_bits(data, at) << np.uint64(_LOOKED_AT - 1 - size) << np.uint64(1) == 0
+
+    return is_ascii
+
+
+for _function in (
+    memory.unit_end,
+    memory.text_end,
+    memory.big_integer_end,
+    memory.varint_end,
+    memory.key_sum,
+    memory.varint,
+    memory.var_size,
+    memory.put_varint,
+    memory.put_bits,
+    memory.clear_keys,
+    memory.is_same,
+    memory.add_key,
+    memory.is_utf8,
+    memory.is_little_number,
+    memory.is_date,
+    memory.is_number,
+    memory.is_less,
+    interpreter.interpret,
+    framed._find_run,  # noqa: SLF001 - what is compiled is marked so
+    framed._survey,  # noqa: SLF001 - as above
+    framed._find_entries,  # noqa: SLF001 - as above
+):
+    register_jitable(_function)
+
+
+def compiled(function: Any) -> Any:
+    """Compile a function, or take what was compiled of the same files: numba itself looks at the function's own only.
+
+    Where nothing can be kept, in a folder that is read only or a package that is zipped, each process compiles.
+    """
+    try:
+        made: Any = njit(nogil=True, cache=True)(function)
+        kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
+        modules = (interpreter, memory, framed, ops, sys.modules[__name__], sys.modules[function.__module__])
+        files = (Path(str(module.__file__)).stat() for module in modules)
+        kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
+    except (RuntimeError, OSError):
+        return njit(nogil=True)(function)
+    return made
