@@ -153,10 +153,15 @@ class _United:
     def _collision(self, first: bytes, second: SentEntry) -> ValuesCollide:
         keys = self._keys
         both = " and ".join(keys.shown_old(old) for old in sorted((first, second.old_key)))
+        unsaid = sorted(
+            info.name
+            for info, merger in zip(self._task.header.states, self._mergers, strict=True)
+            if merger is None and keyed_kind(info) is not StateKind.TIMERS
+        )
         return ValuesCollide(
             f"two keys become one: {both} both become {keys.shown_new(second.key)}",
             advice="let the key_converter of the operator keep them apart, or say what becomes of their values:"
-            " --merge STATE=MODULE:FUNCTION",
+            f" --merge STATE=MODULE:FUNCTION (states without one: {', '.join(unsaid)})",
             key=keys.shown_new(second.key),
             path="$<key>",
             rule="ROLE-4",

@@ -271,6 +271,7 @@ def test_two_keys_that_become_one_are_refused_with_both_and_the_way_out_role_4(t
         carried_out(ready, tmp_path / "new")
 
     assert "--merge" in caught.value.advice
+    assert "(states without one: lines, named, seen, stock, total, windows)" in caught.value.advice
     assert ("$<key>", "ROLE-4") == (caught.value.where["path"], caught.value.where["rule"])
 
 
@@ -292,6 +293,7 @@ def test_a_state_without_a_function_is_refused_beside_those_that_have_one(tmp_pa
         carried_out(ready, tmp_path / "new")
 
     assert caught.value.where["state"] != "total"
+    assert "(states without one: lines, named, seen, stock, windows)" in caught.value.advice
 
 
 def test_values_of_keys_that_become_one_are_merged_in_the_order_of_the_stored_keys(tmp_path):
