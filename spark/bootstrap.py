@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import pickle
 import time
-import warnings
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +46,7 @@ from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
 from ..state.savepoint.publish import check_target, clear_after_failure, prepare_target, what_was_written
 from .connect import refuse_connect
+from .in_arrow import mapped
 from .session import own_session
 from .shipping import shipped
 from .watching import attempts_of, run_watched, without_values
@@ -266,7 +266,7 @@ class _Run:
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
             encode = worker.running(_Named(encoder, tuple(chosen.columns)))
-            parts.append(_mapped(numbered, encode, _ENCODED))
+            parts.append(mapped(numbered, encode, _ENCODED))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)
@@ -281,16 +281,7 @@ class _Run:
         together = rows.repartitionById(count, _stream_number(operators, firsts))
         ordered = together.sortWithinPartitions("operator", "key_group", "state", "key", "place", "value")
         work = worker.running(_Writer(operators, self.folder, worker.attempts))
-        return _mapped(ordered.select(*SORTED_ROWS), work, "result binary")
-
-
-def _mapped(
-    table: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
-) -> DataFrame:
-    with warnings.catch_warnings():
-        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        return table.mapInArrow(function, schema)
+        return mapped(ordered.select(*SORTED_ROWS), work, "result binary")
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import threading
 import uuid
-import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.errors import DeclarationError
+from .in_arrow import mapped
 from .watching import POLL_S, attempts_with, interrupts_kept
 
 if TYPE_CHECKING:
@@ -117,7 +117,4 @@ def collect_answers(
 
 def _answers(session: Any, rows: _Rows) -> Any:
     count = len(rows.bundles)
-    with warnings.catch_warnings():
-        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        return session.range(0, count, 1, count).mapInArrow(rows, "answer binary")
+    return mapped(session.range(0, count, 1, count), rows, "answer binary")

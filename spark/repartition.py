@@ -9,7 +9,6 @@ if need be. Source: rule ROLE-4.
 from __future__ import annotations
 
 import pickle
-import warnings
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
 from .connect import refuse_connect
+from .in_arrow import mapped
 from .scheduling import Failures, answer_of, description_of, failure_of
 from .shipping import shipped
 from .watching import attempts_of, run_watched
@@ -114,13 +114,10 @@ def _streams(spark: SparkSession, work: _Work, slots: int) -> DataFrame:
     count = len(work.readings)
     size = sum(task.size_bytes for task in work.tasks)
     numbers = spark.range(0, count, 1, min(count, max(slots, size // READING_BYTES)))
-    with warnings.catch_warnings():
-        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-        parcels = numbers.mapInArrow(work.read, _PARCELS)
-        together = parcels.repartitionById(len(work.tasks), parcels["stream"])
-        ordered = together.sortWithinPartitions("stream", "key_group", "state")
-        return ordered.mapInArrow(work.write, "result binary")
+    parcels = mapped(numbers, work.read, _PARCELS)
+    together = parcels.repartitionById(len(work.tasks), parcels["stream"])
+    ordered = together.sortWithinPartitions("stream", "key_group", "state")
+    return mapped(ordered, work.write, "result binary")
 
 
 @attrs.frozen

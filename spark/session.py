@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..serializers.errors import MigrationFailed, StateShiftError
+from .in_arrow import pandas_unmentioned
 from .java import java_home
 from .watching import java_has_ended
 
@@ -60,9 +61,7 @@ def session(
     for name, value in _settings(master, conf or {}).items():
         builder = builder.config(name, value)
     variables = _variables(master)
-    with _environment(variables), warnings.catch_warnings(), _interrupts_held_back():
-        # PySpark 4.3 does not know pandas 3; nothing here uses its pandas functions.
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    with _environment(variables), pandas_unmentioned(), _interrupts_held_back():
         # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:

@@ -29,6 +29,11 @@ _NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the 
 _SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
 _FAILURES = (
     (
+        re.compile(r"Unrecognized filesystem type"),
+        "there is no such kind of store",
+        "give a local path, or a URI that begins with s3://, gs://, abfs:// or hdfs://",
+    ),
+    (
         re.compile(r"NO_SUCH_BUCKET|Bucket '[^']*' not found"),
         "there is no such bucket",
         "check its name, or make the bucket first: stateshift makes folders, and no buckets",
