@@ -1,17 +1,19 @@
 """Recipes of Avro values: what a stored schema's bytes become as those of a present one.
 
 Values in between are Python's, and some of them do not tell all that the bytes did: which of two alike branches a
-number was of, in what case a uuid was written. Where that is so there is no recipe: maps, whose keys may come twice,
-logical types, unions of more than null and one type, numbers that become floats.
+number was of. Where that is so there is no recipe, and none for schemas within themselves, and for decimals whose scale
+changes.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import TYPE_CHECKING
 
-from . import avro_codec, recipe
+from . import avro_codec, avro_logical, recipe
 from .avro_defaults import default_value
-from .avro_rules import pair_fields
+from .avro_resolution import unit_factor
+from .avro_rules import choose_reader, pair_fields
 from .avro_schema import NOTHING
 from .views import DataOutputView
 
@@ -19,21 +21,43 @@ if TYPE_CHECKING:
     from .avro_schema import AvroField, Node
     from .recipe import Recipe
 
+_BITS = {"int": 32, "long": 64}
 _PLAIN: dict[tuple[str, str], Recipe] = {
     ("null", "null"): recipe.Sequence(()),
     ("boolean", "boolean"): recipe.Boolean(),
     ("int", "int"): recipe.Varint(32),
     ("int", "long"): recipe.Varint(32),
+    ("int", "float"): recipe.VarToFloat(32, 4),
+    ("int", "double"): recipe.VarToFloat(32, 8),
     ("long", "long"): recipe.Varint(64),
+    ("long", "float"): recipe.VarToFloat(64, 4),
+    ("long", "double"): recipe.VarToFloat(64, 8),
     ("float", "float"): recipe.LittleFloat(),
+    ("float", "double"): recipe.VarToFloat(0, 8),
     ("double", "double"): recipe.Float(8),
     ("bytes", "bytes"): recipe.VarBlob(),
     ("bytes", "string"): recipe.VarText(),
     ("string", "string"): recipe.VarText(),
     ("string", "bytes"): recipe.VarText(),
 }
-_BRANCH_BYTES = (b"\0", b"\2")
-"""The places of two branches, as Avro's numbers."""
+_MOST_BRANCHES = 64
+"""Their places are one byte each."""
+_LOOKS = {
+    "int": "integer",
+    "long": "integer",
+    "float": "floating",
+    "double": "floating",
+    "enum": "string",
+    "fixed": "bytes",
+    "map": "record",
+}
+"""By type: what its values look like in Python, other than those of types that it is not alike."""
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - counted from without a zone
+_MILLISECOND, _MICROSECOND = dt.timedelta(milliseconds=1), dt.timedelta(microseconds=1)
+_MOMENTS = dt.datetime.min - _EPOCH, dt.datetime.max - _EPOCH  # noqa: DTZ901 - as above
+_DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
+_UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
 
 
 def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
@@ -44,49 +68,108 @@ def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> R
         new: The present one.
         within: The records around both, of the stored schema: in one that contains itself there is no end.
     """
-    if old.logical or new.logical or id(old) in within:
+    if id(old) in within:
         return None
     if "union" in {old.type, new.type}:
         return _union(old, new, within)
     if old.type == new.type == "record":
         return _record(old, new, within | {id(old)})
-    if old.type == new.type == "array" and old.inner.least_bytes:
-        item = avro_recipe(old.inner, new.inner, within)
-        return None if item is None else recipe.VarCounted(item)
+    if old.type == new.type and old.type in {"array", "map"}:
+        return _items(old, new, within)
     if old.type == new.type == "enum":
         places = {symbol: place for place, symbol in enumerate(new.symbols)}
         default = places.get(new.default, -1)
         return recipe.VarOrdinal(tuple(places.get(symbol, default) for symbol in old.symbols))
+    if old.logical or new.logical:
+        return _logical(old, new)
     if old.type == new.type == "fixed" and old.size == new.size:
         return recipe.Fixed(old.size) if old.size else recipe.Sequence(())
     return _PLAIN.get((old.type, new.type))
 
 
+def _items(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+    item = avro_recipe(old.inner, new.inner, within)
+    if item is None:
+        return None
+    if old.type == "map":
+        return recipe.VarCounted(item, recipe.VarText())
+    return recipe.VarCounted(item) if old.inner.least_bytes else None
+
+
+# ---- unions --------------------------------------------------------------------------------------------------------
+
+
 def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
-    """Null and one type, before or after: then a value tells which of the two it is."""
-    was, becomes = _optional(old), _optional(new)
-    if was is None or becomes is None:
+    branches: list[tuple[Recipe, bytes]] = []
+    for branch in old.branches if old.type == "union" else (old,):
+        place = choose_reader(branch, new) if new.type == "union" else 0
+        if place is None:
+            return None
+        value = avro_recipe(branch, new.branches[place] if new.type == "union" else new, within)
+        if value is None:
+            return None
+        branches.append((value, bytes([2 * place]) if new.type == "union" else b""))
+    if not (_tells_branches(old) and _tells_branches(new)):
         return None
-    value = avro_recipe(was[1], becomes[1], within)
-    if value is None:
-        return None
-    null = None if becomes[0] is None else _BRANCH_BYTES[becomes[0]]
-    present = b"" if becomes[0] is None else _BRANCH_BYTES[1 - becomes[0]]
-    if was[0] is None:
-        return recipe.Sequence((value,), (present, 0)) if present else value
-    null_flag, value_flag = (_BRANCH_BYTES[place][0] for place in (was[0], 1 - was[0]))
-    return recipe.Nullable(value, 0, null_flag, present, null, value_flag)
+    if old.type != "union":
+        value, head = branches[0]
+        return recipe.Sequence((value,), (head, 0))
+    kinds = [branch.type for branch in old.branches]
+    if len(branches) == 2 and "null" in kinds:
+        null = kinds.index("null")
+        value, head = branches[1 - null]
+        return recipe.Nullable(value, 0, 2 * null, head, branches[null][1], 2 * (1 - null))
+    return recipe.VarChoice(tuple(branches))
 
 
-def _optional(node: Node) -> tuple[int | None, Node] | None:
-    """Give the place of null among two branches (None: no union), and the other type; None for any other union."""
-    if node.type != "union":
-        return None, node
-    types = [branch.type for branch in node.branches]
-    if len(types) != 2 or "null" not in types:
+def _tells_branches(node: Node) -> bool:
+    """Whether a value in Python tells of which branch it is: by its type, or by the name that is read with it."""
+    looks = [_look(branch) for place, branch in enumerate(node.branches) if place not in node.tagged]
+    return len(node.branches) <= _MOST_BRANCHES and len(set(looks)) == len(looks)
+
+
+def _look(node: Node) -> str:
+    """Tell what the values of a branch look like; equal for two between which they do not decide."""
+    if node.logical and avro_logical.python_type(node) is not None:
+        return node.logical.rpartition("-")[0] or node.logical
+    return _LOOKS.get(node.type, node.type)
+
+
+# ---- logical types -------------------------------------------------------------------------------------------------
+
+
+def _logical(old: Node, new: Node) -> Recipe | None:
+    """What stays through Python's class: every value that it holds and is written in one way only."""
+    numbers = [node.decimals for node in (old, new) if node.decimals is not None]
+    if numbers:
+        if (old.type, old.size) != (new.type, new.size) or len({one.scale for one in numbers}) > 1:
+            return None
+        return recipe.Unscaled(numbers[-1].precision, old.size)
+    if "uuid" in {old.logical, new.logical}:
+        if old.type != new.type:
+            return None
+        return recipe.VarUuid() if old.type == "string" else recipe.Fixed(old.size)
+    if old.type not in _BITS or new.type not in _BITS:
         return None
-    place = types.index("null")
-    return place, node.branches[1 - place]
+    factor = unit_factor(old, new)
+    least, most = _range(old)
+    new_least, new_most = _range(new)
+    return recipe.Varint(_BITS[old.type], max(least, -(-new_least // factor)), min(most, new_most // factor), factor)
+
+
+def _range(node: Node) -> tuple[int, int]:
+    """Give the least and the greatest number that a type takes."""
+    bits = _BITS[node.type]
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    kind, _, unit = node.logical.rpartition("-")
+    if node.logical == "date":
+        return _MOMENTS[0].days, _MOMENTS[1].days
+    if unit in _UNITS:
+        least, most = (moved // _UNITS[unit] for moved in (_DAY if kind == "time" else _MOMENTS))
+    return least, most
+
+
+# ---- records -------------------------------------------------------------------------------------------------------
 
 
 def _record(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:

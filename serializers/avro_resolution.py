@@ -163,7 +163,7 @@ def _scalar(old: Node, new: Node) -> Convert:
         return lambda value: value
     if old.decimals is not None and new.decimals is not None:
         return lambda value: value  # the number is the same; the writer scales it
-    factor = _factor(old, new)
+    factor = unit_factor(old, new)
 
     def convert(value: Any) -> Any:
         raw = avro_logical.to_raw(old, value)
@@ -182,7 +182,8 @@ def _scalar(old: Node, new: Node) -> Convert:
     return convert
 
 
-def _factor(old: Node, new: Node) -> int:
+def unit_factor(old: Node, new: Node) -> int:
+    """Give how many units of the present type make one of the stored type; 1 of what has no units."""
     unit, new_unit = (node.logical.rpartition("-")[2] for node in (old, new))
     if unit not in _UNIT_DIGITS or new_unit not in _UNIT_DIGITS:
         return 1

@@ -117,9 +117,19 @@ class Ordinal(Recipe):
 
 @attrs.frozen
 class Varint(Recipe):
-    """Avro's number of 32 or 64 bits, zigzag and seven bits a byte, that stays and is as short as can be."""
+    """Avro's number of 32 or 64 bits, zigzag and seven bits a byte, from `low` to `high` and as short as can be.
+
+    Attributes:
+        bits: 32 or 64.
+        low: The least.
+        high: The greatest.
+        factor: What it is multiplied by.
+    """
 
     bits: int
+    low: int = -(1 << 63)
+    high: int = (1 << 63) - 1
+    factor: int = 1
 
 
 @attrs.frozen
@@ -130,6 +140,48 @@ class VarText(Recipe):
 @attrs.frozen
 class VarBlob(Recipe):
     """Avro's bytes that stay: their size as a number, and they."""
+
+
+@attrs.frozen
+class VarUuid(Recipe):
+    """Avro's string that stays and is a UUID as Python writes it: lower case, with hyphens."""
+
+
+@attrs.frozen
+class Unscaled(Recipe):
+    """A number that stays, with no more digits than `digits`, big-endian, in few bytes.
+
+    Attributes:
+        digits: The most.
+        size: How many bytes it has; 0: Avro's bytes, as few as can be.
+    """
+
+    digits: int
+    size: int = 0
+
+
+@attrs.frozen
+class VarToFloat(Recipe):
+    """A number that becomes a little-endian float of `size` bytes, rounded first to 64 bits and then to 32.
+
+    Attributes:
+        bits: Of Avro's number; 0: a 32-bit float, little-endian, that is a number.
+        size: 4 or 8.
+    """
+
+    bits: int
+    size: int
+
+
+@attrs.frozen
+class VarChoice(Recipe):
+    """Avro's number that tells of which branch a value is, and that value.
+
+    Attributes:
+        branches: The recipe of a value of each, and what stands before the new one.
+    """
+
+    branches: tuple[tuple[Recipe, bytes], ...]
 
 
 @attrs.frozen

@@ -9,8 +9,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import attrs
-
 from ...serializers.recipe import (
     BigInteger,
     Blob,
@@ -32,14 +30,19 @@ from ...serializers.recipe import (
     Sorted,
     Text,
     ToFloat,
+    Unscaled,
     VarBlob,
+    VarChoice,
     VarCounted,
     Varint,
     VarOrdinal,
     VarText,
+    VarToFloat,
+    VarUuid,
     Widened,
 )
 from . import ops
+from .facts import Column, plain_size, repeats, stays
 from .framing import ValueFraming
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program, assembled
@@ -53,22 +56,14 @@ if TYPE_CHECKING:
 
 _OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
 """By recipe of a value whose bytes tell its size: the op that goes over it."""
-_DATE_BYTES = 6
+_OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
+    Float: (ops.NUMBER, 4),
+    LittleFloat: (ops.LITTLE, 4),
+    Date: (ops.DATE, 6),
+    VarUuid: (ops.VAR_UUID, 37),
+}
+"""The same for those of one size, with it."""
 _NOT_BOOLEAN = 0xFE
-
-
-@attrs.frozen
-class _Column(Recipe):
-    """A column behind a mask: it is there where a bit of the byte at a place is not set."""
-
-    value: Recipe
-    place: Place
-    bit: int
-
-    @property
-    def is_null(self) -> Op:
-        """The test whether it is not there, without its target."""
-        return (ops.TEST, self.place.register, self.place.behind, self.bit, self.bit)
 
 
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> Program:
@@ -100,60 +95,6 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> P
         compiler.run(recipe)
     compiler.op(ops.END)
     return compiler.program()
-
-
-def stays(recipe: Recipe) -> bool:
-    """Whether the new bytes are the old ones, of every value that is not odd."""
-    match recipe:
-        case Widened() | ToFloat() | Constant():
-            return False
-        case Ordinal(table) | VarOrdinal(table):
-            return table == tuple(range(len(table)))
-        case Sequence(parts, emitted):
-            return emitted is None and all(map(stays, parts))
-        case Nullable(value, padding, null_flag, present, null, value_flag):
-            same = present == bytes([value_flag]) and null in {None, bytes([null_flag])}
-            return same and not padding and stays(value)
-        case Masked(parts, emitted=emitted):
-            return recipe.keeps_mask and emitted == tuple(range(len(parts))) and all(map(stays, parts))
-        case _Column(value):
-            return stays(value)
-        case Either(left, right):
-            return stays(left) and stays(right)
-        case Counted(item, key) | VarCounted(item, key):
-            return stays(item) and (key is None or stays(key))
-        case Sorted(item):
-            return stays(item)
-    return True
-
-
-def _repeats(recipe: Recipe) -> bool:
-    """Whether there are items in it that do not stay."""
-    match recipe:
-        case Counted() | VarCounted() | Sorted():
-            return not stays(recipe)
-        case Sequence(parts) | Masked(parts):
-            return any(map(_repeats, parts))
-        case Nullable(value) | _Column(value):
-            return _repeats(value)
-        case Either(left, right):
-            return _repeats(left) or _repeats(right)
-    return False
-
-
-def _plain_size(recipe: Recipe) -> int:
-    """Old bytes of a value that may be anything; 0 where it has no such length."""
-    match recipe:
-        case Fixed(size):
-            return size
-        case Float(8):
-            return 8
-        case Widened(old) | ToFloat(old):
-            return old
-        case Sequence(parts):
-            sizes = [_plain_size(part) for part in parts]
-            return sum(sizes) if all(sizes) else 0
-    return 0
 
 
 class _Fixed:
@@ -254,7 +195,7 @@ class _Compiler:
 
     def run(self, recipe: Recipe) -> None:
         """Parse a value and write it at once."""
-        if not _repeats(recipe):
+        if not repeats(recipe):
             self.flush(self._parse(recipe))
             return
         match recipe:
@@ -277,7 +218,7 @@ class _Compiler:
                 mask, columns = self._parse_mask(recipe)
                 self.flush([mask])
                 self.run(columns)
-            case _Column(value):
+            case Column(value):
                 empty = Label()
                 self.op(*recipe.is_null, empty)
                 self.run(value)
@@ -291,10 +232,16 @@ class _Compiler:
                     if label is there:
                         self.op(ops.JUMP, done)
                     self.add(label)
+            case VarChoice(branches):
+                self._branches(branches, self._run_branch)
             case Counted() | VarCounted() | Sorted():
                 self._run_items(recipe)
             case _:
                 self.flush(self._parse(recipe))
+
+    def _run_branch(self, value: Recipe, head: bytes) -> None:
+        self.flush([Constant(head)])
+        self.run(value)
 
     def _run_in_order(self, parts: tuple[Recipe, ...], emitted: tuple[int | bytes, ...] | None) -> None:
         pending: list[Item] = []
@@ -306,7 +253,7 @@ class _Compiler:
                 self._parse(part)
                 continue
             pieces.pop(0)
-            if _repeats(part):
+            if repeats(part):
                 self.flush(pending)
                 pending = []
                 self.run(part)
@@ -374,10 +321,12 @@ class _Compiler:
             case Masked():
                 mask, columns = self._parse_mask(recipe)
                 return [mask, *self._parse(columns)]
-            case _Column():
+            case Column():
                 return self._parse_column(recipe)
             case Either(left, right):
                 return self._parse_either(left, right)
+            case VarChoice():
+                return self._parse_choice(recipe)
             case Counted() | VarCounted() | Sorted():
                 return self._parse_items(recipe)
             case Constant():
@@ -405,6 +354,15 @@ class _Compiler:
             case ToFloat(old, new):
                 self.skip(old)
                 return Made((ops.FLOAT, *where, old, new))
+            case Varint(factor=factor) if factor != 1:
+                self._pass(recipe)
+                return Made((ops.VAR_TIMES, *where, factor))
+            case VarToFloat(0, new):
+                self.op_of_size(4, ops.LITTLE)
+                return Made((ops.VAR_FLOAT, *where, 0, new))
+            case VarToFloat(bits, new):
+                self.op_to_end(ops.VARINT, bits)
+                return Made((ops.VAR_FLOAT, *where, bits, new))
             case Ordinal(table) if not stays(recipe):
                 self.op_of_size(4, ops.LOOKED_UP, table, len(table))
                 return Made((ops.LOOK_UP, *where, table))
@@ -421,20 +379,21 @@ class _Compiler:
                 self.skip(size)
             case Boolean():
                 self.boolean()
-            case Float():
-                self.op_of_size(4, ops.NUMBER)
-            case LittleFloat():
-                self.op_of_size(4, ops.LITTLE)
-            case Date():
-                self.op_of_size(_DATE_BYTES, ops.DATE)
+            case Float() | LittleFloat() | Date() | VarUuid():
+                op, size = _OP_AND_SIZE_OF[type(recipe)]
+                self.op_of_size(size, op)
             case Ranged(size, low, high):
                 self.op_of_size(size, ops.RANGE, size, low, high)
             case Ordinal(table):
                 self.op_of_size(4, ops.RANGE, 4, 0, len(table) - 1)
             case Blob(size):
                 self.op_to_end(ops.BLOB, size)
-            case Varint(bits):
+            case Varint(bits, low, high) if low <= -(1 << bits - 1) and high >= (1 << bits - 1) - 1:
                 self.op_to_end(ops.VARINT, bits)
+            case Varint(bits, low, high):
+                self.op_to_end(ops.VAR_RANGE, bits, low, high)
+            case Unscaled(digits, size):
+                self.op_to_end(ops.DIGITS, size, min(10**digits, 1 << 63) - 1)
             case _:
                 self.op_to_end(_OP_OF[type(recipe)])
 
@@ -479,12 +438,12 @@ class _Compiler:
         if not recipe.keeps_mask:
             mask = Made((ops.BITS, start.register, start.behind, recipe.mask, len(recipe.mask)))
         columns = (
-            _Column(part, start.later(place // 8), _bit(place))
+            Column(part, start.later(place // 8), _bit(place))
             for place, part in enumerate(recipe.parts, recipe.leading)
         )
         return mask, Sequence(tuple(columns), recipe.emitted)
 
-    def _parse_column(self, recipe: _Column) -> list[Item]:
+    def _parse_column(self, recipe: Column) -> list[Item]:
         start, null = self._here(), Label()
         self.op(*recipe.is_null, null)
         value = self._parse(recipe.value)
@@ -503,9 +462,33 @@ class _Compiler:
             return [Copied(start, self._here())]
         return [Choice(_is_byte(start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
+    def _parse_choice(self, recipe: VarChoice) -> list[Item]:
+        start = self._here()
+        made: list[tuple[Item, ...]] = []
+        self._branches(recipe.branches, lambda value, head: made.append((Constant(head), *self._parse(value))))
+        if stays(recipe):
+            return [Copied(start, self._here())]
+        chosen = made[0]
+        for place, items in enumerate(made[1:], 1):
+            chosen = (Choice(_is_byte(start, 2 * place), items, chosen),)
+        return list(chosen)
+
+    def _branches(self, branches: tuple[tuple[Recipe, bytes], ...], each: Callable[[Recipe, bytes], object]) -> None:
+        """Compile the branches of a value: `each` does one."""
+        start, done, labels = self._here(), Label(), [Label() for _ in branches]
+        table = tuple(range(len(branches)))
+        self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
+        for place in table[1:]:
+            self.op(*_is_byte(start, 2 * place), labels[place])
+        for label, branch in zip(labels, branches, strict=True):
+            self.add(label)
+            each(*branch)
+            self.op(ops.JUMP, done)
+        self.add(done)
+
     def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[Item]:
         start = self._here()
-        size = _plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
+        size = plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
         if size:
             self.op_to_end(ops.BLOB, size)
         else:

@@ -14,16 +14,19 @@ from typing import Any
 from . import ops
 from .memory import (
     MOST_OFFSET,
+    UUID_BYTES,
     add_key,
     big_integer_end,
     clear_keys,
     copy,
     copy_few,
+    digits_end,
     is_date,
     is_less,
     is_little_number,
     is_number,
     is_utf8,
+    is_uuid,
     key_sum,
     load,
     load_single,
@@ -31,6 +34,7 @@ from .memory import (
     put_bits,
     put_sign,
     put_varint,
+    reverse,
     store,
     store_float,
     text_end,
@@ -312,6 +316,42 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     state = ODD
                 at += 4
                 pc += 1
+            elif op == ops.VAR_RANGE:
+                place = varint_end(data, at, stop, code[pc + 1])
+                number = varint(data, at, place) if place >= 0 else code[pc + 2] - 1
+                if number < code[pc + 2] or number > code[pc + 3]:
+                    state = ODD
+                at = place
+                registers[code[pc + 4]] = at
+                pc += 5
+            elif op == ops.VAR_TIMES:
+                place = registers[code[pc + 1]] + code[pc + 2]
+                number = varint(data, place, varint_end(data, place, stop, 64))
+                end = put_varint(target, end, number * code[pc + 3])
+                pc += 4
+            elif op == ops.VAR_FLOAT:
+                place, count = registers[code[pc + 1]] + code[pc + 2], code[pc + 4]
+                if code[pc + 3] == 0:
+                    copy(target, end, data, place, 4)
+                    reverse(target, end, 4)
+                    store_float(target, end, count, load_single(target, end))
+                else:
+                    number = varint(data, place, varint_end(data, place, stop, 64))
+                    store_float(target, end, count, float(number))
+                reverse(target, end, count)
+                end += count
+                pc += 5
+            elif op == ops.VAR_UUID:
+                if stop - at <= UUID_BYTES or not is_uuid(data, at):
+                    state = ODD
+                at += 1 + UUID_BYTES
+                pc += 1
+            elif op == ops.DIGITS:
+                at = digits_end(data, at, stop, code[pc + 1], code[pc + 2])
+                if at < 0:
+                    state = ODD
+                registers[code[pc + 3]] = at
+                pc += 4
             elif op == ops.KEYS:
                 count = registers[code[pc + 2]]
                 if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:

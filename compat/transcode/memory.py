@@ -13,7 +13,8 @@ _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
-_BITS_63 = (1 << 63) - 1
+_BITS_63, _BITS_57 = (1 << 63) - 1, (1 << 57) - 1
+UUID_BYTES = 36
 _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
@@ -166,11 +167,11 @@ def var_size(data: Any, at: int, end: int) -> int:
 
 
 def put_varint(data: Any, at: int, number: int) -> int:
-    """Put Avro's number, at least 0 and below 2^31; give where it ends."""
-    rest = number << 1
-    while rest > 0x7F:
+    """Put Avro's number; give where it ends."""
+    rest = number << 1 ^ number >> 63
+    while rest < 0 or rest > 0x7F:  # of 64 bits without a sign, which the executor takes for one
         data[at] = rest & 0x7F | 0x80
-        rest >>= 7
+        rest = rest >> 7 & _BITS_57
         at += 1
     data[at] = rest
     return at + 1
@@ -242,6 +243,62 @@ def put_bits(target: Any, to: int, data: Any, at: int, places: Any, first: int, 
             byte = 0
             to += 1
     return to
+
+
+def reverse(data: Any, at: int, size: int) -> None:
+    """Put bytes in the opposite order."""
+    for place in range(size // 2):
+        first = data[at + place]
+        data[at + place] = data[at + size - 1 - place]
+        data[at + size - 1 - place] = first
+
+
+def is_uuid(data: Any, at: int) -> bool:
+    """Whether Avro's string is a UUID in lower case: its size, and 36 characters."""
+    if data[at] != 2 * UUID_BYTES:
+        return False
+    for place in range(UUID_BYTES):
+        byte = data[at + 1 + place]
+        if place in (8, 13, 18, 23):
+            if byte != 0x2D:
+                return False
+        elif not (0x30 <= byte <= 0x39 or 0x61 <= byte <= 0x66):
+            return False
+    return True
+
+
+def digits_end(data: Any, at: int, stop: int, size: int, most: int) -> int:
+    """Give where a signed integer ends; -1 where it is none from -`most` to `most`.
+
+    Args:
+        data: Holds it.
+        at: Where it begins.
+        stop: Where it ends at the latest.
+        size: Its bytes; 0: Avro's bytes, as few as it needs and up to 8.
+        most: What it may be.
+    """
+    is_short = size == 0
+    if is_short:
+        if at >= stop or data[at] > 2 * _WORD_BYTES or data[at] & 1 or data[at] == 0:
+            return -1
+        size = load(data, at, 1) >> 1
+        at += 1
+    if size > stop - at:
+        return -1
+    end = at + size
+    number = load(data, at, 1)
+    at += 1
+    if is_short and at < end and number in (0, -1) and (load(data, at, 1) < 0) == (number < 0):
+        return -1
+    while at < end:
+        left = end - at
+        if left >= _WORD_BYTES and number not in (0, -1):
+            return -1
+        if left == _WORD_BYTES and (load(data, at, 1) < 0) != (number < 0):
+            return -1
+        number = number << 8 | load(data, at, 1) & 0xFF
+        at += 1
+    return end if -most <= number <= most else -1
 
 
 def is_utf8(data: Any, at: int, size: int) -> bool:

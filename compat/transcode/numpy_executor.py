@@ -277,7 +277,8 @@ class _Columns:
         return good & (self._table(np.where(good, number, 0), place) >= 0)
 
     def _table(self, number: Column, place: int) -> Column:
-        return np.array(self._program.code[place:], np.int64)[number]
+        table = np.array(self._program.code[place:], np.int64)
+        return table[np.clip(number, 0, len(table) - 1)]  # of an entry that sleeps it may be any number
 
     def look_up(self, register: int, behind: int, place: int) -> None:
         number = columns.integers(self._buffer, self._place(register, behind), 4)
@@ -298,6 +299,26 @@ class _Columns:
         most = 0x7F if bits == 64 else 15
         good = (last < 0x80) & ((size == 1) | (last > 0)) & ((size < 5) | (last <= most))
         return self._at + size, good if bits == 64 else good & (size <= 5)
+
+    def _numbers(self, at: Column) -> Column:
+        """Give Avro's numbers of up to 8 bytes at some places."""
+        word, number, going = columns.words(self._buffer, at), np.zeros(len(at), np.uint64), np.ones(len(at), bool)
+        for place in range(8):
+            byte = word >> np.uint64(8 * place)
+            number |= np.where(going, byte & np.uint64(0x7F), np.uint64(0)) << np.uint64(7 * place)
+            going &= byte & np.uint64(0x80) != 0
+        return (number >> np.uint64(1)).astype(np.int64) ^ -(number & np.uint64(1)).astype(np.int64)
+
+    def var_range(self, bits: int, low: int, high: int, register: int) -> None:
+        at, good = self._varint_end(bits)
+        number = self._numbers(self._at)
+        self._go(at, good & (number >= low) & (number <= high))
+        self.note(register)
+
+    def var_float(self, register: int, behind: int, bits: int, size: int) -> None:
+        at = self._place(register, behind)
+        numbers = self._numbers(at) if bits else columns.view(self._buffer, "<f4")[at]
+        self._emit(_putter(f"<f{size}"), size, numbers.astype(np.float64))
 
     def _var_size(self) -> tuple[Column, Column, Column]:
         """Of sizes up to 2^13: where they end, they, and whether they are such."""
@@ -330,7 +351,7 @@ class _Columns:
     def var_look_up(self, register: int, behind: int, place: int) -> None:
         number = np.where(self._sound, self._buffer[self._place(register, behind)] >> 1, 0)
         found = self._table(number.astype(np.int64), place)
-        self._sound &= found < 0x40
+        self._sound &= (found < 0x40) if self._awake is None else (found < 0x40) | ~self._awake
         self._emit(_putter("u1"), 1, found << 1)
 
     def bits(self, register: int, behind: int, place: int, count: int) -> None:
@@ -388,4 +409,5 @@ _STEPS: dict[int, Callable[..., None]] = {
     ops.VAR_BLOB: _Columns.var_blob, ops.VAR_LOOKED_UP: _Columns.var_looked_up, ops.VAR_LOOK_UP: _Columns.var_look_up,
     ops.COPY: _Columns.copy, ops.PIECE: _Columns.piece, ops.CONSTANT: _Columns.constant, ops.WIDEN: _Columns.widen,
     ops.FLOAT: _Columns.float, ops.BITS: _Columns.bits,
+    ops.VAR_RANGE: _Columns.var_range, ops.VAR_FLOAT: _Columns.var_float,
 }  # fmt: skip

@@ -48,6 +48,9 @@ APART = 29  # a, x, r: the bytes from a + x to at are none of those keys, and ar
 AGAIN = 25  # target: of a list state's value; where more is left, pass one byte, write a comma, and jump
 REST = 26  # pass all that is left
 END = 27  # nothing may be left; the entry is done
+VAR_RANGE = 41  # b, low, high, r: as VARINT, from low to high
+VAR_UUID = 42  # Avro's string of a UUID: 36 characters, lower case
+DIGITS = 43  # n, most, r: an integer of n bytes, from -most to most; n = 0: Avro's bytes, as few as can be, up to 8
 
 # Emit.
 COPY = 32  # a, x, b, y: what lies from a + x to b + y
@@ -57,6 +60,8 @@ WIDEN = 35  # a, x, m, n: up to 7 bytes m that repeat the sign of the byte at a 
 FLOAT = 36  # a, x, s, t: the signed integer of s bytes at a + x (0: 32-bit float) as a float of t bytes
 LOOK_UP = 37  # a, x, i: the i32 at a + x as the number that stands in its place of the table, from i on
 VAR_LOOK_UP = 38  # a, x, i: the same of Avro's number
+VAR_TIMES = 44  # a, x, f: Avro's number at a + x, multiplied by f
+VAR_FLOAT = 45  # a, x, b, t: Avro's number at a + x (b = 0: a 32-bit float) as a float of t bytes, all little-endian
 TEST = 39  # a, x, m, b, target: where the byte at a + x is b, under a mask m, jump
 BITS = 40  # a, x, i, n: n bits of the table, from i on: each the place of one from a + x on, -1 for 0, -2 for 1
 
@@ -71,5 +76,6 @@ OPERANDS = {
     BIG: 1, LOOKED_UP: 2, VARINT: 2, VAR_TEXT: 1, VAR_BLOB: 1, VAR_LOOKED_UP: 3, BRANCH: 4, JUMP: 1, LOOP: 2,
     VAR_LOOP: 2, NEXT: 2, SEEK: 2, FIRST: 1, ASCEND: 3, KEYS: 2, APART: 3, AGAIN: 1, REST: 0, END: 0,
     COPY: 4, PIECE: 3, CONSTANT: 2, WIDEN: 4, FLOAT: 4, LOOK_UP: 3, VAR_LOOK_UP: 3, TEST: 5, BITS: 4,
+    VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4,
 }  # fmt: skip
 """By op: how many operands it has."""

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 _READ_REGISTERS = {
     ops.COPY: (0, 2), ops.PIECE: (0,), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.VAR_LOOK_UP: (0,),
     ops.BITS: (0,), ops.TEST: (0,), ops.SEEK: (0,), ops.ASCEND: (0,), ops.APART: (0,),
+    ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,),
 }  # fmt: skip
 """By op: which of its operands are registers whose place was noted."""
 _ENTRY_BYTES = 9
 _MOST_GROWTH = 4
-_LONGEST_NUMBER = 5
+_LONGEST_NUMBER, _LONGEST_PRODUCT = 5, 10
 
 
 class Label:
@@ -111,6 +112,10 @@ def _growth(op: Op) -> int:
             return -(-count // 8)
         case (ops.VAR_LOOK_UP, *_):
             return _LONGEST_NUMBER - 1
+        case (ops.VAR_TIMES, *_):
+            return _LONGEST_PRODUCT - 1
+        case (ops.VAR_FLOAT, _, _, _, int(size)):
+            return size - 1
     return 0
 
 
@@ -127,6 +132,10 @@ def _fixed(op: Op) -> int:
             return 4
         case (ops.VAR_LOOK_UP, *_):
             return _LONGEST_NUMBER
+        case (ops.VAR_TIMES, *_):
+            return _LONGEST_PRODUCT
+        case (ops.VAR_FLOAT, _, _, _, int(size)):
+            return size
         case (ops.AGAIN, *_):
             return 1
     return 0

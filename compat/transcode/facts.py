@@ -1,0 +1,105 @@
+"""What can be told of a recipe before it is compiled: whether bytes stay, whether items do not, how many there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.recipe import (
+    Constant,
+    Counted,
+    Either,
+    Fixed,
+    Float,
+    Masked,
+    Nullable,
+    Ordinal,
+    Recipe,
+    Sequence,
+    Sorted,
+    ToFloat,
+    VarChoice,
+    VarCounted,
+    Varint,
+    VarOrdinal,
+    VarToFloat,
+    Widened,
+)
+from . import ops
+
+if TYPE_CHECKING:
+    from .pieces import Place
+    from .program import Op
+
+
+@attrs.frozen
+class Column(Recipe):
+    """A column behind a mask: it is there where a bit of the byte at a place is not set."""
+
+    value: Recipe
+    place: Place
+    bit: int
+
+    @property
+    def is_null(self) -> Op:
+        """The test whether it is not there, without its target."""
+        return (ops.TEST, self.place.register, self.place.behind, self.bit, self.bit)
+
+
+def stays(recipe: Recipe) -> bool:
+    """Whether the new bytes are the old ones, of every value that is not odd."""
+    match recipe:
+        case Widened() | ToFloat() | VarToFloat() | Constant():
+            return False
+        case Varint(factor=factor):
+            return factor == 1
+        case Ordinal(table) | VarOrdinal(table):
+            return table == tuple(range(len(table)))
+        case Sequence(parts, emitted):
+            return emitted is None and all(map(stays, parts))
+        case Nullable(value, padding, null_flag, present, null, value_flag):
+            same = present == bytes([value_flag]) and null in {None, bytes([null_flag])}
+            return same and not padding and stays(value)
+        case Masked(parts, emitted=emitted):
+            return recipe.keeps_mask and emitted == tuple(range(len(parts))) and all(map(stays, parts))
+        case Column(value) | Sorted(value):
+            return stays(value)
+        case Either(left, right):
+            return stays(left) and stays(right)
+        case VarChoice(branches):
+            return all(head == bytes([2 * place]) and stays(value) for place, (value, head) in enumerate(branches))
+        case Counted(item, key) | VarCounted(item, key):
+            return stays(item) and (key is None or stays(key))
+    return True
+
+
+def repeats(recipe: Recipe) -> bool:
+    """Whether there are items in it that do not stay."""
+    match recipe:
+        case Counted() | VarCounted() | Sorted():
+            return not stays(recipe)
+        case Sequence(parts) | Masked(parts):
+            return any(map(repeats, parts))
+        case Nullable(value) | Column(value):
+            return repeats(value)
+        case Either(left, right):
+            return repeats(left) or repeats(right)
+        case VarChoice(branches):
+            return any(repeats(value) for value, _ in branches)
+    return False
+
+
+def plain_size(recipe: Recipe) -> int:
+    """Old bytes of a value that may be anything; 0 where it has no such length."""
+    match recipe:
+        case Fixed(size):
+            return size
+        case Float(8):
+            return 8
+        case Widened(old) | ToFloat(old):
+            return old
+        case Sequence(parts):
+            sizes = [plain_size(part) for part in parts]
+            return sum(sizes) if all(sizes) else 0
+    return 0
