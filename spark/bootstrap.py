@@ -20,9 +20,7 @@ import pyarrow as pa
 from ..compat.targets import Target
 from ..serializers.errors import (
     DeclarationError,
-    NoSpaceLeft,
     StateShiftError,
-    StorageFailed,
     values_are_redacted,
 )
 from ..serializers.registry import registry
@@ -41,6 +39,7 @@ from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, Stream
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
+from ..state.migration.failing import may_be_mended
 from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
@@ -395,7 +394,7 @@ class _Writer:
             for result in write_streams(batches, self.operators, self.folder):
                 yield _answer(result)
         except StateShiftError as error:
-            if isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft) and may_try_again:
+            if may_try_again and may_be_mended(error):
                 raise
             yield _answer(error)
 

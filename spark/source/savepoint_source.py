@@ -15,6 +15,7 @@ from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
 from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
+from .options import bare, flag, number, refuse_unknown
 from .readers import ListingReader, StateReader
 from .writer import StateWriter
 
@@ -57,7 +58,7 @@ class SavepointDataSource(DataSource):
         table = self._table()
         if table is None:
             return ListingReader(self._place(), tuple(one.operator_id for one in self._operators()), self.registered)
-        return StateReader(table, self._number("tasks", self.tasks), self.registered, self.redacted)
+        return StateReader(table, number(self.options, "tasks") or self.tasks, self.registered, self.redacted)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
         registry.add(self.registered)
@@ -69,6 +70,12 @@ class SavepointDataSource(DataSource):
 
     def _table(self) -> StateTable | None:
         """Give the table that the options name; None where they ask what there is."""
+        try:
+            return self._found()
+        except StateShiftError as error:
+            raise bare(error) from None
+
+    def _found(self) -> StateTable | None:
         self._prepare()
         name = self.options.get("state", ALL)
         if name == ALL:
@@ -82,18 +89,13 @@ class SavepointDataSource(DataSource):
                 advice="name one by its uid or id; option('state', '*') lists all states",
                 savepoint=self._place(),
             )
-        return StateTable.of(operators[0], name, exact=self._flag("exact"))
+        return StateTable.of(operators[0], name, exact=flag(self.options, "exact"))
 
     def _prepare(self) -> None:
         """Know in this process what was known where the source was registered; refuse options that there are not."""
         registry.add(self.registered)
         redact_values(self.redacted)
-        unknown = sorted(set(map(str, self.options)) - set(_OPTIONS))
-        if unknown:
-            raise StateShiftError(
-                f"the savepoint format has no option {', '.join(map(repr, unknown))}",
-                advice=f"there are: {', '.join(_OPTIONS[:-1])}",
-            )
+        refuse_unknown(self.options, _OPTIONS, "read")
 
     def _operators(self) -> tuple[SavepointOperator, ...]:
         """Give the operator that the options name, or all."""
@@ -111,15 +113,3 @@ class SavepointDataSource(DataSource):
     def _resolved(self, place: str) -> str:
         """Give a place from the folder on that was current: Spark asks in a process of its own, which is elsewhere."""
         return str(Path(self.home) / place) if Folder(place).is_local else place
-
-    def _flag(self, name: str) -> bool:
-        text = self.options.get(name, "false").lower()
-        if text not in {"true", "false"}:
-            raise StateShiftError(f"option({name!r}, {text!r}) is neither 'true' nor 'false'")
-        return bool(text == "true")
-
-    def _number(self, name: str, default: int) -> int:
-        text = str(self.options.get(name, default))
-        if not text.isdecimal() or not int(text):
-            raise StateShiftError(f"option({name!r}, {text!r}) is no number of 1 or more")
-        return int(text)

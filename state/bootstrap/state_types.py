@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 KEY, NAMESPACE, USER_KEY, VALUE = "key", "namespace", "user_key", "value"
 KEY_GROUP = "key_group"
+FROM_ROWS = (StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING)
+"""Kinds of state that rows make."""
 _SINGLE: dict[StateKind, type[StateDescriptor]] = {
     StateKind.VALUE: ValueStateDescriptor,
     StateKind.REDUCING: ReducingStateDescriptor,
@@ -134,8 +136,8 @@ def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
     if wanted.kind is None:
         raise StateNotFound(
             f"the base has no {what}{there}",
-            advice="to add it, declare it in a job (option job), or say of which kind it is (option kind: value, list,"
-            " map, reducing, aggregating); its types are then those of the columns",
+            advice="to add it, declare it in a job (option job), or say of which kind it is (option kind: "
+            f"{', '.join(FROM_ROWS)}); its types are then those of the columns",
         )
 
 
@@ -173,7 +175,7 @@ def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
     make: Any = _SINGLE.get(kind)
     if make is None:
         raise DeclarationError(
-            f"a state of the kind {kind} is not made from rows", advice="name value, list, map, reducing or aggregating"
+            f"a state of the kind {kind} is not made from rows", advice=f"name one of {', '.join(FROM_ROWS)}"
         )
     descriptor: StateDescriptor = make(wanted.state, value)
     return descriptor

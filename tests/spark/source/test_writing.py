@@ -110,6 +110,7 @@ OPTIONS = {
     "no operator": ({"operator": ""}, DeclarationError, "the option 'operator' is missing"),
     "no path": ({"path": ""}, DeclarationError, "the option 'path' is missing"),
     "a kind that is none": ({"kind": "set"}, DeclarationError, "the option 'kind' is 'set'"),
+    "a kind that rows do not make": ({"kind": "timers"}, DeclarationError, "the option 'kind' is 'timers'"),
     "a number that is none": ({"parallelism": "-1"}, DeclarationError, "the option 'parallelism' is '-1'"),
     "a job that is none": ({"job": "no_such_module:job"}, JobNotFound, "the module 'no_such_module' cannot be"),
     "a base that is none": ({"base": "nowhere"}, StateShiftError, "there is no savepoint in"),
@@ -127,6 +128,7 @@ def test_options_are_refused_in_words_before_anything_is_there(tmp_path, monkeyp
 
     assert words in str(caught.value)
     assert caught.value.advice
+    assert "Nothing was written." == caught.value.written
     assert [] == list(tmp_path.iterdir())
 
 

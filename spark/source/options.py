@@ -1,0 +1,71 @@
+"""Options of reading and of writing: what each says, or an error that names those that there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from ...serializers.errors import DeclarationError, StateShiftError
+from ...serializers.wording import meant
+
+if TYPE_CHECKING:
+    import enum
+    from collections.abc import Iterable, Mapping
+
+    Options = Mapping[str, str]
+
+E = TypeVar("E", bound="enum.StrEnum")
+
+
+def refuse_unknown(options: Options, known: tuple[str, ...], what: str) -> None:
+    """Refuse an option that there is not.
+
+    Args:
+        options: As given.
+        known: Their names; `path` is what `load` and `save` get.
+        what: They are for: a read, a write.
+    """
+    strange = next((name for name in map(str, options) if name.lower() not in known), None)
+    if strange is not None:
+        raise DeclarationError(
+            f"there is no option {strange!r} for a {what}{meant(strange.lower(), known)}",
+            advice=f"there are: {', '.join(name for name in known if name != 'path')}",
+        )
+
+
+def required(options: Options, name: str, what: str) -> str:
+    """Give an option that has to be there; `what` tells what it is."""
+    value = options.get(name)
+    if not value:
+        raise DeclarationError(f"the option {name!r} is missing", advice=f'give {what}: .option("{name}", "…")')
+    return value
+
+
+def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
+    """Give an option that is one of some words; None where it is not given."""
+    value, words = (options.get(name) or "").lower(), tuple(choices)
+    if value and value not in words:
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice=f"it is one of {', '.join(words)}")
+    return next((one for one in words if one == value), None)
+
+
+def number(options: Options, name: str) -> int | None:
+    """Give an option that is a number from 1 on; None where it is not given."""
+    value = options.get(name)
+    if not value:
+        return None
+    if not value.isdecimal() or not int(value):
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a whole number from 1 on")
+    return int(value)
+
+
+def flag(options: Options, name: str) -> bool:
+    """Give an option that is true or false; false where it is not given."""
+    value = options.get(name, "false").lower()
+    if value not in {"true", "false"}:
+        raise DeclarationError(f"the option {name!r} is {value!r}", advice="it is true or false")
+    return value == "true"
+
+
+def bare(error: StateShiftError) -> StateShiftError:
+    """Take off where in stateshift an error was raised: Spark shows all of that before what it says."""
+    return error.with_traceback(None)
