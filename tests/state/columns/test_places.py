@@ -1,12 +1,12 @@
-"""Where the entries of blocks lie: plain Python and machine code see the same."""
+"""Where the entries of blocks lie: plain Python, numpy and machine code see the same."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import CorruptSavepoint
+from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.places import places_of
 
 entries = st.lists(st.tuples(st.binary(min_size=1, max_size=5), st.binary(max_size=6)), max_size=6)
@@ -16,7 +16,7 @@ def framed(items):
     return b"".join(len(part).to_bytes(4, "big") + part for item in items for part in item)
 
 
-@pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)
+@pytest.fixture(scope="module", params=["plain", "numpy", "numba"], autouse=True)
 def executor(request):
     if request.param == "numba":
         pytest.importorskip("numba")
@@ -26,7 +26,7 @@ def executor(request):
 
 
 def found(raw, sizes, counts):
-    places = places_of(raw, np.frombuffer(raw, np.uint8), sizes, counts)
+    places = places_of(*padded(raw), sizes, counts)
     return [(raw[key:key_end], raw[value:value_end]) for key, key_end, value, value_end in zip(*places, strict=True)]
 
 

@@ -3,6 +3,8 @@
 import attrs
 import pytest
 
+from stateshift.compat.transcode import numpy_framing
+from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
 from stateshift.state.columns.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
@@ -34,6 +36,20 @@ def test_columns_of_all_that_flink_wrote_hold_what_the_entries_hold(canonical, r
 
         assert holds(rows, state), (operator.title, state.name)
         assert holds(rows_of(table, singly=True), state), (operator.title, state.name)
+
+
+def test_columns_are_the_same_whoever_decodes_them(canonical, rows_of, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
+    for operator, state in readable(canonical):
+        table = StateTable.of(operator, state.name, exact=True)
+        by_executor = []
+        for name in ("plain", "numpy", "numba"):
+            monkeypatch.setenv(VARIABLE, name)
+            by_executor.append(rows_of(table))
+        plain, numpy, numba = by_executor
+
+        assert repr(plain) == repr(numpy) == repr(numba), (operator.title, state.name)
 
 
 def test_slices_are_between_key_groups_and_hold_all_entries_once(savepoint_of, table_of):
