@@ -7,6 +7,7 @@ while, for those who come later.
 from __future__ import annotations
 
 from itertools import pairwise
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
@@ -24,24 +25,40 @@ _LENGTH_BYTES, _HEAD_BYTES = 4, 8
 _ID_BYTES = 2
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
-_KEPT = 4
+_KEPT_BYTES = 16 << 20
 T = TypeVar("T")
 _SEED = np.uint64(0x1E3779B97F4A7C15)
 
 
 class _Known(Generic[T]):
-    """What is known of the blocks that were looked at last."""
+    """What is known of the blocks that were looked at last: of those that are worked on, and of those found ahead.
+
+    One thread finds blocks while another works on them.
+    """
 
     def __init__(self) -> None:
-        self._blocks: list[tuple[bytes, T]] = []
+        self._blocks: dict[int, tuple[bytes, T]] = {}
+        self._bytes = 0
+        self._lock = Lock()
 
     def put(self, block: bytes, what: T) -> None:
         """Keep it for a while."""
-        self._blocks = [*self._blocks[1 - _KEPT :], (block, what)]
+        with self._lock:
+            self._forget(id(block))
+            self._blocks[id(block)] = block, what
+            self._bytes += len(block)
+            while self._bytes > _KEPT_BYTES and len(self._blocks) > 1:
+                self._forget(next(iter(self._blocks)))
 
     def get(self, block: bytes) -> T | None:
         """Give what was kept of a block; None of any other."""
-        return next((what for known, what in self._blocks if known is block), None)
+        found = self._blocks.get(id(block))
+        return None if found is None else found[1]
+
+    def _forget(self, place: int) -> None:
+        """Let go of a block; while one is kept, no other has its identity."""
+        block, _ = self._blocks.pop(place, (b"", None))
+        self._bytes -= len(block)
 
 
 @attrs.frozen(eq=False)

@@ -10,7 +10,7 @@ from ...serializers.errors import CorruptSavepoint, StateShiftError
 from .files import FileRange, attempt_name
 from .lineage import FileDigest
 from .sink import StoredBytes, StreamSink
-from .sources import read_pieces
+from .sources import ahead
 
 if TYPE_CHECKING:
     from .files import Folder
@@ -32,9 +32,9 @@ def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
     if isinstance(stream, FileRange) and stream.path and target.is_local:
         return _copied_file(stream, target, name)
     most = stream.piece_bytes
-    pieces = [(start, min(most, stream.size - start)) for start in range(0, stream.size, most)]
+    pieces = (stream.read_at(start, min(most, stream.size - start)) for start in range(0, stream.size, most))
     with StreamSink(target, name, inline_bytes=0) as sink:
-        for data in read_pieces(stream, pieces):
+        for data in ahead(pieces):
             sink.write(data)
         return sink.finish()
 

@@ -29,7 +29,7 @@ from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
-from .sources import read_pieces
+from .sources import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -153,25 +153,48 @@ class KeyedStreamReader:
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Give the blocks of some key groups and states (by default all), key groups ascending, states as stored.
 
-        A long block comes in several pieces, one after the other, so that memory stays bounded.
+        A long block comes in several pieces, one after the other, so that memory stays bounded. While blocks are worked
+        on, a thread reads and finds the next ones.
         """
         chosen = [extent for extent in self._extents if key_groups is None or extent.key_group in key_groups]
+        for batch in ahead(self._batches(chosen, state_ids)):
+            yield from batch
+
+    def _batches(self, extents: list[Extent], state_ids: Collection[int] | None) -> Iterator[list[Block]]:
+        """Give the wanted ones of the blocks of about as many bytes as are read at once."""
+        batch: list[Block] = []
+        passed = 0
+        try:
+            for block in self._found(extents):
+                if state_ids is None or block.state_id in state_ids:
+                    batch.append(block)
+                passed += len(block.data)
+                if passed >= self._most_bytes:
+                    yield batch
+                    batch, passed = [], 0
+        except StateShiftError:
+            yield batch  # what lies before the damage comes before the error
+            raise
+        yield batch
+
+    def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
-            for extent, pieces in self._pieces(chosen):
+            for extent, pieces in self._pieces(extents):
                 size = None if self.header.compressed else extent.end - extent.start
                 with located(offset=extent.start):
-                    for block in BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks():
-                        if state_ids is None or block.state_id in state_ids:
-                            yield block
+                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks()
+
+    @property
+    def _most_bytes(self) -> int:
+        return min(RUN_BYTES, self.source.piece_bytes)
 
     def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes]]]:
         if self.header.compressed:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
             return
-        most = min(RUN_BYTES, self.source.piece_bytes)
-        runs = [(run, _pieces_of(run, most)) for run in _runs(extents, most)]
-        reads = read_pieces(self.source, [piece for _, pieces in runs for piece in pieces])
+        runs = [(run, _pieces_of(run, self._most_bytes)) for run in _runs(extents, self._most_bytes)]
+        reads = (self.source.read_at(*piece) for _, pieces in runs for piece in pieces)
         for run, pieces in runs:
             if len(pieces) > 1:
                 yield run[0], islice(reads, len(pieces))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, assert_never
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
 import attrs
 
@@ -13,10 +14,12 @@ from .files import check_range, open_uri
 from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from .files import Folder
     from .handles import StreamHandle
+
+T = TypeVar("T")
 
 
 class ByteSource(Protocol):
@@ -65,26 +68,21 @@ class InlineBytes:
         return self.data[offset : offset + size]
 
 
-def read_pieces(source: ByteSource, pieces: Sequence[tuple[int, int]]) -> Iterator[bytes]:
-    """Give pieces of a source in their order; while one is worked on, a thread reads the next.
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give items in their order; while one is worked on, a thread makes the next.
 
-    That begins with the second: who looks at the first alone waits for no other.
-
-    Args:
-        source: The bytes.
-        pieces: Offset and size of each; no more than two are held at a time.
+    That begins with the third: who looks at the first alone waits for no other, and for so few no thread is needed.
+    What fails is raised where the item would have come.
     """
-    for offset, size in pieces[:1]:
-        yield source.read_at(offset, size)
-    if len(pieces) < 2:
+    yield from islice(items, 1)
+    item = next(items, None)
+    if item is None:
         return
     with ThreadPoolExecutor(1) as thread:
-        ahead = thread.submit(source.read_at, *pieces[1])
-        for offset, size in pieces[2:]:
-            data = ahead.result()
-            ahead = thread.submit(source.read_at, offset, size)
-            yield data
-        yield ahead.result()
+        while item is not None:
+            following = thread.submit(next, items, None)
+            yield item
+            item = following.result()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress
-from stateshift.state.savepoint.sources import InlineBytes, open_stream, read_pieces
+from stateshift.state.savepoint.sources import InlineBytes, ahead, open_stream
 
 
 def read_all(handle, folder):
@@ -104,19 +104,26 @@ def test_a_chunk_that_claims_gigabytes_is_refused():
         list(decompress(InlineBytes(bomb), 0, len(bomb)))
 
 
-@given(st.binary(max_size=60), st.lists(st.integers(0, 9), max_size=6))
-def test_pieces_come_in_their_order_whoever_reads_ahead(data, sizes):
-    pieces = [
-        (min(3 * index, len(data)), 0 if 3 * index + size > len(data) else size) for index, size in enumerate(sizes)
-    ]
-
-    read = [*read_pieces(InlineBytes(data), pieces)]
-
-    assert [data[offset : offset + size] for offset, size in pieces] == read
+@pytest.mark.parametrize("count", range(6))
+def test_items_come_in_their_order_whoever_makes_them(count):
+    assert [*range(count)] == [*ahead(iter(range(count)))]
 
 
-def test_a_piece_that_is_not_there_is_told_when_it_comes_to_it():
-    reads = read_pieces(InlineBytes(b"abcdef"), [(0, 2), (2, 2), (4, 9), (0, 1)])
+def test_who_looks_at_the_first_alone_waits_for_no_other():
+    made = []
+
+    def items():
+        for number in range(5):
+            made.append(number)
+            yield number
+
+    assert 0 == next(ahead(items()))
+    assert [0] == made
+
+
+def test_what_fails_is_raised_where_the_item_would_have_come():
+    source = InlineBytes(b"abcdef")
+    reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
 
     assert [b"ab", b"cd"] == [next(reads), next(reads)]
     with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
