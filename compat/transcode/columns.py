@@ -7,6 +7,7 @@ near it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ _TOP_BITS = np.array([0x8080808080808080 & (1 << 8 * size) - 1 for size in range
 _PIECES = (16, 8, 4, 2, 1)
 
 
-def padded(data: bytes | memoryview) -> Any:
-    """Give bytes as a buffer."""
-    return np.frombuffer(b"".join((data, bytes(PADDING))), np.uint8)
+def padded(data: bytes | memoryview, room: int = PADDING) -> Any:
+    """Give bytes as a buffer, with so many more behind them."""
+    return np.frombuffer(b"".join((data, bytes(room))), np.uint8)
 
 
 def view(buffer: Any, dtype: str) -> Any:
@@ -99,3 +100,31 @@ def put_repeated(target: Any, to: Column, values: Column, count: int) -> None:
     """Put a byte of its own, so many times, at each place."""
     repeated = np.repeat(values.astype(np.uint8), count)
     view(target, f"V{count}")[to] = repeated.view(f"V{count}")
+
+
+def gathered(buffer: Any, at: Column, behind: int, size: int) -> Any:
+    """Give the bytes that lie so many bytes behind each place: a row of each, of `size` bytes or up to 7 more."""
+    width = -(-size // 8) * 8
+    if behind < 0:
+        at, behind = at + behind, 0
+    items = np.ndarray((len(buffer) - behind - width + 1,), f"V{width}", buffer=buffer, offset=behind, strides=(1,))
+    return items[at].view(np.uint8).reshape(len(at), width)
+
+
+def scattered(target: Any, to: Column, rows: Any) -> None:
+    """Put rows of bytes, each at its place; those of later rows stay where they overlap."""
+    width = rows.shape[1]
+    view(target, f"V{width}")[to] = rows.view(f"V{width}")[:, 0]
+
+
+def have_no_top_bits(rows: Any, sizes: Column) -> Column | None:
+    """Whether the top bit is clear in the first bytes of rows, as many as each has; None: in all of them."""
+    words = rows.view(np.uint64) & _top_bits(rows.shape[1]).take(sizes).view(np.uint64).reshape(len(rows), -1)
+    return (words == 0).all(axis=1) if words.any() else None
+
+
+@lru_cache(maxsize=64)
+def _top_bits(width: int) -> Any:
+    """For each number of bytes up to `width`, a mask of their top bits, in rows of that many bytes."""
+    masks = np.where(np.arange(width) < np.arange(width + 1)[:, None], 0x80, 0).astype(np.uint8)
+    return masks.view(f"V{width}")[:, 0]

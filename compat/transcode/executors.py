@@ -189,7 +189,8 @@ def make_executor(name: ExecutorName, program: Program) -> Executor:
 
         return NumbaExecutor(program)
     if name is ExecutorName.NUMPY:
-        from .numpy_executor import NumpyExecutor, can_run
+        from .numpy_executor import NumpyExecutor
+        from .row_ops import can_run
 
         return NumpyExecutor(program) if can_run(program) else PlainExecutor(program)
     return EventualExecutor(program) if name is ExecutorName.AUTO else PlainExecutor(program)
