@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...serializers.errors import StateShiftError
 from ...serializers.optional import OptionalSerializer
-from ...serializers.recipe import recipe_of
+from ...serializers.recipe import Counted, recipe_of, tells_apart
 from ...serializers.ttl import stripped_recipe
+from ..description import StateKind
 from .compiler import compile_value
+from .facts import stays
 from .framing import ValueFraming, value_framing
 
 if TYPE_CHECKING:
     from ...serializers.recipe import Recipe
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..plan import Recoding, StatePlan
     from .program import Program
 
@@ -30,6 +34,32 @@ def program_of(plan: StatePlan) -> Program | None:
     if recipe is None:
         return None
     return compile_value(recipe, framing, nullable=recoding.nullable and recoding.null_stamp_ms is None)
+
+
+def element_program_of(plan: StatePlan) -> Program | None:
+    """Give the op list that rewrites elements of an operator's list state, or the map of a broadcast state.
+
+    The keys of such a map lie in it, and are seen to stay apart there.
+    """
+    if plan.transform is not None:
+        return None
+    recipe = _piece(plan.value, plan.old.value)
+    if plan.kind is StateKind.BROADCAST and recipe is not None:
+        key = _piece(plan.user_key, plan.old.key)
+        is_told = key is not None and (tells_apart(key) if plan.user_key is not None else stays(key))
+        recipe = Counted(recipe, key) if is_told else None
+    return None if recipe is None else compile_value(recipe, ValueFraming.WHOLE, nullable=False)
+
+
+def _piece(recoding: Recoding | None, stored: TypeSerializerConfigSnapshot[Any] | None) -> Recipe | None:
+    """Give the recipe of an element, or of a key or value of a map; without a recoding it stays."""
+    if recoding is not None:
+        return _recipe(recoding)
+    try:
+        serializer = stored.restore_serializer() if stored is not None else None
+    except StateShiftError:
+        return None
+    return None if serializer is None else recipe_of(serializer, None, serializer)
 
 
 def _recipe(recoding: Recoding) -> Recipe | None:

@@ -141,11 +141,16 @@ def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> El
     Raises:
         DeclarationError: The plan converts nothing, or a keyed state.
     """
+    from .element_blocks import ElementBlocks
     from .elements import BroadcastMaps, ListElements
+    from .executors import ExecutorName, chosen_executor
+    from .recipes import element_program_of
 
     _require(plan, keyed=False)
     make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
-    return make(plan, quarantines)
+    objects, executor = make(plan, quarantines), chosen_executor()
+    program = element_program_of(plan) if executor is not ExecutorName.OBJECTS else None
+    return objects if program is None else ElementBlocks(objects, program, executor)
 
 
 def _require(plan: StatePlan, *, keyed: bool) -> None:

@@ -13,8 +13,9 @@ from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing, ops
+from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, numpy_framing, ops
 from stateshift.compat.transcode.blocks import BlockTranscoder
+from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
 from stateshift.compat.transcode.interpreter import DONE, ODD
 from stateshift.serializers.avro import AvroSerializer
@@ -268,13 +269,17 @@ def small_blocks_by_columns(monkeypatch):
     monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
 
 
-def transcoder(old, new, kind=StateKind.VALUE):
-    def job(value):
-        state = StateDescription("s", kind, Described.of(value))
+def planned(old, new, kind=StateKind.VALUE, keys=(None, None)):
+    def job(value, key):
+        state = StateDescription("s", kind, Described.of(value), key=Described.of(key) if key else None)
         return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
 
-    state = plan(check(job(old), job(new))).operators[0].states[0]
-    return make_transcoder(state, entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer()))
+    return plan(check(job(old, keys[0]), job(new, keys[1]))).operators[0].states[0]
+
+
+def transcoder(old, new, kind=StateKind.VALUE):
+    framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
+    return make_transcoder(planned(old, new, kind), framing)
 
 
 def written(serializer, value):
@@ -345,3 +350,55 @@ def test_maps_keep_their_order_and_a_key_that_is_stored_twice_is_told_as_objects
     assert_all_agree(rewrite, block(shuffled, twice, shuffled))
     expected = DONE if count <= ops.MOST_KEYS else ODD
     assert expected == PlainExecutor(rewrite.program).rewrite(block(shuffled), 0).status
+
+
+def assert_elements_agree(rewrite, elements):
+    for quarantines in (False, True):
+        objects = attrs.evolve(rewrite.objects, quarantines=quarantines)
+        expected = outcome(objects, elements)
+        for name in EXECUTORS:
+            assert expected == outcome(ElementBlocks(objects, rewrite.program, name), elements), name
+
+
+@pytest.mark.parametrize("name", ["a row's columns, required", "values of a map", "Avro's unions"])
+def test_elements_of_operator_lists_come_to_what_objects_come_to(name):
+    old, new, values = CASES[name]
+    rewrite = make_element_transcoder(planned(old, new, StateKind.SPLIT_LIST))
+    assert isinstance(rewrite, ElementBlocks)
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.data())
+    def holds(data):
+        sound = [written(old, value) for value in data.draw(st.lists(values, max_size=4))]
+        assert_elements_agree(rewrite, sound)
+        assert_elements_agree(rewrite, [*sound, *(data.draw(damaged(one)) for one in sound), b"", *sound])
+
+    holds()
+
+
+@pytest.mark.parametrize("keys", [(TEXT, TEXT), (INT, LONG)], ids=["as it is", "widened"])
+def test_the_map_of_a_broadcast_state_comes_to_what_objects_come_to(keys):
+    rewrite = make_element_transcoder(planned(INT, LONG, StateKind.BROADCAST, keys))
+    assert isinstance(rewrite, ElementBlocks)
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.tuples(texts if keys[0] is TEXT else ints, ints), max_size=4), st.data())
+    def holds(pairs, data):
+        parts = [written(keys[0], key) + written(INT, value) for key, value in pairs]
+        stored = len(parts).to_bytes(4, "big") + b"".join(parts)
+        assert_elements_agree(rewrite, [stored])
+        assert_elements_agree(rewrite, [data.draw(damaged(stored))])
+
+    holds()
+
+
+def test_many_elements_arrive_in_their_order_whether_odd_or_not():
+    rewrite = make_element_transcoder(
+        planned(TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT)), StateKind.SPLIT_LIST)
+    )
+    elements = [
+        written(INT, place) + (b"\x82\0a" if place % 911 == 7 else written(TEXT, "x" * (place % 4096)))
+        for place in range(4000)
+    ]
+
+    assert_elements_agree(rewrite, elements)

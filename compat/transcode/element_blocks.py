@@ -1,0 +1,81 @@
+"""The executor for an operator's own state by op lists: elements are framed as entries, and go through by blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from .executors import make_executor
+from .interpreter import ODD
+from .transcoder import TranscodedElements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .bad_values import BadValue
+    from .executors import ExecutorName
+    from .program import Program
+    from .transcoder import ElementTranscoder
+
+_BLOCK_BYTES = 1 << 22
+_LARGEST_BYTES = 1 << 27
+"""Of an element; one that is rewritten may be many times as long, and its new size is an i32."""
+_KEY = (1).to_bytes(4, "big") + b"\0"
+"""Stands before each element: its entry's key, which tells nothing."""
+_HEAD_BYTES = len(_KEY) + 4
+
+
+@attrs.frozen
+class ElementBlocks:
+    """Rewrites elements by an op list.
+
+    Attributes:
+        objects: Rewrites odd elements.
+        program: The op list.
+        executor: Who carries it out.
+    """
+
+    objects: ElementTranscoder
+    program: Program
+    executor: ExecutorName
+
+    def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
+        if max(map(len, elements), default=0) > _LARGEST_BYTES:
+            return self.objects.transcode(elements)
+        executor = make_executor(self.executor, self.program)
+        found: list[bytes] = []
+        aside: list[BadValue] = []
+        for start, block in _blocks(elements):
+            place, at = start, 0
+            while at < len(block):
+                done = executor.rewrite(block, at)
+                found += _elements(done.data)
+                place, at = place + done.entries, done.stop
+                if done.status == ODD:
+                    slowly = self.objects.transcode([elements[place]])
+                    found += slowly.elements
+                    aside += slowly.quarantined
+                    at += _HEAD_BYTES + len(elements[place])
+                    place += 1
+        return TranscodedElements(tuple(found), tuple(aside))
+
+
+def _blocks(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Frame elements, a few megabytes at a time; give the place of the first one with each block."""
+    start, framed, size = 0, list[bytes](), 0
+    for place, element in enumerate(elements, 1):
+        framed += (_KEY, len(element).to_bytes(4, "big"), element)
+        size += len(element)
+        if size >= _BLOCK_BYTES or place == len(elements):
+            yield start, b"".join(framed)
+            start, framed, size = place, [], 0
+
+
+def _elements(block: bytes) -> Iterator[bytes]:
+    """Take elements out of their frames."""
+    at = 0
+    while at < len(block):
+        start = at + _HEAD_BYTES
+        at = start + int.from_bytes(block[start - 4 : start], "big")
+        yield block[start:at]
