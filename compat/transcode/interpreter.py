@@ -46,7 +46,6 @@ from .memory import (
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
 """Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is
 no entry, or lies where it may not be looked at."""
-_GOING, _FINISHED = -1, 0
 _SEPARATOR = 0x2C
 
 
@@ -107,12 +106,12 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         begin = written + head + 4
         end = begin
         registers[ops.VALUE] = at
-        pc, state = 0, _GOING
-        while state == _GOING:
+        pc, state = 0, ODD
+        while True:
             op = code[pc]
             if op == ops.FIXED:
                 if code[pc + 1] > stop - at or not matches(data, at, constants, code[pc + 2]):
-                    state = ODD
+                    break
                 at += code[pc + 1]
                 pc += 3
             elif op == ops.PIECE:
@@ -124,10 +123,10 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 count = registers[code[pc + 3]] + code[pc + 4] - first
                 if count > room - end:
                     state = FULL
-                else:
-                    copy(target, end, data, first, count)
-                    end += count
-                    pc += 5
+                    break
+                copy(target, end, data, first, count)
+                end += count
+                pc += 5
             elif op == ops.CONSTANT:
                 copy(target, end, constants, code[pc + 1], code[pc + 2])
                 end += code[pc + 2]
@@ -142,34 +141,29 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.TEXT:
                 at = text_end(data, at, stop)
                 if at < 0:
-                    state = ODD
+                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE_TEXT:
                 if at >= stop or data[at] > 1:
-                    state = ODD
-                elif data[at] == 1:
-                    at += 1
-                else:
-                    at = text_end(data, at + 1, stop)
-                    if at < 0:
-                        state = ODD
+                    break
+                at = at + 1 if data[at] == 1 else text_end(data, at + 1, stop)
+                if at < 0:
+                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE:
-                count = code[pc + 1]
                 if at >= stop or data[at] > 1:
-                    state = ODD
-                elif data[at] == 1:
-                    count = 0
-                elif count >= stop - at or data[at + 1] & code[pc + 2]:
-                    state = ODD
+                    break
+                count = code[pc + 1] if data[at] == 0 else 0
+                if count >= stop - at or (count and data[at + 1] & code[pc + 2]):
+                    break
                 at += 1 + count
                 registers[code[pc + 3]] = at
                 pc += 4
             elif op == ops.SKIP:
                 if code[pc + 1] > stop - at:
-                    state = ODD
+                    break
                 at += code[pc + 1]
                 pc += 2
             elif op == ops.NOTE:
@@ -178,18 +172,18 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.BLOB:
                 count = load(data, at, 4) if stop - at >= 4 else -1
                 if count < 0 or count > (stop - at - 4) // code[pc + 1]:
-                    state = ODD
+                    break
                 at += 4 + count * code[pc + 1]
                 registers[code[pc + 2]] = at
                 pc += 3
             elif op == ops.BRANCH:
                 if at >= stop or (data[at] != code[pc + 1] and data[at] != code[pc + 2]):
-                    state = ODD
-                elif data[at] != code[pc + 1]:
+                    break
+                if data[at] != code[pc + 1]:
                     at += 1
                     pc += 5
                 elif code[pc + 3] >= stop - at:
-                    state = ODD
+                    break
                 else:
                     at += 1 + code[pc + 3]
                     pc = code[pc + 4]
@@ -203,26 +197,29 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.LOOP:
                 count = load(data, at, 4) if stop - at >= 4 else -1
                 if count < 0 or count > stop - at - 4:
-                    state = ODD
-                else:
-                    registers[code[pc + 1]] = count
-                    at += 4
-                    pc = pc + 3 if count else code[pc + 2]
+                    break
+                registers[code[pc + 1]] = count
+                at += 4
+                pc = pc + 3 if count else code[pc + 2]
             elif op == ops.NEXT:
                 registers[code[pc + 1]] -= 1
                 if registers[code[pc + 1]] <= 0:
                     pc += 3
                 elif end > room:
                     state = FULL
+                    break
                 else:
                     pc = code[pc + 2]
             elif op == ops.END:
-                state = _FINISHED if at == stop else ODD
+                if at == stop:
+                    state = DONE
+                break
             elif op == ops.AGAIN:
                 if at == stop:
                     pc += 2
                 elif end > room:
                     state = FULL
+                    break
                 else:
                     target[end] = _SEPARATOR
                     end += 1
@@ -233,13 +230,12 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 3
             elif op == ops.RANGE:
                 if code[pc + 1] > stop - at:
-                    state = ODD
-                else:
-                    number = load(data, at, code[pc + 1])
-                    if number < code[pc + 2] or number > code[pc + 3]:
-                        state = ODD
-                    at += code[pc + 1]
-                    pc += 4
+                    break
+                number = load(data, at, code[pc + 1])
+                if number < code[pc + 2] or number > code[pc + 3]:
+                    break
+                at += code[pc + 1]
+                pc += 4
             elif op == ops.FLOAT:
                 place = registers[code[pc + 1]] + code[pc + 2]
                 if code[pc + 3] == 0:
@@ -251,7 +247,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.LOOKED_UP:
                 number = load(data, at, 4) if stop - at >= 4 else -1
                 if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
-                    state = ODD
+                    break
                 at += 4
                 pc += 3
             elif op == ops.LOOK_UP:
@@ -261,31 +257,31 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 4
             elif op == ops.NUMBER:
                 if stop - at < 4 or not is_number(data, at):
-                    state = ODD
+                    break
                 at += 4
                 pc += 1
             elif op == ops.DATE:
                 if stop - at < 6 or not is_date(load(data, at, 4), load(data, at + 4, 1), load(data, at + 5, 1)):
-                    state = ODD
+                    break
                 at += 6
                 pc += 1
             elif op == ops.BIG:
                 at = big_integer_end(data, at, stop)
                 if at < 0:
-                    state = ODD
+                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.VARINT:
                 at = varint_end(data, at, stop, code[pc + 1])
                 if at < 0:
-                    state = ODD
+                    break
                 registers[code[pc + 2]] = at
                 pc += 3
             elif op in (ops.VAR_TEXT, ops.VAR_BLOB):
                 place = varint_end(data, at, stop, 64)
                 count = var_size(data, at, place) if place >= 0 else -1
                 if count < 0 or count > stop - place or (op == ops.VAR_TEXT and not is_utf8(data, place, count)):
-                    state = ODD
+                    break
                 at = place + count
                 registers[code[pc + 1]] = at
                 pc += 2
@@ -293,16 +289,15 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 place = varint_end(data, at, stop, 64)
                 count = var_size(data, at, place) if place >= 0 else -1
                 if count < 0 or count > stop - place:
-                    state = ODD
-                else:
-                    registers[code[pc + 1]] = count
-                    at = place
-                    pc = pc + 3 if count else code[pc + 2]
+                    break
+                registers[code[pc + 1]] = count
+                at = place
+                pc = pc + 3 if count else code[pc + 2]
             elif op == ops.VAR_LOOKED_UP:
                 place = varint_end(data, at, stop, 32)
                 number = varint(data, at, place) if place >= 0 else -1
                 if number < 0 or number >= code[pc + 2] or code[code[pc + 1] + number] < 0:
-                    state = ODD
+                    break
                 at = place
                 registers[code[pc + 3]] = at
                 pc += 4
@@ -313,7 +308,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 4
             elif op == ops.LITTLE:
                 if stop - at < 4 or not is_little_number(data, at):
-                    state = ODD
+                    break
                 at += 4
                 pc += 1
             elif op == ops.VAR_RANGE:
@@ -355,14 +350,13 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.KEYS:
                 count = registers[code[pc + 2]]
                 if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:
-                    state = ODD
-                else:
-                    clear_keys(registers, code[pc + 1], count)
-                    pc += 3
+                    break
+                clear_keys(registers, code[pc + 1], count)
+                pc += 3
             elif op == ops.APART:
                 place = registers[code[pc + 1]] + code[pc + 2]
                 if not add_key(registers, code[pc + 3], data, entry, place - entry, at - place):
-                    state = ODD
+                    break
                 pc += 4
             elif op == ops.BITS:
                 place = registers[code[pc + 1]] + code[pc + 2]
@@ -375,14 +369,14 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 place, before = registers[code[pc + 1]] + code[pc + 2], code[pc + 3]
                 first = registers[before]
                 if first >= 0 and not is_less(data, first, registers[before + 1], place, at):
-                    state = ODD
+                    break
                 registers[before] = place
                 registers[before + 1] = at
                 pc += 4
             else:  # REST
                 at = stop
                 pc += 1
-        if state != _FINISHED:
+        if state != DONE:
             status = state
             break
         store(target, begin - 4, 4, end - begin)

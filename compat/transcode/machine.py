@@ -204,7 +204,8 @@ def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
 @overload(memory.copy)
 def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
-        done = 0
+        _copy_chunk(target, to, source, at)
+        done = _CHUNK
         while done < size:
             _copy_chunk(target, to + done, source, at + done)
             done += _CHUNK
