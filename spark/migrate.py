@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..compat.transcode.executors import ExecutorName, paying
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
@@ -40,18 +41,21 @@ from ..state.savepoint.publish import (
 )
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
+from . import daemon
 from .connect import is_connect
 from .scheduling import carry_out
 from .session import DEFAULT_MASTER, own_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from ..compat.description import JobDescription
     from ..state.job import Job
+    from ..state.migration.estimate import Estimate
     from ..state.migration.journal import Journal
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
@@ -141,7 +145,7 @@ def migrate(
             journal,
             claim,
             needed.engine,
-            session=lambda: session or until_published.enter_context(own_session(master or DEFAULT_MASTER)),
+            session=lambda: session or until_published.enter_context(_own_session(master, needed)),
             py_files=py_files,
             tell=progress or (lambda _: None),
         )
@@ -213,6 +217,12 @@ def _tidied(
         return report
     journal.clear()
     return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started)
+
+
+def _own_session(master: str | None, needed: Estimate) -> AbstractContextManager[SparkSession]:
+    """Start a session for a run; where machine code pays, it is loaded before workers are forked."""
+    pays = paying(needed.bytes_to_read) is ExecutorName.NUMBA
+    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if pays else None)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

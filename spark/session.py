@@ -124,10 +124,10 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 @contextmanager
-def own_session(master: str = DEFAULT_MASTER) -> Iterator[SparkSession]:
+def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Give the running session of this process; or start one, and stop it when the `with` block ends."""
     was_running = _is_running()
-    given = session(master)
+    given = session(master, conf=conf)
     try:
         yield given
     finally:

@@ -6,17 +6,15 @@ last entries of a block are copied to where that is harmless.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from . import framed
+from . import framed, ops
 from .executors import Rewritten
 from .interpreter import FULL, NEAR_END, interpret
+from .program import Program
 from .machine import PADDING, address, compiled
-
-if TYPE_CHECKING:
-    from .program import Program
 
 
 @compiled
@@ -97,6 +95,14 @@ class NumbaExecutor:
             self._result,
         )  # fmt: skip
         return status, *self._result.tolist()
+
+
+def load_compiled() -> None:
+    """Load the machine code by running it on nothing: processes that are forked from this one have it then."""
+    nothing = bytes(PADDING)
+    NumbaExecutor(Program((ops.TABLES,), b"", registers=1, growth=0, fixed=0)).rewrite(nothing, len(nothing))
+    call(find_run, nothing, 0, 0)
+    call(survey, nothing, 0, 0, 0)
 
 
 def _padded(data: bytes) -> Any:
