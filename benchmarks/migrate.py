@@ -32,10 +32,10 @@ from typing import Any
 from .compare import LEAST_ENTRIES, ROOT, Source, chosen_process
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .shapes import SHAPES, Shape, write_savepoint
-from .watch import Watch
+from .watch import ROLES, Watch
 
 COLLECTED = re.compile(r"\[gc *\] .*?(\d+)M->(\d+)M")
-MEMORY = ("driver", "JVM", "JVM, live", "worker", "workers, shared")
+MEMORY = (*ROLES, "JVM, live")
 
 
 def migrate(source: Path, target: Path, shape: Shape, arguments: argparse.Namespace) -> dict[str, Any]:

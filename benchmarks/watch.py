@@ -2,10 +2,13 @@
 
     driver            the Python that was started
     JVM               the Java that it starts; it takes what it is allowed to before it collects
-    worker            the largest Python worker
-    workers, shared   all workers and the daemon they are forked from, each page counted once (PSS)
+    daemon            the Python process from which the workers are forked, with what is loaded there for all of them
+    worker            the largest Python worker, with all its pages, those that it shares or that are files' too (RSS)
+    worker, own       the same without the pages of files, which any process may have and the system may take (RssAnon)
+    worker, part      the same with shared pages by their part (PSS)
+    workers, shared   all workers and the daemon, each page counted once (PSS)
 
-Peaks are the kernel's own (VmHWM), so none is missed between two looks; only the shared ones are those of the looks.
+Peaks of the first four are the kernel's own (VmHWM), so none is missed between two looks; the others are of the looks.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Self
 
 LOOK_S = 0.05
+ROLES = ("driver", "JVM", "daemon", "worker", "worker, own", "worker, part", "workers, shared")
 
 
 class Watch:
@@ -32,7 +36,7 @@ class Watch:
         self._leader = leader
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run)
-        self.peaks = {"driver": 0, "JVM": 0, "worker": 0, "workers, shared": 0}
+        self.peaks = dict.fromkeys(ROLES, 0)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -61,16 +65,26 @@ class Watch:
         return found
 
     def _look(self, process: Path) -> int:
-        """Keep the peak of a process; give the bytes that a worker has, shared pages by their part."""
+        """Keep the peak of a process; give the bytes that a worker or their daemon has, shared pages by their part."""
         what = role_of(process, self._leader)
         if not what:
             return 0
-        self.peaks[what] = max(self.peaks[what], kilobytes(facts_of(process / "status")["VmHWM"]))
-        return kilobytes(facts_of(process / "smaps_rollup")["Pss"]) if what == "worker" else 0
+        status = facts_of(process / "status")
+        self._keep(what, kilobytes(status["VmHWM"]))
+        if what not in {"daemon", "worker"}:
+            return 0
+        part = kilobytes(facts_of(process / "smaps_rollup")["Pss"])
+        if what == "worker":
+            self._keep("worker, own", kilobytes(status["RssAnon"]))
+            self._keep("worker, part", part)
+        return part
+
+    def _keep(self, what: str, size: int) -> None:
+        self.peaks[what] = max(self.peaks[what], size)
 
 
 def role_of(process: Path, leader: int) -> str:
-    """Say what a process is: driver, JVM, worker (or the daemon they are forked from), or nothing of these.
+    """Say what a process is: driver, JVM, worker or the daemon they are forked from, or nothing of these.
 
     By its program and not its name: what the JVM starts has, for a moment, the JVM's memory and another name.
     """
@@ -78,7 +92,10 @@ def role_of(process: Path, leader: int) -> str:
         return "driver"
     if (process / "exe").readlink().name == "java":
         return "JVM"
-    return "worker" if b"pyspark.daemon" in (process / "cmdline").read_bytes() else ""
+    if b"spark.daemon" not in (process / "cmdline").read_bytes():
+        return ""
+    parent = Path("/proc") / facts_of(process / "status")["PPid"]
+    return "daemon" if (parent / "exe").readlink().name == "java" else "worker"
 
 
 def facts_of(file: Path) -> dict[str, str]:

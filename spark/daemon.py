@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import gc
 
-from ..compat.transcode.executors import ExecutorName, has_module, load_machine_code
+from ..compat.transcode.executors import machine_code
 
 SETTINGS = {"spark.python.daemon.module": __name__}
 """Of a session whose workers are to be forked from it."""
+_MUCH_BYTES = 1 << 30
 
 
 def load() -> None:
@@ -20,8 +21,9 @@ def load() -> None:
 
     from ..state.migration import performing  # noqa: F401 - what each task does
 
-    if has_module(ExecutorName.NUMBA):
-        load_machine_code().load_compiled()
+    fast = machine_code(_MUCH_BYTES)
+    if fast is not None:
+        fast.load_compiled()
     gc.collect()
     gc.freeze()  # a collection would write to pages that are shared
 

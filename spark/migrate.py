@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..compat.transcode.executors import ExecutorName, paying
 from ..serializers.errors import StateShiftError, TargetExists
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 DEFAULTS = MigrationOptions()
+_MUCH_BYTES = 16 << 20
 
 
 def migrate(
@@ -220,9 +220,8 @@ def _tidied(
 
 
 def _own_session(master: str | None, needed: Estimate) -> AbstractContextManager[SparkSession]:
-    """Start a session for a run; where machine code pays, it is loaded before workers are forked."""
-    pays = paying(needed.bytes_to_read) is ExecutorName.NUMBA
-    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if pays else None)
+    """Start a session for a run; where there is much to do, machine code is loaded before workers are forked."""
+    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if needed.bytes_to_read >= _MUCH_BYTES else None)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

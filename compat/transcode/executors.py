@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import os
 import sys
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,6 +21,8 @@ from ...serializers.errors import DeclarationError
 from .interpreter import FULL, interpret
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .program import Program
 
 VARIABLE = "STATESHIFT_EXECUTOR"
@@ -141,6 +144,16 @@ def _fastest() -> ExecutorName:
 def expect(size_bytes: int) -> None:
     """Tell that this process will go through so many bytes in all: so it is known early whether machine code pays."""
     _passed.size_bytes += size_bytes
+
+
+@contextmanager
+def nothing_loaded() -> Iterator[None]:
+    """Go through bytes without loading anything for them, however many they are: another process does the work."""
+    before, _passed.size_bytes = _passed.size_bytes, -sys.maxsize
+    try:
+        yield
+    finally:
+        _passed.size_bytes = before
 
 
 def machine_code(size_bytes: int) -> Any:

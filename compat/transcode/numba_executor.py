@@ -13,8 +13,8 @@ import numpy as np
 from . import framed, ops
 from .executors import Rewritten
 from .interpreter import FULL, NEAR_END, interpret
-from .program import Program
 from .machine import PADDING, address, compiled
+from .program import Program
 
 
 @compiled

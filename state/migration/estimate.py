@@ -6,7 +6,7 @@ Streams of rewritten operators are measured on a sample: the first entries of ea
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
-from ...compat.transcode.executors import expect
+from ...compat.transcode.executors import expect, nothing_loaded
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
@@ -106,7 +106,8 @@ def estimate(
         if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
             if operator_id not in samples:
-                samples[operator_id] = _sample_of(task, source, with_spark=with_spark)
+                with nothing_loaded() if with_spark else nullcontext():
+                    samples[operator_id] = _sample_of(task, source, with_spark=with_spark)
             sample = samples[operator_id]
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
