@@ -16,7 +16,7 @@ import attrs
 
 from ..serializers.errors import DeclarationError
 from .in_arrow import mapped
-from .watching import POLL_S, attempts_with, interrupts_kept
+from .watching import attempts_with, run_aside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ def collect_answers(
     bundles: Sequence[list[int]],
     look: Callable[[], None],
 ) -> list[bytes]:
-    """Run bundles in a thread of their own, so that this one can look how far they are, and stop them.
+    """Run bundles, and look how far they are.
 
     Args:
         session: Of Spark Connect.
@@ -84,35 +84,21 @@ def collect_answers(
         bundles: What is to be done.
         look: Is called now and then.
     """
-    outcome: list[list[bytes] | BaseException] = []
     tag = f"stateshift-{uuid.uuid4().hex[:8]}"
 
-    def collect() -> None:
+    def collect() -> list[bytes]:
         session.addTag(tag)
         try:
-            outcome.append([row.answer for row in _answers(session, _Rows(work, tuple(bundles))).collect()])
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            outcome.append(error)
+            return [row.answer for row in _answers(session, _Rows(work, tuple(bundles))).collect()]
         finally:
             session.removeTag(tag)
 
-    thread = threading.Thread(target=collect, daemon=True)
-    with interrupts_kept() as check_interrupt:
-        thread.start()
-        try:
-            while thread.is_alive():
-                check_interrupt()
-                look()
-                thread.join(POLL_S)
-            check_interrupt()
-        except BaseException:
+    def stop(thread: threading.Thread) -> None:
+        if thread.is_alive():
             session.interruptTag(tag)
             thread.join()
-            raise
-    answers = outcome[0]
-    if isinstance(answers, BaseException):
-        raise answers
-    return answers
+
+    return run_aside(threading.Thread, collect, look, stop)
 
 
 def _answers(session: Any, rows: _Rows) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,16 +18,7 @@ from ..state.migration.run import name_of
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped
-from .watching import (
-    MISSING_MODULE,
-    POLL_S,
-    attempts_of,
-    gave_up,
-    interrupts_kept,
-    raise_if_java_ended,
-    stop_group,
-    without_values,
-)
+from .watching import MISSING_MODULE, attempts_of, gave_up, run_in_group, without_values
 from .worker import begin_work
 
 if TYPE_CHECKING:
@@ -196,42 +186,29 @@ def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:
 
 
 def _run(context: SparkContext, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
-    """Run bundles in a thread of their own, so that this one can tell how far they are, and stop them."""
-    from pyspark import InheritableThread
+    """Run bundles; the first failure that a task tells ends all of them."""
 
-    group = f"stateshift-{uuid.uuid4().hex[:8]}"
-    outcome: list[list[bytes] | BaseException] = []
-
-    def collect() -> None:
-        try:
-            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
-            context.setJobGroup(group, description_of(work.tasks, work.source, work.journal), interruptOnCancel=False)
-            outcome.append(context.parallelize(bundles, len(bundles)).mapPartitions(work).collect())
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
-            outcome.append(error)
-
-    thread = InheritableThread(target=collect, daemon=True)
-    with interrupts_kept() as check_interrupt:
-        thread.start()
-        try:
-            while thread.is_alive() and not work.failures.value:
-                check_interrupt()
-                meter.look()
-                thread.join(POLL_S)
-            check_interrupt()
-        except BaseException as error:
-            stop_group(context, group, thread)
-            raise_if_java_ended(context, error, savepoint=work.source.place)
-            raise
+    def refuse_failures() -> None:
         if work.failures.value:
-            stop_group(context, group, thread)
             raise failure_of(work.failures.value[0])
-        answer = outcome[0]
-        if isinstance(answer, BaseException):
-            stop_group(context, group, thread)
-            raise_if_java_ended(context, answer, savepoint=work.source.place)
-            raise _enginefailure_of(answer, work, bundles) from answer
-    return answer
+
+    def look(_: str) -> None:
+        refuse_failures()
+        meter.look()
+
+    def told(error: Exception) -> Exception:
+        return failure_of(work.failures.value[0]) if work.failures.value else _enginefailure_of(error, work, bundles)
+
+    answers = run_in_group(
+        context,
+        lambda: context.parallelize(bundles, len(bundles)).mapPartitions(work).collect(),
+        look,
+        description_of(work.tasks, work.source, work.journal),
+        told,
+        savepoint=work.source.place,
+    )
+    refuse_failures()
+    return answers
 
 
 def description_of(tasks: Sequence[Task], source: Folder, journal: Journal) -> str:
@@ -249,10 +226,8 @@ def failure_of(data: bytes) -> StateShiftError:
     return error
 
 
-def _enginefailure_of(error: BaseException, work: _Work, bundles: list[list[int]]) -> BaseException:
-    """Say why Spark gave up, and over what; interrupts stay what they are."""
-    if not isinstance(error, Exception):
-        return error
+def _enginefailure_of(error: Exception, work: _Work, bundles: list[list[int]]) -> StateShiftError:
+    """Say why Spark gave up, and over what."""
     text = str(error)
     where: dict[str, Any] = {"savepoint": work.source.place}
     failed = re.search(r"Task (\d+) in stage \S+ failed (\d+) times", text)

@@ -11,6 +11,7 @@ import time
 import traceback
 import uuid
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
@@ -52,39 +53,98 @@ def run_watched(
     Raises:
         MigrationFailed: Spark gave up.
     """
+
+    def look(group: str) -> None:
+        finished, running = tasks_of(context, group)
+        tell(Progress(phase, finished, finished + max(running, 1)))
+
+    result = run_in_group(context, action, look, description or phase, _told)
+    tell(Progress(phase, 1, 1))
+    return result
+
+
+def run_in_group(
+    context: SparkContext,
+    action: Callable[[], T],
+    look: Callable[[str], None],
+    description: str,
+    told: Callable[[Exception], Exception],
+    **where: Any,
+) -> T:
+    """Run what starts Spark jobs as a group, which is stopped when anything ends it early.
+
+    Args:
+        context: Where they run.
+        action: Starts them, and waits for the result.
+        look: Is called now and then with the name of the group; what it raises ends the action.
+        description: What Spark's pages call the jobs.
+        told: Gives what is raised for an error of the action.
+        where: For the error that tells of an ended JVM.
+
+    Raises:
+        MigrationFailed: The JVM has ended.
+    """
     from pyspark import InheritableThread
 
     group = f"stateshift-{uuid.uuid4().hex[:8]}"
+
+    def run() -> T:
+        try:
+            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
+            context.setJobGroup(group, description, interruptOnCancel=False)
+            return action()
+        except Exception as error:
+            raise_if_java_ended(context, error, **where)
+            failure = told(error)
+            if failure is error:
+                raise
+            raise failure from error
+
+    try:
+        return run_aside(InheritableThread, run, partial(look, group), partial(stop_group, context, group))
+    except Exception as error:
+        raise_if_java_ended(context, error, **where)
+        raise
+
+
+def run_aside(
+    thread_of: type[threading.Thread],
+    action: Callable[[], T],
+    look: Callable[[], None],
+    stop: Callable[[threading.Thread], None],
+) -> T:
+    """Run something in a thread of its own, so that this one can look how far it is, and stop it.
+
+    Args:
+        thread_of: What the thread is.
+        action: Is run there; what it raises is raised here.
+        look: Is called now and then; what it raises ends the action, as Ctrl-C does.
+        stop: Ends what the action has begun; gets its thread, which may have ended.
+    """
     outcome: list[T] = []
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
-            context.setJobGroup(group, description or phase, interruptOnCancel=False)
             outcome.append(action())
         except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
             failure.append(error)
 
-    thread = InheritableThread(target=run, daemon=True)
+    thread = thread_of(target=run, daemon=True)
     with interrupts_kept() as check_interrupt:
         thread.start()
         try:
             while thread.is_alive():
                 check_interrupt()
-                finished, running = tasks_of(context, group)
-                tell(Progress(phase, finished, finished + max(running, 1)))
+                look()
                 thread.join(POLL_S)
             check_interrupt()
-        except BaseException as error:
-            stop_group(context, group, thread)
-            raise_if_java_ended(context, error)
+        except BaseException:
+            stop(thread)
             raise
-    if failure:
-        stop_group(context, group, thread)
-        raise_if_java_ended(context, failure[0])
-        raise _told(failure[0]) from failure[0]
-    tell(Progress(phase, 1, 1))
+        if failure:
+            stop(thread)
+            raise failure[0]
     return outcome[0]
 
 
@@ -181,9 +241,9 @@ def attempts_with(master: str, most_failures: str | None) -> int:
     return int(local[1] or 1) if local else int(most_failures or 4)
 
 
-def _told(error: BaseException) -> BaseException:
-    """Say why Spark gave up; interrupts and errors of ours stay what they are."""
-    if not isinstance(error, Exception) or isinstance(error, StateShiftError):
+def _told(error: Exception) -> Exception:
+    """Say why Spark gave up; errors of ours stay what they are."""
+    if isinstance(error, StateShiftError):
         return error
     text = str(error)
     again = "run it again: what is left behind is cleared first"
