@@ -1,7 +1,8 @@
-"""Numbers that stand side by side, each perhaps behind a null flag: gathered at once, as one item of raw bytes.
+"""Plain parts that stand side by side, each perhaps behind a null flag, decoded at once.
 
-That holds where no flag says null, which nearly always is so for the rows of a block; other blocks are decoded number
-by number. Source: performance notes, "Columnar transcoding in numpy".
+Machine code goes from part to part, row by row. numpy gathers numbers and booleans as one item of raw bytes, where no
+flag says null, which nearly always is so for the rows of a block; other blocks are decoded number by number.
+Source: performance notes, "Columnar transcoding in numpy".
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from .bytes_at import PADDING, matrix_at, number_array
+from ...compat.transcode.executors import machine_code
+from .bytes_at import PADDING, bitmap, matrix_at, none, number_array
 from .optional import OptionalForm
-from .scalars import BooleanForm, NumberForm
+from .scalars import BooleanForm, NumberForm, StringForm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,11 +28,11 @@ _LEAST = 2
 
 
 @attrs.frozen
-class Numbers:
+class Parts:
     """Several columns at once.
 
     Attributes:
-        columns: Of the numbers.
+        columns: Of the parts.
         ends: Where the last one of each row ends.
         odd: Which rows were not understood.
     """
@@ -40,7 +42,42 @@ class Numbers:
     odd: Flags
 
 
-def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Numbers | None:
+def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
+    """Decode as many numbers, booleans and strings as stand first, by machine code; None where there is none to do it.
+
+    Args:
+        forms: Of the parts.
+        cells: Where the first one of each row begins.
+    """
+    bare: list[ColumnForm] = []
+    flagged: list[bool] = []
+    for form in forms:
+        inner = form.value if isinstance(form, OptionalForm) and form.null_flag == 1 and not form.padding else form
+        if not isinstance(inner, NumberForm | BooleanForm) and type(inner) is not StringForm:
+            break
+        bare.append(inner)
+        flagged.append(inner is not form)
+    if (len(bare) < _LEAST and not any(isinstance(form, StringForm) for form in bare)) or machine_code(0) is None:
+        return None
+    from . import flat_numba
+
+    sizes = [flat_numba.TEXT if isinstance(form, StringForm) else form.size for form in bare]
+    found = flat_numba.decode_flat(cells.data, cells.starts, cells.limits, ~none(len(cells)), sizes, flagged)
+    columns, odd = [], found.odd
+    for form, number, text, there in zip(bare, found.numbers, found.texts, found.present, strict=True):
+        if isinstance(form, NumberForm):
+            values = number.view(form.form).astype(np.dtype(form.form).newbyteorder("="))
+            columns.append(number_array(form.type, values, there))
+        elif isinstance(form, BooleanForm):
+            columns.append(pa.array(number == 1, mask=None if there.all() else ~there))
+            odd |= number > 1
+        else:
+            buffers = [bitmap(there), pa.py_buffer(text[0]), pa.py_buffer(text[1])]
+            columns.append(pa.Array.from_buffers(pa.string(), len(cells), buffers))
+    return Parts(columns, found.ends, odd)
+
+
+def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
     """Decode as many numbers and booleans as stand first; None where they are few, or one may be null."""
     formats: list[str] = []
     offsets: list[int] = []
@@ -78,4 +115,4 @@ def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Numbers | None:
         else:
             columns.append(pa.array(values == 1))
             odd |= values > 1
-    return Numbers(columns, ends, odd)
+    return Parts(columns, ends, odd)

@@ -20,7 +20,7 @@ from ...serializers.either import Left
 from ...serializers.layout import NULL_RECORD, PLAIN_RECORD
 from ...serializers.row_values import RowKind
 from .bytes_at import none, spread
-from .fixed_parts import decode_numbers
+from .fixed_parts import decode_flat, decode_numbers
 from .form import EXACT, ColumnForm, Decoded, not_in_column, told_at
 from .optional import OptionalForm
 
@@ -62,11 +62,12 @@ def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array],
     columns: list[pa.Array] = []
     odd = none(len(cells))
     while len(columns) < len(parts):
-        numbers = decode_numbers([part.form for part in parts[len(columns) :]], cells)
-        if numbers is not None:
-            columns += numbers.columns
-            cells = cells.moved(numbers.ends)
-            odd |= numbers.odd
+        forms = [part.form for part in parts[len(columns) :]]
+        several = decode_flat(forms, cells) or decode_numbers(forms, cells)
+        if several is not None:
+            columns += several.columns
+            cells = cells.moved(several.ends)
+            odd |= several.odd
             continue
         found = parts[len(columns)].form.decode(cells)
         columns.append(found.column)

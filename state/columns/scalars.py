@@ -143,7 +143,7 @@ class TextForm(ColumnForm):
 
 @attrs.frozen
 class StringForm(TextForm):
-    """Flink's strings. Those of ASCII are copied as they lie there; each other one is read alone."""
+    """Flink's strings. By numpy, those of ASCII are copied as they lie there, and each other one is read alone."""
 
     @property
     def is_plain(self) -> bool:
@@ -160,14 +160,12 @@ class StringForm(TextForm):
         return attrs.evolve(found, odd=found.odd & present)
 
     def _decoded_fast(self, cells: Cells, present: Flags) -> Decoded:
-        from .texts_numba import ODD, OTHER, texts
+        from .flat_numba import TEXT, decode_flat
 
-        offsets, data, ends, valid, what = texts(cells.data, cells.starts, cells.limits, present)
-        buffers = [bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
-        text = pa.Array.from_buffers(pa.string(), len(cells), buffers)
-        others = what == OTHER
-        found = Decoded(text, ends, what == ODD)
-        return self._with_others(cells, found, others) if others.any() else found
+        found = decode_flat(cells.data, cells.starts, cells.limits, present, [TEXT], [False])
+        ((offsets, letters),) = found.texts
+        buffers = [bitmap(found.present[0]), pa.py_buffer(offsets), pa.py_buffer(letters)]
+        return Decoded(pa.Array.from_buffers(pa.string(), len(cells), buffers), found.ends, found.odd)
 
     def _decoded(self, cells: Cells, units: Places, header: Places) -> Decoded:
         """Decode strings of so many units (plus one; 0: null) behind so many bytes."""

@@ -147,6 +147,21 @@ def test_a_long_list_beside_short_ones_is_left_to_the_serializer(same):
     assert [False, True, False] == found.odd.tolist()
 
 
+LETTERS = st.sampled_from([*"a\x7f\x80߿ࠀ㿿䀀\uffff𐀀𝄞\U0010ffff", *map(chr, (0xD800, 0xDBFF, 0xDC00, 0xDFFF))])
+
+
+@given(st.lists(st.lists(LETTERS, max_size=5).map("".join), min_size=1, max_size=5))
+def test_letters_of_every_length_are_what_the_serializer_reads(values):
+    form = Forms().of(serializer_for(str))
+    cells = cells_of([written(serializer_for(str), value) for value in values])
+
+    fast, singly = form.decode(cells), form.decode_singly(cells)
+
+    assert fast.odd.tolist() == singly.odd.tolist()
+    assert fast.column.filter(pa.array(~fast.odd)) == singly.column.filter(pa.array(~singly.odd))
+    assert fast.ends[~fast.odd].tolist() == singly.ends[~singly.odd].tolist()
+
+
 def test_half_of_a_surrogate_pair_is_odd():
     serializer = serializer_for(str)
     form = Forms().of(serializer)
