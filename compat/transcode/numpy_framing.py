@@ -154,21 +154,91 @@ def _run_in(chain: _Chain, data: bytes, start: int) -> Run | None:
 
 def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
     """As `framed.survey`; None where only plain Python can tell."""
-    found = entries_of(data)
-    if found is None:
+    seen = _Seen.of(data)
+    if seen is None:
         return None
-    buffer = padded(data)
-    sizes = integers(buffer, found.starts, 4)
-    ends = found.values + integers(buffer, found.values - 4, 4)
-    if (sizes != found.values - found.starts - _HEAD_BYTES).any() or (ends[:-1] != found.starts[1:]).any():
-        return None
-    misplaced = sizes < len(prefix)
+    misplaced = seen.sizes < len(prefix)
     for place, byte in enumerate(prefix):
-        misplaced |= buffer[4 + place :][found.starts] != byte
+        misplaced |= seen.buffer[_LENGTH_BYTES + place :][seen.starts] != byte
     others = np.flatnonzero(misplaced)
-    first = int(found.starts[others[0]]) if len(others) else -1
-    keys = key_sums(buffer, found.starts + _LENGTH_BYTES, sizes).sum(dtype=np.uint64)
-    return Survey(len(found), int(keys), first, int(found.starts[-1]))
+    first = int(seen.starts[others[0]]) if len(others) else -1
+    return Survey(len(seen.starts), seen.key_sum(), first, int(seen.starts[-1]))
+
+
+@attrs.frozen
+class Parts:
+    """What was seen in blocks that were put together.
+
+    Attributes:
+        keys: The checksum of all keys.
+        edges: Where each block begins, and the end.
+        lasts: Where the last entry of each begins.
+    """
+
+    keys: int
+    edges: list[int]
+    lasts: list[int]
+
+
+def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int]) -> Parts | None:
+    """Look at all entries of several blocks, put together; None where one is not as it should be.
+
+    Args:
+        data: The blocks, one after the other.
+        prefixes: What all keys of each begin with, of the same size.
+        counts: How many entries each has, one at least.
+    """
+    seen = _Seen.of(data)
+    ends = np.cumsum(counts)
+    if seen is None or len(seen.starts) != ends[-1] or (seen.sizes < len(prefixes[0])).any():
+        return None
+    for place, bytes_ in enumerate(zip(*prefixes, strict=True)):
+        wanted = np.repeat(np.array(bytes_, np.uint8), counts)
+        if (seen.buffer[_LENGTH_BYTES + place :][seen.starts] != wanted).any():
+            return None
+    edges = [0, *seen.starts[ends[:-1]].tolist(), len(data)]
+    return Parts(seen.key_sum(), edges, seen.starts[ends - 1].tolist())
+
+
+@attrs.frozen(eq=False)
+class _Seen:
+    """The entries of a block, as its own bytes tell them."""
+
+    buffer: Any
+    starts: Column
+    sizes: Column
+
+    @classmethod
+    def of(cls, data: bytes) -> _Seen | None:
+        """See that entries lie where they are known to, and fill the block; None where they do not."""
+        found = entries_of(data)
+        if found is None:
+            return None
+        buffer = padded(data)
+        sizes = integers(buffer, found.starts, 4)
+        ends = found.values + integers(buffer, found.values - 4, 4)
+        follow_on = np.append(found.starts[1:], len(data))
+        if found.starts[0] or (sizes != found.values - found.starts - _HEAD_BYTES).any() or (ends != follow_on).any():
+            return None
+        return cls(buffer, found.starts, sizes)
+
+    def key_sum(self) -> int:
+        """Give the checksum of all keys."""
+        return int(key_sums(self.buffer, self.starts + _LENGTH_BYTES, self.sizes).sum(dtype=np.uint64))
+
+
+def put_together(blocks: Sequence[bytes]) -> bytes:
+    """Put blocks together; what is known of where their entries lie is known of the whole then."""
+    data = b"".join(blocks)
+    parts, at = [], 0
+    for block in blocks:
+        found = entries_of(block)
+        if found is None:
+            return data
+        parts.append(found.part(0, len(found), -at))
+        at += len(block)
+    known.put(data, Entries.joined(parts))
+    return data
 
 
 def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:

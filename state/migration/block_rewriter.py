@@ -26,6 +26,7 @@ from ..savepoint.entry_keys import decode, encode
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
+from .together import rewrite_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,6 +58,17 @@ class Tally:
     keys_dropped: int = 0
     keys_quarantined: int = 0
     entries: int = 0
+
+    def add(self, transcoded: Transcoded, keys_read: int, keys_written: int) -> None:
+        """Count what was converted, but for what is put into quarantine; with the checksums of its keys."""
+        self.read += transcoded.entries
+        self.written += transcoded.written
+        self.dropped += transcoded.dropped
+        self.entries += transcoded.new_entries
+        self.elements_dropped += transcoded.dropped_elements
+        self.keys_dropped = add_keys(self.keys_dropped, transcoded.dropped_keys)
+        self.keys_read = self.keys_read + keys_read & _CHECKSUM
+        self.keys_written = self.keys_written + keys_written & _CHECKSUM
 
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
         """Give the counts for the lineage, after checking them (rule RUN-2).
@@ -110,6 +122,7 @@ class BlockRewriter:
     transcoder: Transcoder
     quarantine: TakesBadValues | None = None
     proven: bool = False
+    joins: bool = True
 
     @classmethod
     def of(
@@ -143,6 +156,15 @@ class BlockRewriter:
         transcoder = make_transcoder(plan, framing, quarantines=forgets or quarantine is not None)
         return cls(plan, framing, transcoder, quarantine)
 
+    def rewrite_all(self, blocks: list[Block], new_id: int, tally: Tally) -> list[Block]:
+        """Convert blocks; count them, and check where their entries lie."""
+        if self.proven and self.joins and len(blocks) > 1:
+            found = rewrite_together(self, blocks, new_id, tally)
+            if found is not None:
+                return found
+            self.joins = False
+        return [self.rewrite(block, new_id, tally) for block in blocks]
+
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block; count it, and check where its entries lie."""
         block.refuse_oversized()
@@ -154,17 +176,11 @@ class BlockRewriter:
             raise
         keys_read, found = self._surveyed(block, transcoded)
         result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
-        tally.read += transcoded.entries
-        tally.written += transcoded.written
-        tally.dropped += transcoded.dropped
-        tally.entries += transcoded.new_entries
         self._put_aside(transcoded, tally)
-        tally.elements_dropped += transcoded.dropped_elements
-        tally.keys_dropped = add_keys(tally.keys_dropped, transcoded.dropped_keys)
         if self.plan.transform is None:
-            tally.keys_read = tally.keys_read + keys_read & _CHECKSUM
-            tally.keys_written = tally.keys_written + found.keys & _CHECKSUM
+            tally.add(transcoded, keys_read, found.keys)
         else:
+            tally.add(transcoded, 0, 0)
             tally.keys_read = add_keys(tally.keys_read, self._addresses(block, self.plan.transform.old_kind))
             tally.keys_written = add_keys(tally.keys_written, self._addresses(result, self.plan.kind))
         if not self.proven:

@@ -6,6 +6,7 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -38,6 +39,7 @@ from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine, TakesBadValues
 from .tasks import KeyedTask, OperatorTask, TaskResult
+from .together import batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,19 +154,27 @@ def rewritten_blocks(
         BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism, aside)
         for info, state in zip(infos, plans, strict=True)
     ]
-    for block in whole_runs(reader.blocks(key_groups), rewriters):
-        rewriter, tally = rewriters[block.state_id], tallies[infos[block.state_id].name]
-        new_id = new_ids[block.state_id]
-        if new_id is None:
-            tally.read += block.entries
-            tally.dropped += block.entries
-        elif rewriter is None:
-            tally.read += block.entries
-            tally.written += block.entries
-            yield attrs.evolve(block, state_id=new_id)
-        else:
+
+    def converted(state_id: int, blocks: list[Block]) -> list[Block]:
+        rewriter, tally, new_id = rewriters[state_id], tallies[infos[state_id].name], new_ids[state_id]
+        if new_id is not None and rewriter is not None:
             with located(file=reader.name):
-                yield rewriter.rewrite(block, new_id, tally)
+                return rewriter.rewrite_all(blocks, new_id, tally)
+        entries = sum(block.entries for block in blocks)
+        tally.read += entries
+        if new_id is None:
+            tally.dropped += entries
+            return []
+        tally.written += entries
+        return [attrs.evolve(block, state_id=new_id) for block in blocks]
+
+    for batch in batches(whole_runs(reader.blocks(key_groups), rewriters)):
+        by_state: dict[int, list[Block]] = {}
+        for block in batch:
+            by_state.setdefault(block.state_id, []).append(block)
+        made = {state_id: iter(converted(state_id, blocks)) for state_id, blocks in by_state.items()}
+        for block in batch:
+            yield from islice(made[block.state_id], 1)
 
 
 def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
