@@ -15,17 +15,21 @@ from . import columns
 from .executors import PlainExecutor, Rewritten
 from .interpreter import DONE, ODD
 from .lockstep import Entries
-from .numpy_framing import entries_of, key_sums, known
+from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known
 from .row_ops import RowProgram
+from .row_output import widely
 from .rows import Rows
 
 if TYPE_CHECKING:
     from .columns import Column
     from .program import Program
 
-_ROWS = 1 << 13
+_ROWS = 1 << 14
 _LENGTH_BYTES = 4
 _RARE = 100
+_HELD_BYTES = 16 << 20
+
+np.empty(_HELD_BYTES, np.uint8)  # glibc keeps up to twice as much from here on: else each array is made of new pages
 
 
 @attrs.define
@@ -46,6 +50,16 @@ class _Block:
     declined: Column
     data: bytes
     ends: Column
+    keys: Column
+
+
+@attrs.frozen
+class _Chunk:
+    """Entries that are rewritten: which, their bytes, how many each has, and what their keys add to the checksum."""
+
+    which: Any
+    data: Any
+    sizes: Column
     keys: Column
 
 
@@ -105,16 +119,16 @@ class NumpyExecutor:
         pieces = []
         for first in range(0, len(stops), _ROWS):
             chunk = slice(first, first + _ROWS)
-            which, target, ends = self._chunk(buffer, found.starts[chunk], found.values[chunk], stops[chunk])
-            pieces.append(target[: ends[-1] if len(ends) else 0].data)
-            sizes[chunk][which] = np.diff(ends, prepend=0)
-            key_at = found.starts[chunk][which] + _LENGTH_BYTES
-            keys[chunk][which] = key_sums(buffer, key_at, found.values[chunk][which] - _LENGTH_BYTES - key_at)
-        all_ends = np.concatenate([[0], np.cumsum(sizes)])
-        return _Block(block, found, np.flatnonzero(sizes == 0), b"".join(pieces), all_ends, keys)
+            done = self._chunk(buffer, found.starts[chunk], found.values[chunk], stops[chunk])
+            sizes[chunk][done.which] = done.sizes
+            keys[chunk][done.which] = done.keys
+            pieces.append(done.data)
+        ends = np.zeros(len(stops) + 1, np.int64)
+        np.cumsum(sizes, out=ends[1:])
+        return _Block(block, found, np.flatnonzero(sizes == 0), b"".join(pieces), ends, keys)
 
-    def _chunk(self, buffer: Any, starts: Column, values: Column, stops: Column) -> tuple[Any, Any, Column]:
-        """Rewrite entries; give which are rewritten, their bytes, and where each ends."""
+    def _chunk(self, buffer: Any, starts: Column, values: Column, stops: Column) -> _Chunk:
+        """Rewrite entries."""
         which: Any = slice(None)
         careful = self._careful
         while True:
@@ -128,6 +142,10 @@ class NumpyExecutor:
             else:
                 careful = True
                 self._careful |= _RARE * int((~rows.sound).sum()) > len(rows)
-        heads = values[which] - starts[which] - _LENGTH_BYTES
-        target, ends = output.written(starts[which], heads)
-        return which, target, ends
+        starts, values = starts[which], values[which]
+        heads = values - starts - _LENGTH_BYTES
+        seen = widely(buffer, starts, heads, KEY_HEAD_BYTES)
+        data, sizes = output.written(starts, heads, seen)
+        if seen is None:
+            seen = columns.gathered(buffer, starts, 0, KEY_HEAD_BYTES)
+        return _Chunk(which, data, sizes, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 import numpy as np
 
-from .columns import Column, integers, padded
+from .columns import Column, gathered, integers, padded
 from .framed import COMPLETE, NEEDS_MORE, Run, Survey
 from .lockstep import Entries, find_entries, follow
 
@@ -27,7 +27,9 @@ _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
 _KEPT_BYTES = 16 << 20
 T = TypeVar("T")
-_SEED = np.uint64(0x1E3779B97F4A7C15)
+_SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+KEY_HEAD_BYTES = 12
+"""Bytes of an entry that hold its key's length and first word."""
 
 
 class _Known(Generic[T]):
@@ -159,7 +161,7 @@ def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
         return None
     misplaced = seen.sizes < len(prefix)
     for place, byte in enumerate(prefix):
-        misplaced |= seen.buffer[_LENGTH_BYTES + place :][seen.starts] != byte
+        misplaced |= seen.heads[:, _LENGTH_BYTES + place] != byte
     others = np.flatnonzero(misplaced)
     first = int(seen.starts[others[0]]) if len(others) else -1
     return Survey(len(seen.starts), seen.key_sum(), first, int(seen.starts[-1]))
@@ -194,7 +196,7 @@ def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int
         return None
     for place, bytes_ in enumerate(zip(*prefixes, strict=True)):
         wanted = np.repeat(np.array(bytes_, np.uint8), counts)
-        if (seen.buffer[_LENGTH_BYTES + place :][seen.starts] != wanted).any():
+        if (seen.heads[:, _LENGTH_BYTES + place] != wanted).any():
             return None
     edges = [0, *seen.starts[ends[:-1]].tolist(), len(data)]
     return Parts(seen.key_sum(), edges, seen.starts[ends - 1].tolist())
@@ -202,10 +204,11 @@ def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int
 
 @attrs.frozen(eq=False)
 class _Seen:
-    """The entries of a block, as its own bytes tell them."""
+    """The entries of a block, as its own bytes tell them: also how each begins, and of how many bytes its key is."""
 
     buffer: Any
     starts: Column
+    heads: Any
     sizes: Column
 
     @classmethod
@@ -215,16 +218,18 @@ class _Seen:
         if found is None:
             return None
         buffer = padded(data)
-        sizes = integers(buffer, found.starts, 4)
-        ends = found.values + integers(buffer, found.values - 4, 4)
-        follow_on = np.append(found.starts[1:], len(data))
-        if found.starts[0] or (sizes != found.values - found.starts - _HEAD_BYTES).any() or (ends != follow_on).any():
+        heads = gathered(buffer, found.starts, 0, KEY_HEAD_BYTES)
+        sizes = found.values - found.starts - _HEAD_BYTES
+        ends = found.values + integers(buffer, found.values - _LENGTH_BYTES, 4)
+        if found.starts[0] or ends[-1] != len(data) or (ends[:-1] != found.starts[1:]).any():
             return None
-        return cls(buffer, found.starts, sizes)
+        if (heads[:, :_LENGTH_BYTES].view(">i4")[:, 0] != sizes).any():
+            return None
+        return cls(buffer, found.starts, heads, sizes)
 
     def key_sum(self) -> int:
         """Give the checksum of all keys."""
-        return int(key_sums(self.buffer, self.starts + _LENGTH_BYTES, self.sizes).sum(dtype=np.uint64))
+        return int(key_sums(self.buffer, self.starts, self.sizes, self.heads).sum(dtype=np.uint64))
 
 
 def put_together(blocks: Sequence[bytes]) -> bytes:
@@ -241,10 +246,19 @@ def put_together(blocks: Sequence[bytes]) -> bytes:
     return data
 
 
-def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:
-    """Give what each key adds to the checksum, as `memory.key_sum` says."""
+def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any) -> Column:
+    """Give what each key adds to the checksum, as `memory.key_sum` says.
+
+    Args:
+        buffer: With entries.
+        starts: Where they begin.
+        sizes: Bytes of their keys.
+        heads: Rows of `KEY_HEAD_BYTES` or more with which they begin.
+    """
+    at = starts + _LENGTH_BYTES
     shortest, longest = int(sizes.min(initial=8)), int(sizes.max(initial=0))
-    first, last = _words(buffer, at, 8), _words(buffer, at + sizes - 8, 8)
+    first = heads[:, _LENGTH_BYTES:KEY_HEAD_BYTES].view(">i8")[:, 0].astype(np.int64).view(np.uint64)
+    last = _words(buffer, at + (sizes - 8), 8)
     if shortest < 8:
         few, fewer, some = sizes < 8, sizes < 4, sizes > 0
         first = np.where(few, _words(buffer, at, 4), first)
@@ -252,18 +266,19 @@ def key_sums(buffer: Any, at: Column, sizes: Column) -> Column:
         both = _words(buffer, at + (sizes >> 1), 1) * np.uint64(256) + _words(buffer, at + sizes - 1, 1)
         last = np.where(fewer, both * some, last)
         first = np.where(fewer, _words(buffer, at, 1) * some, first)
-    total = _mixed(np.full(len(at), _SEED, np.uint64), first)
+    total = _mixed(first ^ _SEED)
     for place in range(8, longest - 8, 8):
         more = sizes > place + 8
-        total[more] = _mixed(total[more], _words(buffer, at[more] + place, 8))
-    return _mixed(_mixed(total, last), sizes.astype(np.uint64))
+        total[more] = _mixed(total[more] ^ _words(buffer, at[more] + place, 8))
+    return _mixed(_mixed(total ^ last) ^ sizes.view(np.uint64))
 
 
 def _words(buffer: Any, at: Column, size: int) -> Column:
     """Give signed big-endian integers, to 64 bits; a place before the buffer is as good as any."""
-    return integers(buffer, np.maximum(at, 0), size).view(np.uint64)
+    return integers(buffer, at if len(at) and at[0] >= 0 else np.maximum(at, 0), size).view(np.uint64)
 
 
-def _mixed(number: Column, word: Column) -> Column:
-    product = (number ^ word) * np.uint64(0x9E3779B97F4A7C15)
-    return product ^ product >> np.uint64(32)
+def _mixed(number: Column) -> Column:
+    number *= _FACTOR
+    number ^= number >> _HALF
+    return number

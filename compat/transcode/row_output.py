@@ -103,7 +103,7 @@ class Output:
         part = _Ragged(at, sizes if self._rows.awake is None else np.where(self._rows.awake, sizes, 0))
         self._parts.append(part)
         if self._rows.awake is None:
-            part.rows = _widely(self._rows.buffer, at, sizes)
+            part.rows = widely(self._rows.buffer, at, sizes)
             self._look_at(first, last, part)
 
     def _between(self, first: Spot, last: Spot) -> tuple[Column, Column]:
@@ -133,38 +133,40 @@ class Output:
         """Look at the characters of texts that are not copied, or not whole; entries with others than ASCII are odd."""
         for first, last in self.texts:
             at, sizes = self._between(first, last)
-            rows = _widely(self._rows.buffer, at, sizes)
+            rows = widely(self._rows.buffer, at, sizes)
             if rows is None:
                 self._rows.decline(~columns.are_ascii(self._rows.buffer, at, sizes))
             elif (clear := columns.have_no_top_bits(rows, sizes)) is not None:
                 self._rows.decline(~clear)
         self.texts = []
 
-    def written(self, starts: Column, heads: Column) -> tuple[Any, Column]:
+    def written(self, starts: Column, heads: Column, keys: Any) -> tuple[Any, Column]:
         """Write the entries; all must be sound.
 
         Args:
             starts: Where each old one begins.
             heads: Bytes of its key, with the length before it.
+            keys: These, in the width of the longest; None: they are written to the byte.
 
         Returns:
-            The bytes, with room behind them, and where each new entry ends.
+            The new entries, and how many bytes each has.
         """
         values = np.zeros(len(starts), np.int64)
         groups = self._grouped()
-        head = _Ragged(starts, heads, _widely(self._rows.buffer, starts, heads))
+        head = _Ragged(starts, heads, keys)
         length = _Fixed(4, lambda target, to: _assign(target, to, ">i4", values), None)
         for group in groups:
             values += group.sizes if isinstance(group, _Ragged) else _sizes(group)
-        ends = np.cumsum(values + heads + 4)
+        sizes = values + heads + 4
+        ends = np.cumsum(sizes)
         target = np.empty((int(ends[-1]) if len(ends) else 0) + _WIDEST + columns.PADDING, np.uint8)
         front = groups[0] if groups else None
         if isinstance(front, list) and front[0].awake is None:
             front.insert(0, length)
         else:
             groups.insert(0, [length])
-        self._write(target, ends - values - heads - 4, head, groups)
-        return target, ends
+        self._write(target, ends - sizes, head, groups)
+        return target[: ends[-1] if len(ends) else 0].data, sizes
 
     def _grouped(self) -> list[_Ragged | list[_Fixed]]:
         """Put parts of known sizes together that follow one another in the same entries."""
@@ -218,12 +220,12 @@ def _in_safe_order(head: _Ragged, ragged: list[_Ragged]) -> list[_Ragged]:
     return [*wide, head]
 
 
-def _widely(buffer: Any, at: Column, sizes: Column) -> Any:
-    """Gather ragged bytes in the width of the longest; None where that is much more than most have."""
+def widely(buffer: Any, at: Column, sizes: Column, least: int = 1) -> Any:
+    """Gather ragged bytes in the width of the longest, `least` at least; None where that is more than most have."""
     longest = int(sizes.max(initial=0))
     if longest > _WIDEST or longest > 2 * int(sizes.sum()) // max(len(sizes), 1) + 32:
         return None
-    return columns.gathered(buffer, at, 0, max(longest, 1))
+    return columns.gathered(buffer, at, 0, max(longest, least))
 
 
 def _assign(target: Any, to: int, dtype: str, values: Any) -> None:

@@ -57,12 +57,14 @@ class _Window:
 
     def differing(self) -> Column | None:
         """Which entries have other bits than they must have; None: none."""
-        mask, value, words = self.mask.view(np.uint64), self.value.view(np.uint64), self.rows.view(np.uint64)
-        told = np.flatnonzero(mask)
-        if not len(told):
-            return None
-        differing = ((words ^ value) & mask)[:, : told[-1] + 1]
-        return (differing != 0).any(axis=1) if differing.any() else None
+        differing = None
+        masks, values, words = self.mask.view(np.uint64), self.value.view(np.uint64), self.rows.view(np.uint64)
+        for word in np.flatnonzero(masks):
+            column, mask, value = words[:, word], masks[word], values[word]
+            if np.bitwise_or.reduce(column) & mask != value or np.bitwise_and.reduce(column) & mask != value:
+                other = column & mask != value
+                differing = other if differing is None else differing | other
+        return differing
 
 
 class Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 
 import pytest
 from hypothesis import given
@@ -152,3 +153,33 @@ def test_a_key_group_that_is_cut_off_or_damaged_has_the_runs_that_plain_python_s
         for piece in (data[:cut], data[:cut] + random_.randbytes(1) + data[cut + 1 :]):
             plain, fast, columns = by_each(runs_of, piece)
             assert plain == fast == columns
+
+
+def test_blocks_put_together_are_looked_at_together_and_none_may_be_of_another_prefix():
+    blocks = [framed([(bytes([group]) + b"key%d" % row, b"v" * row) for row in range(40)]) for group in range(3)]
+    data, prefixes = numpy_framing.put_together(blocks), [b"\0", b"\1", b"\2"]
+    data = bytes(bytearray(data))  # as bytes of which nothing is known
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
+        found = numpy_framing.survey_together(data, prefixes, [40] * 3)
+        others = [
+            numpy_framing.survey_together(data, prefixes[::-1], [40] * 3),
+            numpy_framing.survey_together(data, prefixes, [40, 41, 39]),
+            numpy_framing.survey_together(data, prefixes[:2], [40] * 2),
+            numpy_framing.survey_together(data[:-1], prefixes, [40] * 3),
+        ]
+
+    assert sum(survey(block, b"").keys for block in blocks) & (1 << 64) - 1 == found.keys
+    assert [0, *accumulate(map(len, blocks))] == found.edges
+    assert [None] * 4 == others
+
+
+def test_what_is_known_of_a_block_is_not_believed_where_its_bytes_say_otherwise():
+    data = framed([(b"\0" * 9, b"v" * 50)] * 50)
+    found = numpy_framing.entries_of(data)
+    spoilt = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (3, 4 + 9 + 3, len(data) - 51)]
+
+    for one in (*spoilt, data + b"\0", data[:-1]):
+        numpy_framing.known.put(one, found)
+        assert numpy_framing.survey_columns(one, b"\0") is None
