@@ -315,7 +315,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 place = varint_end(data, at, stop, code[pc + 1])
                 number = varint(data, at, place) if place >= 0 else code[pc + 2] - 1
                 if number < code[pc + 2] or number > code[pc + 3]:
-                    state = ODD
+                    break
                 at = place
                 registers[code[pc + 4]] = at
                 pc += 5
@@ -338,13 +338,13 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 5
             elif op == ops.VAR_UUID:
                 if stop - at <= UUID_BYTES or not is_uuid(data, at):
-                    state = ODD
+                    break
                 at += 1 + UUID_BYTES
                 pc += 1
             elif op == ops.DIGITS:
                 at = digits_end(data, at, stop, code[pc + 1], code[pc + 2])
                 if at < 0:
-                    state = ODD
+                    break
                 registers[code[pc + 3]] = at
                 pc += 4
             elif op == ops.KEYS:
