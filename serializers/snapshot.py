@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 OWN_PREFIX = "stateshift/"
 COMPOSITE_MAGIC, NESTED_MAGIC, NESTED_VERSION = 911108, 1333245, 1
-_MAX_NESTING, _SHOWN_ID = 200, 200
+_MAX_NESTING, _SHOWN_ID = 100, 200
 _LEAST_SNAPSHOT_BYTES, _HEADS_KEPT = 6, 256
 
 
@@ -308,24 +308,27 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
         SnapshotVersionError: Registered, but stored at a version that this code does not read.
         CorruptSavepoint: Not a snapshot, or damaged.
     """
-    if source.nesting >= _MAX_NESTING:
-        raise CorruptSavepoint(f"snapshots are nested more than {_MAX_NESTING} deep", offset=source.position)
-    source.nesting += 1
     start = source.position
+    if source.nesting >= _MAX_NESTING:
+        raise CorruptSavepoint(f"snapshots are nested more than {_MAX_NESTING} deep", offset=start)
+    source.nesting += 1
     snapshot_id = source.read_utf()
     with located(snapshot=snapshot_id[:_SHOWN_ID]):
         version = source.read_int()
-        if snapshot_id.startswith(OWN_PREFIX):
-            snapshot = _read_own(snapshot_id, version, source, start)
-        else:
-            found = registry.snapshot_class(snapshot_id)
-            if found is None:
-                raise UnknownSnapshot(
-                    f"the snapshot class {snapshot_id[:_SHOWN_ID]!r} is not known",
-                    snapshot_id=snapshot_id,
-                    offset=start,
-                )
-            snapshot = _read_body(found(), snapshot_id, version, source)
+        try:
+            if snapshot_id.startswith(OWN_PREFIX):
+                snapshot = _read_own(snapshot_id, version, source, start)
+            else:
+                found = registry.snapshot_class(snapshot_id)
+                if found is None:
+                    raise UnknownSnapshot(
+                        f"the snapshot class {snapshot_id[:_SHOWN_ID]!r} is not known",
+                        snapshot_id=snapshot_id,
+                        offset=start,
+                    )
+                snapshot = _read_body(found(), snapshot_id, version, source)
+        except RecursionError:  # whoever called had used up most of the stack
+            raise CorruptSavepoint("snapshots are nested deeper than can be read", offset=start) from None
     source.nesting -= 1
     return snapshot
 

@@ -3,6 +3,7 @@
 import pickle
 import pickletools
 import re
+import sys
 from typing import Any
 
 import attrs
@@ -365,8 +366,26 @@ class TestConfigurations:
     def test_snapshots_nested_beyond_reason_are_refused_before_the_stack_ends(self):
         data = snap(STATE + "ttl.TtlAwareSerializerSnapshot", 1, b"\1") * 5_000
 
-        with pytest.raises(CorruptSavepoint, match="nested more than 200 deep"):
+        with pytest.raises(CorruptSavepoint, match="nested more than 100 deep"):
             snapshot_from_bytes(data)
+
+    @pytest.mark.parametrize("deep", [90, 150, 199])
+    def test_lists_within_one_another_are_read_or_refused_however_much_stack_is_used(self, deep):
+        within = composite(BASE + "ListSerializerSnapshot", 1, b"", LONG_BYTES).removesuffix(LONG_BYTES)
+        data = within * deep + LONG_BYTES
+
+        def outcome(frames):
+            if frames:
+                return outcome(frames - 1)
+            try:
+                return snapshot_from_bytes(data).restore_serializer()
+            except CorruptSavepoint as error:
+                return str(error)
+
+        found = [outcome(frames) for frames in range(0, sys.getrecursionlimit() - 250, 50)]
+
+        assert ("snapshots are nested more than 100 deep" in str(found[0])) == (deep > 100)
+        assert "snapshots are nested " in str(found[-1])
 
     def test_the_frame_of_state_metadata_names_its_version(self):
         target = DataOutputView()

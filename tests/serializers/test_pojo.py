@@ -196,9 +196,9 @@ class TestFieldsOfOneType:
         data = snapshot_to_bytes(FANCY)
         assert FANCY == snapshot_from_bytes(data)
         deep = DataInputView(data)
-        deep.nesting = 199
+        deep.nesting = 99
 
-        with pytest.raises(CorruptSavepoint, match="nested more than 200 deep"):
+        with pytest.raises(CorruptSavepoint, match="nested more than 100 deep"):
             read_versioned_snapshot(deep)
 
 
