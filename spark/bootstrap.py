@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pickle
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -40,10 +40,9 @@ from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
 from ..state.migration.failing import may_be_mended
-from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import check_target, clear_after_failure, prepare_target, what_was_written
+from ..state.savepoint.publish import all_or_nothing, check_target
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .session import own_session
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..state.migration.progress import Progress
-    from ..state.savepoint.claim import Claim
 
 _NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
@@ -135,7 +133,7 @@ def bootstrap(
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
         resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
         run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
-        claim = until_published.enter_context(_all_or_nothing(folder))
+        claim = until_published.enter_context(all_or_nothing(folder, _NOTHING_PUBLISHED))
         operators, results, encoded = run.carry_out([source.data for source in given], py_files)
         claim.require()
         lineage = publish_bootstrap(
@@ -192,23 +190,6 @@ def _arrow_schema(data: DataFrame) -> pa.Schema:
 
     schema: pa.Schema = to_arrow_schema(data.schema, timezone="UTC")
     return schema
-
-
-@contextmanager
-def _all_or_nothing(target: Folder) -> Iterator[Claim]:
-    """Claim and make the target; if the `with` block fails, remove what was made, and say so."""
-    with claimed(target) as claim:
-        prepare_target(target, claim=claim)
-        try:
-            yield claim
-        except BaseException as error:
-            written = what_was_written(target, _NOTHING_PUBLISHED)
-            if written is None:
-                raise  # an interrupt that came too late
-            clear_after_failure(claim)
-            if isinstance(error, StateShiftError):
-                error.written = written
-            raise
 
 
 @attrs.frozen

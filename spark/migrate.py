@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.errors import StateShiftError, TargetExists
+from ..serializers.errors import TargetExists
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -27,16 +27,14 @@ from ..state.migration.progress import Progress
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
-from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.publish import (
     IfTargetExists,
+    all_or_nothing,
     check_target,
-    clear_after_failure,
+    clear_attempts,
     held_bytes,
-    prepare_target,
     stream_bytes,
-    what_was_written,
 )
 from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
@@ -46,7 +44,7 @@ from .scheduling import carry_out
 from .session import DEFAULT_MASTER, own_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -139,7 +137,8 @@ def migrate(
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
-    with _all_or_nothing(prepared.savepoint.folder, folder, target_exists) as claim, ExitStack() as until_published:
+    _refuse_source(prepared.savepoint.folder, folder)
+    with all_or_nothing(folder, NOTHING_PUBLISHED, target_exists) as claim, ExitStack() as until_published:
         results, resumed, lineage = _run(
             prepared,
             journal,
@@ -232,12 +231,8 @@ def _cores(session: SparkSession | None, master: str) -> int:
     return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
 
 
-@contextmanager
-def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExists) -> Iterator[Claim]:
-    """Claim and make the target; if the `with` block fails, say that nothing was published, and remove what was made.
-
-    A run that may be resumed keeps what is finished.
-    """
+def _refuse_source(source: Folder, target: Folder) -> None:
+    """Refuse a target in which the source would be written to (rule RUN-1)."""
     if target.is_same(source):
         raise TargetExists(
             "the target is the source, which is never written to",
@@ -250,26 +245,13 @@ def _all_or_nothing(source: Folder, target: Folder, target_exists: IfTargetExist
             advice="choose a folder elsewhere",
             written="Nothing was written.",
         )
-    with claimed(target) as claim:
-        prepare_target(target, target_exists, claim)
-        try:
-            yield claim
-        except BaseException as error:
-            written = what_was_written(target, NOTHING_PUBLISHED)
-            if written is None:
-                raise  # an interrupt that came too late
-            is_kept = target_exists is IfTargetExists.RESUME
-            if not is_kept:
-                clear_after_failure(claim)
-            if isinstance(error, StateShiftError):
-                error.written = f"{written} What is finished is kept, to be resumed." if is_kept else written
-            raise
 
 
 def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:
     """Remove what killed workers have left behind, and the quarantine of a run that published nothing."""
     files = [file for result in results for file in result.files]
     winners = {file.attempt or file.name for file in files}
-    for name in target.names():
-        if (".attempt-" in name or is_quarantine(name)) and name not in winners:
+    clear_attempts(target, winners)
+    for name in filter(is_quarantine, target.names()):
+        if name not in winners:
             target.delete(name)

@@ -9,13 +9,13 @@ import datetime as dt
 import enum
 import hashlib
 import re
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import StateShiftError, TargetExists
-from .claim import CLAIM_NAME, forget_dead
+from .claim import CLAIM_NAME, claimed, forget_dead
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
@@ -89,6 +89,51 @@ def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FA
     folder.create()
 
 
+@contextmanager
+def all_or_nothing(target: Folder, nothing: str, if_exists: IfTargetExists = IfTargetExists.FAIL) -> Iterator[Claim]:
+    """Claim and make a target; if the `with` block fails, remove what was made, and say that nothing was published.
+
+    A run that may be resumed keeps what is finished.
+
+    Args:
+        target: The folder.
+        nothing: What an error says that was written, where there is no `_metadata`.
+        if_exists: What is in the way.
+
+    Raises:
+        TargetExists: As `prepare_target`.
+    """
+    with claimed(target) as claim:
+        prepare_target(target, if_exists, claim)
+        try:
+            yield claim
+        except BaseException as error:
+            written = _what_was_written(target, nothing)
+            if written is None:
+                raise  # an interrupt that came too late
+            is_kept = if_exists is IfTargetExists.RESUME
+            if not is_kept:
+                _clear_after_failure(claim)
+            if isinstance(error, StateShiftError):
+                error.written = f"{written} What is finished is kept, to be resumed." if is_kept else written
+            raise
+
+
+def _what_was_written(target: Folder, nothing: str) -> str | None:
+    """Say of a run that failed what its target is; None where it was published all the same."""
+    try:
+        return None if target.exists(METADATA) else nothing
+    except StateShiftError:
+        return _UNKNOWN
+
+
+def _clear_after_failure(claim: Claim) -> None:
+    """Remove what a run has written that fails; nothing where another run has taken the target over."""
+    with suppress(StateShiftError):  # the failure that led here is the one to tell
+        if claim.is_held():
+            clear_target(claim.folder)
+
+
 def clear_target(folder: Folder) -> None:
     """Remove what a run has written, and nothing else; `_metadata` first, so that there never is half a savepoint."""
     if folder.exists():
@@ -102,13 +147,6 @@ def clear_attempts(folder: Folder, keep: Container[str] = ()) -> None:
     for name in folder.names():
         if ".attempt-" in name and name not in keep:
             folder.delete(name)
-
-
-def clear_after_failure(claim: Claim) -> None:
-    """Remove what a run has written that fails; nothing where another run has taken the target over."""
-    with suppress(StateShiftError):  # the failure that led here is the one to tell
-        if claim.is_held():
-            clear_target(claim.folder)
 
 
 def held_bytes(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> int:
@@ -227,19 +265,6 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     folder.write(LINEAGE, complete.to_json())
     folder.write(METADATA, data)
     return complete
-
-
-def what_was_written(target: Folder, nothing: str) -> str | None:
-    """Say of a run that failed what its target is; None where it was published all the same.
-
-    Args:
-        target: Its target.
-        nothing: What is said where there is no `_metadata`.
-    """
-    try:
-        return None if target.exists(METADATA) else nothing
-    except StateShiftError:
-        return _UNKNOWN
 
 
 def now() -> str:
