@@ -25,12 +25,12 @@ from .memory import (
     is_less,
     is_little_number,
     is_number,
-    is_utf8,
     is_uuid,
     key_sum,
     load,
     load_single,
     matches,
+    maybe_text_end,
     put_bits,
     put_sign,
     put_varint,
@@ -38,7 +38,9 @@ from .memory import (
     store,
     store_float,
     text_end,
+    var_blob_end,
     var_size,
+    var_text_end,
     varint,
     varint_end,
 )
@@ -145,9 +147,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.MAYBE_TEXT:
-                if at >= stop or data[at] > 1:
-                    break
-                at = at + 1 if data[at] == 1 else text_end(data, at + 1, stop)
+                at = maybe_text_end(data, at, stop)
                 if at < 0:
                     break
                 registers[code[pc + 1]] = at
@@ -277,12 +277,16 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     break
                 registers[code[pc + 2]] = at
                 pc += 3
-            elif op in (ops.VAR_TEXT, ops.VAR_BLOB):
-                place = varint_end(data, at, stop, 64)
-                count = var_size(data, at, place) if place >= 0 else -1
-                if count < 0 or count > stop - place or (op == ops.VAR_TEXT and not is_utf8(data, place, count)):
+            elif op == ops.VAR_TEXT:
+                at = var_text_end(data, at, stop)
+                if at < 0:
                     break
-                at = place + count
+                registers[code[pc + 1]] = at
+                pc += 2
+            elif op == ops.VAR_BLOB:
+                at = var_blob_end(data, at, stop)
+                if at < 0:
+                    break
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.VAR_LOOP:

@@ -18,8 +18,9 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from . import framed, interpreter, memory, ops
 
-PADDING = 64
+PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
+_WORD, _TOP_BITS, _SEVEN_BITS = 8, 0x8080808080808080, 0x7F
 
 
 @intrinsic
@@ -93,11 +94,12 @@ def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> 
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         data, at, constants, place = arguments
-        kind = ir.IntType(8 * ops.WORD)
+        kind, bits = ir.VectorType(ir.IntType(8), ops.WORD), ir.IntType(ops.WORD)
         behind = builder.add(place, place.type(ops.WORD))
         found = builder.load(_pointer(builder, data, at, kind), align=1)
         mask, value = (builder.load(_pointer(builder, constants, one, kind), align=1) for one in (place, behind))
-        return builder.icmp_unsigned("!=", builder.and_(found, mask), value)
+        others = builder.icmp_unsigned("!=", builder.and_(found, mask), value)
+        return builder.icmp_unsigned("!=", builder.bitcast(others, bits), bits(0))
 
     return types.boolean(data, types.int64, constants, types.int64), generate
 
@@ -112,6 +114,19 @@ def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as a
         return builder.bitcast(builder.icmp_signed("<", found, kind(None)), ir.IntType(_LOOKED_AT))
 
     return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def _bytes_before_last(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+    """Give how many of 8 bytes stand before the first whose top bit is clear; 8 where it is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        kind = ir.IntType(64)
+        found = builder.load(_pointer(builder, *arguments, kind), align=1)
+        clear = builder.and_(builder.not_(found), kind(_TOP_BITS))
+        return builder.lshr(builder.cttz(clear, ir.IntType(1)(0)), kind(3))
+
+    return types.int64(data, types.int64), generate
 
 
 @intrinsic
@@ -237,6 +252,17 @@ def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: AR
     return matches
 
 
+@overload(memory.varint_bytes)
+def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
+    def varint_bytes(data: Any, at: Any) -> Any:
+        before: Any = _bytes_before_last(data, at)
+        if before == _WORD and data[at + _WORD] > _SEVEN_BITS:
+            return _WORD + 2 if data[at + _WORD + 1] <= _SEVEN_BITS else _WORD + 3
+        return before + 1
+
+    return varint_bytes
+
+
 @overload(memory.is_ascii)
 def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def is_ascii(data: Any, at: Any, size: Any) -> Any:
@@ -253,6 +279,10 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
 for _function in (
     memory.unit_end,
     memory.text_end,
+    memory.maybe_text_end,
+    memory.any_text_end,
+    memory.var_text_end,
+    memory.var_blob_end,
     memory.big_integer_end,
     memory.varint_end,
     memory.key_sum,

@@ -12,6 +12,7 @@ _FLOATS = {4: struct.Struct(">f"), 8: struct.Struct(">d")}
 _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
+_LONGEST_VARINT, _LONG_BITS = 10, 64
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
 _BITS_63, _BITS_57 = (1 << 63) - 1, (1 << 57) - 1
 UUID_BYTES = 36
@@ -94,23 +95,40 @@ def is_ascii(data: Any, at: int, size: int) -> bool:
 
 def text_end(data: Any, at: int, stop: int) -> int:
     """Give where a string ends; -1 where it is null, or not written as Flink writes it."""
+    size = load(data, at, 1) if at < stop else 0
+    if 0 < size <= stop - at and is_ascii(data, at + 1, size - 1):
+        return at + size
+    return any_text_end(data, at, stop)
+
+
+def maybe_text_end(data: Any, at: int, stop: int) -> int:
+    """Give where a null flag and, where it is 0, a string end; -1 as in `text_end`."""
     if at >= stop:
         return -1
-    byte = size = load(data, at, 1)
-    at += 1
-    if byte < 0:
-        size, shift = byte & _SEVEN_BITS, 7
-        while byte < 0:
-            if at >= stop or shift >= 7 * _LONGEST_COUNT:
-                return -1
-            byte = load(data, at, 1)
-            size |= (byte & _SEVEN_BITS) << shift
-            shift += 7
-            at += 1
-        if byte == 0:
+    flag, size = load(data, at, 1), load(data, at + 1, 1)
+    left = 0 if flag else size  # what comes as it likes costs less in numbers than in jumps
+    is_plain = (flag == 1) | ((flag == 0) & (size > 0))
+    if is_plain and left < stop - at and is_ascii(data, at + 2, max(left - 1, 0)):
+        return at + 1 + left
+    return any_text_end(data, at + 1, stop) if flag == 0 else -1
+
+
+def any_text_end(data: Any, at: int, stop: int) -> int:
+    """As `text_end`, of one of any length and characters."""
+    size = shift = 0
+    while True:
+        if at >= stop or shift >= 7 * _LONGEST_COUNT:
             return -1
+        byte = load(data, at, 1)
+        at += 1
+        size |= (byte & _SEVEN_BITS) << shift
+        if byte >= 0:
+            break
+        shift += 7
+    if size == 0 or (shift and not byte):
+        return -1
     left = size - 1
-    if left < 0 or left > stop - at:
+    if left > stop - at:
         return -1
     if is_ascii(data, at, left):
         return at + left
@@ -139,16 +157,22 @@ def unit_end(data: Any, at: int, stop: int) -> int:
 
 def varint_end(data: Any, at: int, stop: int, bits: int) -> int:
     """Give where Avro's number of 32 or 64 bits ends; -1 where it is none, or longer than it needs to be."""
-    longest, most = (10, 1) if bits == 64 else (5, 15)
-    for place in range(longest):
-        if at >= stop:
-            return -1
-        byte = int(data[at])
-        at += 1
-        if byte < 0x80:
-            is_long = (place and not byte) or (place == longest - 1 and byte > most)
-            return -1 if is_long else at
-    return -1
+    size, longest, most = varint_bytes(data, at), _LONGEST_COUNT, 15
+    if bits == _LONG_BITS:
+        longest, most = _LONGEST_VARINT, 1
+    if size > longest or size > stop - at:
+        return -1
+    last = load(data, at + size - 1, 1)
+    is_long = ((size > 1) & (last == 0)) | ((size == longest) & (last > most))
+    return -1 if is_long else at + size
+
+
+def varint_bytes(data: Any, at: int) -> int:
+    """Give how many bytes there are up to the first one whose top bit is clear; 11 where it is none of 10."""
+    size = 1
+    while size <= _LONGEST_VARINT and load(data, at + size - 1, 1) < 0:
+        size += 1
+    return size
 
 
 def varint(data: Any, at: int, end: int) -> int:
@@ -164,6 +188,23 @@ def varint(data: Any, at: int, end: int) -> int:
 def var_size(data: Any, at: int, end: int) -> int:
     """As `varint`; -1 for one too long to be the size of anything here."""
     return varint(data, at, end) if end - at <= _LONGEST_COUNT else -1
+
+
+def var_blob_end(data: Any, at: int, stop: int) -> int:
+    """Give where Avro's bytes end; -1 where they are none."""
+    place = varint_end(data, at, stop, _LONG_BITS)
+    size = var_size(data, at, place) if place >= 0 else -1
+    return place + size if 0 <= size <= stop - place else -1
+
+
+def var_text_end(data: Any, at: int, stop: int) -> int:
+    """Give where Avro's string ends; -1 where it is none."""
+    twice = load(data, at, 1) if at < stop else -1
+    if twice >= 0 and twice & 1 == 0 and twice >> 1 < stop - at and is_ascii(data, at + 1, twice >> 1):
+        return at + 1 + (twice >> 1)
+    end = var_blob_end(data, at, stop)
+    place = varint_end(data, at, stop, _LONG_BITS)
+    return end if end >= 0 and is_utf8(data, place, end - place) else -1
 
 
 def put_varint(data: Any, at: int, number: int) -> int:
