@@ -26,7 +26,6 @@ from ..savepoint.entry_keys import decode, encode
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
-from .together import rewrite_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -115,7 +114,16 @@ def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -
 
 @attrs.define
 class BlockRewriter:
-    """Converts the blocks of one state of one stored stream."""
+    """Converts the blocks of one state of one stored stream.
+
+    Attributes:
+        plan: What happens to the state.
+        framing: How its entries are laid out.
+        transcoder: Converts the bytes of blocks.
+        quarantine: Takes values that do not fit.
+        proven: Whether a converted entry was read (rule RUN-7).
+        joins: Whether several blocks may still be converted together.
+    """
 
     plan: StatePlan
     framing: EntryFraming
@@ -155,15 +163,6 @@ class BlockRewriter:
         )
         transcoder = make_transcoder(plan, framing, quarantines=forgets or quarantine is not None)
         return cls(plan, framing, transcoder, quarantine)
-
-    def rewrite_all(self, blocks: list[Block], new_id: int, tally: Tally) -> list[Block]:
-        """Convert blocks; count them, and check where their entries lie."""
-        if self.proven and self.joins and len(blocks) > 1:
-            found = rewrite_together(self, blocks, new_id, tally)
-            if found is not None:
-                return found
-            self.joins = False
-        return [self.rewrite(block, new_id, tally) for block in blocks]
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block; count it, and check where its entries lie."""

@@ -6,7 +6,6 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import attrs
@@ -39,7 +38,7 @@ from ..savepoint.sources import open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine, TakesBadValues
 from .tasks import KeyedTask, OperatorTask, TaskResult
-from .together import batches
+from .together import batches, convert_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,26 +154,31 @@ def rewritten_blocks(
         for info, state in zip(infos, plans, strict=True)
     ]
 
-    def converted(state_id: int, blocks: list[Block]) -> list[Block]:
-        rewriter, tally, new_id = rewriters[state_id], tallies[infos[state_id].name], new_ids[state_id]
+    def one(block: Block) -> Block | None:
+        rewriter, tally, new_id = (
+            rewriters[block.state_id],
+            tallies[infos[block.state_id].name],
+            new_ids[block.state_id],
+        )
         if new_id is not None and rewriter is not None:
             with located(file=reader.name):
-                return rewriter.rewrite_all(blocks, new_id, tally)
-        entries = sum(block.entries for block in blocks)
-        tally.read += entries
+                return rewriter.rewrite(block, new_id, tally)
+        tally.read += block.entries
         if new_id is None:
-            tally.dropped += entries
-            return []
-        tally.written += entries
-        return [attrs.evolve(block, state_id=new_id) for block in blocks]
+            tally.dropped += block.entries
+            return None
+        tally.written += block.entries
+        return attrs.evolve(block, state_id=new_id)
 
     for batch in batches(whole_runs(reader.blocks(key_groups), rewriters)):
-        by_state: dict[int, list[Block]] = {}
+        together = convert_together(batch, rewriters, new_ids)
+        made = {state_id: iter(found.blocks) for state_id, found in together.items()}
+        for state_id, found in together.items():
+            found.count(tallies[infos[state_id].name])
         for block in batch:
-            by_state.setdefault(block.state_id, []).append(block)
-        made = {state_id: iter(converted(state_id, blocks)) for state_id, blocks in by_state.items()}
-        for block in batch:
-            yield from islice(made[block.state_id], 1)
+            new = next(made[block.state_id]) if block.state_id in made else one(block)
+            if new is not None:
+                yield new
 
 
 def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
