@@ -17,7 +17,7 @@ from .check import check
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 from .explain import finding_line
 from .plan import StateAction
-from .way_back import STARTS_EMPTY, dropped
+from .way_back import DROPPED, STARTS_EMPTY, dropped, of_another_name, of_another_uid, with_key_groups
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, OperatorPlan, StatePlan
@@ -93,11 +93,11 @@ def _answers(after: JobDescription, old: JobDescription) -> dict[tuple[str, str,
 
 def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) -> Rollback:
     if state.action is StateAction.DROP:
-        return Rollback(Decision.REFUSE, (f"the state is dropped; {STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (DROPPED,))
     if operator.new_id:
-        return Rollback(Decision.REFUSE, (f"its operator has the uid {operator.uid} from now on; {STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (of_another_uid(operator.uid),))
     if state.new_name:
-        return Rollback(Decision.REFUSE, (f"it is called {state.new_name} from now on; {STARTS_EMPTY}",))
+        return Rollback(Decision.REFUSE, (of_another_name(state.new_name),))
     if answer is None or answer.was is None:
         return Rollback(Decision.REFUSE, (f"the new savepoint does not have it; {STARTS_EMPTY}",))
     findings = answer.result.findings
@@ -109,6 +109,5 @@ def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) ->
         lost = f", which drops {', '.join(drops)}" if drops else ""
         return Rollback(answer.decision, (f"only after a migration back{lost}",))
     if operator.max_parallelism and state.kind.is_keyed:
-        reason = f"unless it sets a max parallelism: that of the operator is {operator.max_parallelism} from now on"
-        return Rollback(answer.decision, (reason,))
+        return Rollback(answer.decision, (with_key_groups(operator.max_parallelism),))
     return Rollback(answer.decision)

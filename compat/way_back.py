@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .report import CheckReport, OperatorReport, StateReport
 
 STARTS_EMPTY = "the old job would start it empty"
+DROPPED = f"the state is dropped; {STARTS_EMPTY}"
 _KEY_HAS_NONE = "the key of its operator has no way back"
 _FLINK_DROPS = (
     "unless the job starts in Flink with --allowNonRestoredState: the state is then in no savepoint of its own"
@@ -73,6 +74,21 @@ class WaysBack:
     def of(self, operator: OperatorReport, state: StateReport) -> WayBack | None:
         """The way back of a state; None of one that is refused, or that the old job does not have."""
         return self.states.get(_place(operator, state))
+
+
+def of_another_uid(uid: str) -> str:
+    """Say why the old job finds no state of an operator that has another uid."""
+    return f"its operator has the uid {uid} from now on; {STARTS_EMPTY}"
+
+
+def of_another_name(name: str) -> str:
+    """Say why the old job does not find a state of another name."""
+    return f"it is called {name} from now on; {STARTS_EMPTY}"
+
+
+def with_key_groups(number: int) -> str:
+    """Say under which condition the old job starts on another number of key groups."""
+    return f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
 
 
 def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -169,11 +185,11 @@ def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> 
 def _moved(operator: OperatorReport, state: StateReport, key: WayBack | None) -> WayBack | None:
     """Say of a state that the old job will not find, whatever its type, why."""
     if state.status is Status.DROPPED:
-        return WayBack(Decision.REFUSE, note=f"the state is dropped; {STARTS_EMPTY}")
+        return WayBack(Decision.REFUSE, note=DROPPED)
     if operator.was is not None and operator.was.stored_id:
-        return WayBack(Decision.REFUSE, note=f"its operator has the uid {operator.uid} from now on; {STARTS_EMPTY}")
+        return WayBack(Decision.REFUSE, note=of_another_uid(operator.uid))
     if state.was is not None and state.was.stored_name:
-        return WayBack(Decision.REFUSE, note=f"it is called {state.name} from now on; {STARTS_EMPTY}")
+        return WayBack(Decision.REFUSE, note=of_another_name(state.name))
     if key is not None and key.decision is Decision.REFUSE and state.kind.is_keyed:
         return WayBack(Decision.REFUSE, note=_KEY_HAS_NONE)
     return None
@@ -184,8 +200,5 @@ def _kept(operator: OperatorReport, state: StateReport) -> WayBack:
     if operator.status is Status.ORPHANED:
         return WayBack(Decision.START, note=_FLINK_DROPS)
     if operator.max_parallelism and state.kind.is_keyed:
-        number = operator.max_parallelism
-        return WayBack(
-            Decision.START, note=f"unless it sets a max parallelism: that of the operator is {number:,} from now on"
-        )
+        return WayBack(Decision.START, note=with_key_groups(operator.max_parallelism))
     return WayBack(Decision.START)
