@@ -9,7 +9,7 @@ ways end with the same class:
     with ours     the same, and `stateshift migrate` in between
 
     take      from the call of stop to the end of the job
-    migrate   from the start of the command to its end: Python, Spark and all proofs included
+    migrate   from the start of the command to its end: Python, all proofs, and Spark where it is started
     restore   from the submission of the job to its first record, whose value was found in state
 
 The cluster runs already when the clock starts. All steps by turns, each in a process of its own; medians. The first
@@ -50,23 +50,23 @@ def job(peers: Peers, folder: Path, backend: str, savepoint: Path, arguments: ar
     return json.loads(ran.stdout.splitlines()[-1])
 
 
-def migrate(source: Path, target: Path, arguments: argparse.Namespace) -> float:
-    """Migrate as a user does; give the seconds."""
+def migrate(source: Path, target: Path, arguments: argparse.Namespace) -> tuple[float, str]:
+    """Migrate as a user does; give the seconds, and who did it: the process itself, or Spark."""
     shutil.rmtree(target, ignore_errors=True)
     command = [sys.executable, "-m", "stateshift", "migrate", source, target]
-    command += ["--job", f"{__package__}.states_after:{arguments.shape.upper()}", "--target", "flink-2.3"]
+    command += ["--job", f"{__package__}.states_after:{arguments.shape.upper()}", "--target", "flink-2.3", "--json"]
     started = time.perf_counter()
     ran = subprocess.run(list(map(str, command)), cwd=ROOT, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - started
     if ran.returncode:
         raise SystemExit(ran.stdout + ran.stderr)
-    return seconds
+    return seconds, json.loads(ran.stdout)["estimate"]["engine"]
 
 
 def measure(peers: Peers, backend: str, source: Path, scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Go both ways; give medians in seconds, by step."""
     steps: dict[str, list[float]] = {"take": [], "restore and migrate": [], "migrate": [], "restore": []}
-    size = 0
+    size, engine = 0, ""
     for _ in range(arguments.runs):
         taken = job(peers, scratch / "taking", backend, source, arguments, "stop")
         savepoint = Path(taken["savepoint"])
@@ -75,11 +75,12 @@ def measure(peers: Peers, backend: str, source: Path, scratch: Path, arguments: 
         steps["restore and migrate"].append(
             job(peers, scratch / "starting", backend, savepoint, arguments)["restore_s"]
         )
-        steps["migrate"].append(migrate(savepoint, scratch / "migrated", arguments))
+        passed, engine = migrate(savepoint, scratch / "migrated", arguments)
+        steps["migrate"].append(passed)
         steps["restore"].append(job(peers, scratch / "starting", backend, scratch / "migrated", arguments)["restore_s"])
     medians = {name: statistics.median(found) for name, found in steps.items()}
     sums = {way: sum(medians[name] for name in names) for way, names in WAYS.items()}
-    return {"bytes": size, "seconds": medians, "downtime_s": sums}
+    return {"bytes": size, "engine": engine, "seconds": medians, "downtime_s": sums}
 
 
 def print_results(found: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -90,7 +91,8 @@ def print_results(found: dict[str, Any], arguments: argparse.Namespace) -> None:
         for way, names in WAYS.items():
             migrated = f"{seconds['migrate']:.1f}" if "migrate" in names else ""
             times = (f"{seconds['take']:.1f}", migrated, f"{seconds[names[-1]]:.1f}", f"{one['downtime_s'][way]:.1f}")
-            rows.append((f"{backend}: {way}", *times))
+            by = f" (by {one['engine']})" if migrated else ""
+            rows.append((f"{backend}: {way}{by}", *times))
     size = max(one["bytes"] for one in found.values())
     title = (
         f"downtime in seconds: {arguments.entries:,} entries of {arguments.shape}, a savepoint of {size / 1e6:,.0f} MB"

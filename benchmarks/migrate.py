@@ -2,17 +2,20 @@
 
     python -m benchmarks.migrate [--entries 2500000,5000000,10000000] [--shape S2] [--cores 2] [--runs 3] [--json]
 
-A savepoint of each size is migrated by turns, and one of a thousand entries, in which nearly all time is Spark's start:
-that is the *fixed* part of the others, and its worker the *idle* one. Medians of the runs; of memory the greatest.
+Once as it comes, when what takes no longer than Spark's start is done in the process that was started; and once on
+Spark. A savepoint of each size is migrated by turns, and one of a thousand entries, in which nearly all time is the
+start: that is the *fixed* part of the others, and its memory the *idle* one. Medians of runs; of memory the greatest.
 
     time              from the start of the command to its end
     rest              what is over the fixed part
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
-    rest / kernel     what reading, proofs, writing and Spark cost; the kernel's time is divided by the cores
+    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the kernel's time is divided by the cores, as
+                      far as there are streams for them
+    over idle         the memory of who rewrites, a worker of Spark or the process itself
     JVM, live         most that a collection left of the heap, out of the JVM's own log
 
-All keyed state is one stream (`--parallelism` of the savepoint), so that a task grows with the entries: the hardest
-case for memory. Linux only, as memory is read from /proc.
+The savepoint has one stream; its successor as many as stateshift makes. With `--parallelism 1` that is one, too, and a
+task grows with the entries: the hardest case for memory. Linux only, as memory is read from /proc.
 """
 
 from __future__ import annotations
@@ -36,13 +39,17 @@ from .watch import ROLES, Watch
 
 COLLECTED = re.compile(r"\[gc *\] .*?(\d+)M->(\d+)M")
 MEMORY = (*ROLES, "JVM, live")
+ON_SPARK = "on Spark"
+WAYS = ("as it comes", ON_SPARK)
 
 
-def migrate(source: Path, target: Path, shape: Shape, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Migrate in processes of their own; give seconds, peaks in bytes, and how many entries were written."""
+def migrate(source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Migrate in processes of their own; give seconds, peaks in bytes, who did it, and how much was written."""
     log = target.with_suffix(".gc")
-    command = ["migrate", source, target, "--job", f"{__package__}.states_after:{shape.name.upper()}"]
-    command += ["--parallelism", arguments.parallelism, "--master", f"local[{arguments.cores},4]", "--json"]
+    log.unlink(missing_ok=True)
+    command = ["migrate", source, target, "--job", f"{__package__}.states_after:{shape.name.upper()}", "--json"]
+    command += ["--parallelism", arguments.parallelism] if arguments.parallelism else []
+    command += ["--master", f"local[{arguments.cores},4]"] if way == ON_SPARK else []
     started = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "stateshift", *map(str, command)],
@@ -54,20 +61,27 @@ def migrate(source: Path, target: Path, shape: Shape, arguments: argparse.Namesp
     seconds = time.perf_counter() - started
     if process.returncode:
         raise SystemExit(problems + printed)
-    written = sum(count["written"] for count in json.loads(printed)["states"])
+    report = json.loads(printed)
     live = [int(after) for _, after in COLLECTED.findall(log.read_text())] if log.exists() else []
     shutil.rmtree(target)
-    return {"seconds": seconds, "written": written, "peaks": watch.peaks | {"JVM, live": max(live, default=0) << 20}}
+    return {
+        "seconds": seconds,
+        "written": sum(count["written"] for count in report["states"]),
+        "engine": report["estimate"]["engine"],
+        "streams": report["streams_rewritten"],
+        "peaks": watch.peaks | {"JVM, live": max(live, default=0) << 20},
+    }
 
 
-def measure(shape: Shape, sizes: list[int], scratch: Path, arguments: argparse.Namespace) -> dict[int, dict[str, Any]]:
+def measure(
+    shape: Shape, places: dict[int, Path], kernels: dict[int, float], way: str, arguments: argparse.Namespace
+) -> dict[int, dict[str, Any]]:
     """Migrate savepoints of all sizes by turns; the first is the one whose time is the fixed part."""
-    places = {size: scratch / f"source-{size}" for size in sizes}
-    for size, place in places.items():
-        write_savepoint(shape, size, place, parallelism=arguments.parallelism)
-    migrate(places[sizes[0]], scratch / "target", shape, arguments)  # fills the page cache
+    least, *_ = places
+    target = places[least].with_name("target")
+    migrate(places[least], target, shape, way, arguments)  # fills the page cache
     runs = [
-        {size: migrate(place, scratch / "target", shape, arguments) for size, place in places.items()}
+        {size: migrate(place, target, shape, way, arguments) for size, place in places.items()}
         for _ in range(arguments.runs)
     ]
     found: dict[int, dict[str, Any]] = {}
@@ -77,18 +91,24 @@ def measure(shape: Shape, sizes: list[int], scratch: Path, arguments: argparse.N
             raise SystemExit(f"of {size} entries {ours[0]['written']} were written")
         found[size] = {
             "bytes": sum(file.stat().st_size for file in place.iterdir()),
+            "engine": " or ".join(sorted({run["engine"] for run in ours})),
+            "streams": ours[0]["streams"],
             "seconds": statistics.median(run["seconds"] for run in ours),
             "peak_bytes": {name: max(run["peaks"][name] for run in ours) for name in MEMORY},
         }
-    least = sizes[0]
-    for size in sizes[1:]:
-        kernel = kernel_seconds(shape, places[size], size, scratch / f"kernel-{size}", arguments)
-        found[size]["rest_s"] = found[size]["seconds"] - found[least]["seconds"]
-        found[size]["kernel_s"] = kernel
-        found[size]["rest_to_kernel"] = found[size]["rest_s"] / (kernel / arguments.cores)
-        idle = found[least]["peak_bytes"]["worker"]
-        found[size]["worker_over_idle_bytes"] = found[size]["peak_bytes"]["worker"] - idle
+    for size, kernel in kernels.items():
+        _compare(found[size], found[least], kernel, arguments.cores)
     return found
+
+
+def _compare(found: dict[str, Any], least: dict[str, Any], kernel: float, cores: int) -> None:
+    """Say what a run costs over the smallest one."""
+    on_spark = found["engine"] == "spark"
+    found["rest_s"] = found["seconds"] - least["seconds"]
+    found["kernel_s"] = kernel
+    found["rest_to_kernel"] = found["rest_s"] * (min(cores, found["streams"]) if on_spark else 1) / kernel
+    who = "worker" if on_spark else "driver"
+    found["over_idle_bytes"] = found["peak_bytes"][who] - least["peak_bytes"][who]
 
 
 def kernel_seconds(shape: Shape, place: Path, entries: int, folder: Path, arguments: argparse.Namespace) -> float:
@@ -102,21 +122,22 @@ def kernel_seconds(shape: Shape, place: Path, entries: int, folder: Path, argume
     return statistics.median(seconds[1:])
 
 
-def print_results(shape: Shape, found: dict[int, dict[str, Any]], *, markdown: bool) -> None:
+def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, markdown: bool) -> None:
     """One line a figure, one column a size."""
     sizes = list(found)
     rows = [
         ("MB", *(f"{found[size]['bytes'] / 1e6:,.0f}" for size in sizes)),
+        ("who", *(found[size]["engine"] for size in sizes)),
+        ("streams", *(str(found[size]["streams"]) for size in sizes)),
         ("time, s", *(f"{found[size]['seconds']:.1f}" for size in sizes)),
         ("rest, s", "", *(f"{found[size]['rest_s']:.1f}" for size in sizes[1:])),
         ("kernel, s", "", *(f"{found[size]['kernel_s']:.1f}" for size in sizes[1:])),
         ("rest / kernel", "", *(f"{found[size]['rest_to_kernel']:.2f}" for size in sizes[1:])),
     ]
     rows += [(f"{name}, MB", *(f"{found[size]['peak_bytes'][name] / 1e6:,.0f}" for size in sizes)) for name in MEMORY]
-    over = (f"{found[size]['worker_over_idle_bytes'] / 1e6:,.0f}" for size in sizes[1:])
-    rows.append(("worker over idle, MB", "", *over))
+    rows.append(("over idle, MB", "", *(f"{found[size]['over_idle_bytes'] / 1e6:,.0f}" for size in sizes[1:])))
     columns = ("entries", *(f"{size:,}" for size in sizes))
-    print_table(f"stateshift migrate, {shape.name}: {shape.title}", columns, rows, markdown=markdown)
+    print_table(f"stateshift migrate, {way}; {shape.name}: {shape.title}", columns, rows, markdown=markdown)
 
 
 def main() -> int:
@@ -125,17 +146,25 @@ def main() -> int:
     parser.add_argument("--entries", default="2500000,5000000,10000000", help="numbers of entries, ascending")
     parser.add_argument("--shape", default="S2", choices=SHAPES)
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--parallelism", type=int, default=1, help="streams of the operator, before and after")
+    parser.add_argument("--parallelism", type=int, default=0, help="streams that are written; by default not said")
     parser.add_argument("--runs", type=int, default=3)
     arguments = arguments_of(parser)
     sizes = [LEAST_ENTRIES, *map(int, arguments.entries.split(","))]
-    machine = facts(runs=arguments.runs, cores_used=arguments.cores, streams=arguments.parallelism)
+    machine = facts(runs=arguments.runs, cores_used=arguments.cores)
+    shape = SHAPES[arguments.shape]
     with scratch_folder(arguments.folder) as scratch:
-        found = measure(SHAPES[arguments.shape], sizes, scratch, arguments)
+        places = {size: scratch / f"source-{size}" for size in sizes}
+        for size, place in places.items():
+            write_savepoint(shape, size, place)
+        kernels = {
+            size: kernel_seconds(shape, places[size], size, scratch / f"kernel-{size}", arguments) for size in sizes[1:]
+        }
+        found = {way: measure(shape, places, kernels, way, arguments) for way in WAYS}
     if arguments.json:
-        print(json.dumps({"machine": machine, "shape": arguments.shape, "sizes": found}, indent=2))
+        print(json.dumps({"machine": machine, "shape": arguments.shape, "ways": found}, indent=2))
     else:
-        print_results(SHAPES[arguments.shape], found, markdown=arguments.markdown)
+        for way in WAYS:
+            print_results(shape, way, found[way], markdown=arguments.markdown)
         print(told(machine))
     return 0
 

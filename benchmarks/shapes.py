@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from stateshift import Job
 
 KEY_GROUPS = 128
-CHUNK_ENTRIES = 200_000
 REFERENCE_TIME_S = 1_800_000_000
 """The stamp of values that get a time to live, in seconds since 1970 UTC."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_ "
@@ -53,6 +53,7 @@ class Shape:
         stored_as: The shape whose savepoint serves it as well.
         is_avro: Whether values are plain Avro binary.
         rows: Rows of the table for each entry: the elements of a list.
+        at_once: How many entries are made at a time.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Shape:
     stored_as: str = ""
     is_avro: bool = False
     rows: int = 1
+    at_once: int = 200_000
 
     @property
     def stored(self) -> str:
@@ -84,7 +86,7 @@ def job_of(module: str, shape: str) -> Job:
 
 
 def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int = 1, seed: int = 2) -> None:
-    """Write the savepoint of a shape.
+    """Write the savepoint of a shape. Its rows wait in a file beside it to be sorted, and not in memory.
 
     Args:
         shape: What lies in it.
@@ -94,11 +96,13 @@ def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int
         seed: Of the values.
     """
     job, folder = shape.before(), Folder.at(place)
-    batches = [*_encoded(shape, job, entries, seed)]
     operator = NewOperator.of(job.operators[0], parallelism, KEY_GROUPS)
     assert operator is not None  # noqa: S101 - it has keyed state
     prepare_target(folder)
-    results = list(write_streams(_by_key_group(batches), {0: operator}, folder))
+    rows_file = place.with_suffix(".rows")
+    with _kept(_encoded(shape, job, entries, seed), rows_file) as batches:
+        results = list(write_streams(_by_key_group(batches), {0: operator}, folder))
+    rows_file.unlink()
     rows = sum((result.rows[0] for result in results), start=RowCount())
     publish_bootstrap(
         folder,
@@ -117,8 +121,8 @@ def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.Rec
     """Give encoded rows, each batch sorted by key group; all rows of a key are in one batch."""
     random = np.random.default_rng(seed)
     encoder: RowEncoder | None = None
-    for first in range(0, entries, CHUNK_ENTRIES):
-        numbers = np.arange(first, min(first + CHUNK_ENTRIES, entries), dtype=np.int64)
+    for first in range(0, entries, shape.at_once):
+        numbers = np.arange(first, min(first + shape.at_once, entries), dtype=np.int64)
         batch = pa.RecordBatch.from_pydict(shape.table(random, np.repeat(numbers, shape.rows)))
         if encoder is None:
             source = StateColumns(UID, STATE, **shape.columns)
@@ -130,6 +134,17 @@ def _encoded(shape: Shape, job: Job, entries: int, seed: int) -> Iterator[pa.Rec
 
 def _no_rows(_: Any) -> Any:
     raise NotImplementedError("columns are encoded by blocks, and not by rows")
+
+
+@contextmanager
+def _kept(batches: Iterator[pa.RecordBatch], file: Path) -> Iterator[list[pa.RecordBatch]]:
+    """Write batches to a file, and give them as they lie there: what is read of them the system may take again."""
+    first = next(batches)
+    with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, first.schema) as writer:
+        for batch in itertools.chain([first], batches):
+            writer.write_batch(batch)
+    with pa.memory_map(str(file)) as source, pa.ipc.open_file(source) as reader:
+        yield [reader.get_batch(index) for index in range(reader.num_record_batches)]
 
 
 def _by_key_group(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -233,7 +248,7 @@ SHAPES = {
         Shape("S1", "a tuple of two numbers, one widened", _s1, {"key_by": "key", "value": "value"}),
         Shape("S2", "a POJO: dropped, widened, added, renamed", _s2, {"key_by": "key"}),
         Shape("S2n", "a POJO: dropped and added, as far as Flink goes", _s2, {"key_by": "key"}, stored_as="S2"),
-        Shape("wide", "as S2n, a thousand letters a value", _wide, {"key_by": "key"}),
+        Shape("wide", "as S2n, a thousand letters a value", _wide, {"key_by": "key"}, at_once=50_000),
         Shape("S3", "plain Avro binary, as S2", _s3, {"key_by": "key", "value": "value"}, is_avro=True),
         Shape("map", "map state of S2's POJOs", _map, {"key_by": "key", "user_key": "item"}),
         Shape(

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 DEFAULTS = MigrationOptions()
-_MUCH_BYTES = 16 << 20
+_MUCH_BYTES = 2 << 20
 
 
 def migrate(

@@ -12,10 +12,13 @@ pytestmark = pytest.mark.interop
 def test_a_migration_is_measured_beside_the_smallest_one(benchmark):
     found = benchmark("migrate", "--entries", 3000, "--runs", 1)
 
-    assert ["1000", "3000"] == list(found["sizes"])
-    larger = found["sizes"]["3000"]
-    assert {*ROLES, "JVM, live"} == larger["peak_bytes"].keys()
-    assert larger["rest_s"] == larger["seconds"] - found["sizes"]["1000"]["seconds"]
+    assert {"as it comes": "process", "on Spark": "spark"} == {
+        way: sizes["3000"]["engine"] for way, sizes in found["ways"].items()
+    }
+    for sizes in found["ways"].values():
+        assert ["1000", "3000"] == list(sizes)
+        assert {*ROLES, "JVM, live"} == sizes["3000"]["peak_bytes"].keys()
+        assert sizes["3000"]["rest_s"] == sizes["3000"]["seconds"] - sizes["1000"]["seconds"]
 
 
 def test_downtime_is_that_of_a_job_of_real_flink_which_finds_its_state_both_ways(benchmark):
@@ -24,3 +27,4 @@ def test_downtime_is_that_of_a_job_of_real_flink_which_finds_its_state_both_ways
     seconds, sums = found["backends"]["hashmap"]["seconds"], found["backends"]["hashmap"]["downtime_s"]
     assert sums["Flink alone"] == seconds["take"] + seconds["restore and migrate"]
     assert sums["with ours"] == seconds["take"] + seconds["migrate"] + seconds["restore"]
+    assert "process" == found["backends"]["hashmap"]["engine"]
