@@ -9,8 +9,8 @@ start: that is the *fixed* part of the others, and its memory the *idle* one. Me
     time              from the start of the command to its end
     rest              what is over the fixed part
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
-    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the kernel's time is divided by the cores, as
-                      far as there are streams for them
+    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the kernel's time is divided by the cores,
+                      as far as there are streams for them
     over idle         the memory of who rewrites, a worker of Spark or the process itself
     JVM, live         most that a collection left of the heap, out of the JVM's own log
 
