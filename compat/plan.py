@@ -72,6 +72,9 @@ class BadValues(enum.StrEnum):
     QUARANTINE = "quarantine"
 
 
+NEW_SERIALIZER = "new serializer"
+
+
 @attrs.frozen
 class Recoding:
     """How one piece of an entry is rewritten.
@@ -79,7 +82,7 @@ class Recoding:
     Attributes:
         step: How a path reaches the piece: "", `[]`, `<key>` or `{}`.
         reader: Reads the old bytes.
-        source: Where the reader comes from.
+        source: Where the reader comes from; `NEW_SERIALIZER` where the old bytes stay valid, and values may not fit.
         conversion: Old object to new object; None: as it is.
         writer: Writes the new bytes.
         nullable: Whether the entry's own null flag may say null (values of map state).

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Verdict
+from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import IncompatibleState
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
@@ -14,6 +14,7 @@ from .description import StateKind
 from .explain import finding_line
 from .labels import Labels, label_after
 from .plan import (
+    NEW_SERIALIZER,
     Merging,
     MigrationPlan,
     OperatorAction,
@@ -152,9 +153,16 @@ def _transformation(report: StateReport) -> Transformation | None:
 
 
 def _recoding(part: Part, converter: str) -> Recoding | None:
-    """How a part is rewritten; None where its bytes stay valid for the new serializer as it is."""
+    """How a part is rewritten; None where its bytes stay valid for the new serializer as it is.
+
+    Beside a part that is converted, one whose values may not fit is looked at, value by value: who would read it in the
+    new job reads it, and writes what it has read.
+    """
     if part.reader is None:
-        return None
+        if Flag.MAY_FAIL_PER_VALUE not in {flag for _, flag in part.result.flags}:
+            return None
+        serializer = part.effective_serializer
+        return Recoding(part.step, serializer, NEW_SERIALIZER, None, serializer, part.nullable)
     return Recoding(
         part.step,
         part.reader.reader,

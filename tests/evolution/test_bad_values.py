@@ -87,12 +87,19 @@ def of_entries(*pairs):
             MapOf(TEXT, LONG),
             of_entries((("bytes", b""), None), (("bytes", b"a"), ("int", 1))),
         ),
+        (
+            "map",
+            MapOf(BYTES, record(Maybe(LONG), BYTES)),
+            MapOf(TEXT, record(LONG, BYTES)),
+            of_entries((("bytes", b"a"), A_NULL)),
+        ),
     ],
     ids=[
         "two faults in an entry",
         "two faults in an entry of a broadcast map",
         "only a fallback finds the end",
         "a null beside a new key",
+        "a null in a field beside a new key",
     ],
 )
 def test_what_the_random_runs_met_once(kind, old, new, contents):
