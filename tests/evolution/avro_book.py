@@ -9,6 +9,7 @@ from evolution.avro_shapes import WIDER
 from evolution.shapes import NOTHING
 
 SAME_BYTES = {("int", "long"), ("string", "bytes")}
+ROUNDED = {("int", "float"), ("long", "float"), ("long", "double")}
 
 
 @judges("avro")
@@ -32,7 +33,15 @@ def _record(old, new):
     taken = set(names.values())
     loses = any(field.name not in taken for field in old.fields)
     loses |= any(f.shape[0] == "enum" and f.shape[3] for f in new.fields)
+    loses |= any(
+        (_innermost(by_name[names[f.name]].shape), _innermost(f.shape)) in ROUNDED for f in new.fields if names[f.name]
+    )
     return Answer(max(verdicts), frozenset(), convert, new, loses and max(verdicts) == MIGRATE)
+
+
+def _innermost(shape):
+    """The name of the type within optional ones and arrays."""
+    return _innermost(shape[1]) if shape[0] in {"optional", "array"} else shape[0]
 
 
 def _resolved(old, new):
