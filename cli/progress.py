@@ -28,14 +28,25 @@ def watched() -> Iterator[Callable[[Progress], None]]:
         yield _logger()
 
 
-def _logger() -> Callable[[Progress], None]:
-    """Nothing of a short run, a line every half minute of a long one."""
+def _now_and_then() -> Callable[[], bool]:
+    """Give the function to ask whether a log is due a line: never of a short run, every half minute of a long one."""
     last = time.monotonic()
 
-    def show(progress: Progress) -> None:
+    def is_due() -> bool:
         nonlocal last
-        if time.monotonic() - last >= _LOG_EVERY_S:
-            last = time.monotonic()
+        if time.monotonic() - last < _LOG_EVERY_S:
+            return False
+        last = time.monotonic()
+        return True
+
+    return is_due
+
+
+def _logger() -> Callable[[Progress], None]:
+    is_due = _now_and_then()
+
+    def show(progress: Progress) -> None:
+        if is_due():
             how_far = ", ".join(filter(None, (f"{progress.done:,} of {progress.total:,} done", details(progress))))
             print_notice(f"{progress.phase}: {how_far}")
 
@@ -56,13 +67,10 @@ def details(progress: Progress) -> str:
 
 
 def _name_logger(what: str) -> Callable[[str], None]:
-    """Nothing of a short look, a line every half minute of a long one."""
-    last = time.monotonic()
+    is_due = _now_and_then()
 
     def show(name: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= _LOG_EVERY_S:
-            last = time.monotonic()
+        if is_due():
             print_notice(f"{what} {name}")
 
     return show

@@ -90,5 +90,6 @@ def rule_book() -> Mapping[str, Rule]:
     return MappingProxyType({rule.identifier: rule for rule in rules})
 
 
+@functools.cache
 def _book() -> dict[str, Any]:
     return tomllib.loads(resources.files(__package__).joinpath("rules.toml").read_text(encoding="utf-8"))
