@@ -17,7 +17,7 @@ EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.AUTO]
 
 
 def by_each_executor(ready):
-    """Give for each executor what it makes of the tasks: stream, offsets and counts of each, or how it fails."""
+    """Give for each executor what it makes of the tasks: stream, bad values and result of each, or how it fails."""
     outcomes = {}
     for name in EXECUTORS:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
@@ -33,6 +33,7 @@ def _outcome(task, source, target):
         result = perform(task, source, target)
     except StateShiftError as error:
         return type(error), str(error), error.where
-    files = [target.read(file.attempt) if file.attempt else file.data for file in result.files]
+    stream, *aside = [target.read(file.attempt) if file.attempt else file.data for file in result.files]
     stored = attrs.evolve(result.stored, attempt="")
-    return files, attrs.evolve(result, stored=stored, quarantine=None)
+    # Blocks of one state may go through together, before those of the next: bad values are found in any order.
+    return stream, [sorted(file.splitlines()) for file in aside], attrs.evolve(result, stored=stored, quarantine=None)

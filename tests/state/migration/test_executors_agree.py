@@ -157,7 +157,7 @@ def test_of_states_beside_one_another_copied_converted_and_dropped(tmp_path, sha
     ready = prepare(Savepoint.open(tmp_path / "old"), NEW, OPTIONS)
 
     assert ways(ready) == {True: 8}
-    counts = [count for _, result in agreed(ready) for count in result.counts]
+    counts = [count for *_, result in agreed(ready) for count in result.counts]
     assert 40 == sum(count.written for count in counts if count.state == "record")
     assert 40 == sum(count.dropped for count in counts if count.state == "dropped")
 
@@ -171,7 +171,7 @@ def test_of_entries_that_are_larger_than_what_a_task_reads_at_a_time(tmp_path):
 
     ready = prepare(Savepoint.open(tmp_path / "old"), job_of_one(New), MigrationOptions())
 
-    assert {2} == {len(result.counts) for _, result in agreed(ready)}
+    assert {2} == {len(result.counts) for *_, result in agreed(ready)}
 
 
 @record(java_class="com.acme.Person")
@@ -205,4 +205,4 @@ def test_of_values_that_do_not_fit(tmp_path, bad_values):
     if bad_values is BadValues.ABORT:
         assert outcome[0] is ValueNotConvertible
     else:
-        assert [(300, 3), (300, 3)] == [(count.read, count.quarantined) for count in outcome[1].counts]
+        assert [(300, 3), (300, 3)] == [(count.read, count.quarantined) for count in outcome[-1].counts]
