@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PIECE_BYTES = 4 << 20
-_LOCAL_PIECE_BYTES = 1 << 20
+_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 1 << 20, 1 << 18
 _LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 
@@ -265,8 +265,9 @@ class FileRange:
 
     def pieces(self) -> Iterator[bytes]:
         """Read the file once, from its start to its end; a piece is to be let go before the next."""
-        for start in range(0, self.size, self.piece_bytes):
-            yield self.read_at(start, min(self.piece_bytes, self.size - start))
+        most = _LOCAL_PASSING_BYTES if self.path else _PIECE_BYTES
+        for start in range(0, self.size, most):
+            yield self.read_at(start, min(most, self.size - start))
 
 
 class FileOutput:
