@@ -288,6 +288,18 @@ class Either(Recipe):
 
 
 @attrs.frozen
+class Sized(Recipe):
+    """A value that stays, and behind it the number of its bytes, lowest byte first, in as few bytes as can be."""
+
+    value: Recipe
+
+
+@attrs.frozen
+class Rest(Recipe):
+    """All bytes that are left, which stay."""
+
+
+@attrs.frozen
 class Counted(Recipe):
     """An i32 count that stays, and that many items, in their order.
 

@@ -40,10 +40,16 @@ class BlockTranscoder:
 
     @property
     def needs_whole_run(self) -> bool:
-        return False
+        return self.objects.needs_whole_run
 
     def transcode(self, block: bytes) -> Transcoded:
-        return _joined([*self._pieces(block)])
+        if not self.needs_whole_run:
+            return _joined([*self._pieces(block)])
+        try:
+            found = _joined([*self._pieces(block)])
+        except StateShiftError:
+            return self.objects.transcode(block)  # another failure may come first: two keys that become one
+        return found if _are_apart(found.data, found.written) else self.objects.transcode(block)
 
     def _pieces(self, block: bytes) -> Iterator[Transcoded]:
         at = 0
@@ -89,6 +95,16 @@ def _entry_end(block: bytes, start: int) -> int:
     """Where an entry ends whose framing is sound."""
     value = start + _LENGTH_BYTES + int.from_bytes(block[start : start + _LENGTH_BYTES], "big")
     return value + _LENGTH_BYTES + int.from_bytes(block[value : value + _LENGTH_BYTES], "big")
+
+
+def _are_apart(data: bytes, count: int) -> bool:
+    """Whether no two entries have the same key."""
+    keys, at = set[bytes](), 0
+    while at < len(data):
+        key = at + _LENGTH_BYTES
+        keys.add(data[key : key + int.from_bytes(data[at:key], "big")])
+        at = _entry_end(data, at)
+    return len(keys) == count
 
 
 def _joined(pieces: list[Transcoded]) -> Transcoded:

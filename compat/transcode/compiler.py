@@ -26,7 +26,9 @@ from ...serializers.recipe import (
     Ordinal,
     Ranged,
     Recipe,
+    Rest,
     Sequence,
+    Sized,
     Sorted,
     Text,
     ToFloat,
@@ -66,15 +68,18 @@ _OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
 _NOT_BOOLEAN = 0xFE
 
 
-def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool) -> Program:
+def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
     """Compile the recipe of a value, an element of list state, or a value of map state.
 
     Args:
         recipe: Of it.
         framing: What the value bytes of an entry hold.
         nullable: Whether a null of map state, which the entry's own flag tells, stays one; else it is odd.
+        key: Of the entry's key, where that changes.
     """
     compiler = _Compiler()
+    if key is not None:
+        compiler.run_key(key)
     if framing is ValueFraming.SEPARATED:
         again = Label()
         compiler.add(again)
@@ -192,6 +197,14 @@ class _Compiler:
             self._place = Place(self._register())
             self.op(ops.NOTE, self._place.register)
         return self._place
+
+    def run_key(self, recipe: Recipe) -> None:
+        """Parse the key of an entry and write it, before all else."""
+        self.op(ops.KEY)
+        self._place = None
+        self.run(recipe)
+        self.op(ops.KEY_END)
+        self._place = Place(ops.VALUE)
 
     def run(self, recipe: Recipe) -> None:
         """Parse a value and write it at once."""
@@ -331,6 +344,12 @@ class _Compiler:
                 return self._parse_items(recipe)
             case Constant():
                 return [recipe]
+            case Sized(value):
+                start = self._here()
+                self._parse(value)
+                self.op(ops.SIZE, start.register, start.behind)
+                self._place = None
+                return [Copied(start, self._here())]
             case Literal(byte):
                 return [self.expect(byte)]
         start = self._here()
@@ -392,6 +411,9 @@ class _Compiler:
                 self.op_to_end(ops.VARINT, bits)
             case Varint(bits, low, high):
                 self.op_to_end(ops.VAR_RANGE, bits, low, high)
+            case Rest():
+                self.op(ops.REST)
+                self._place = None
             case Unscaled(digits, size):
                 self.op_to_end(ops.DIGITS, size, min(10**digits, 1 << 63) - 1)
             case _:

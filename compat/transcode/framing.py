@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, shown
-from ...serializers.layout import Layout
+from ...serializers.layout import Fixed, Layout
+from ...serializers.recipe import Fixed as FixedRecipe
+from ...serializers.recipe import Recipe, Sized, recipe_of
 from ...serializers.views import DataInputView
 from ..description import StateKind
 
@@ -58,6 +60,7 @@ class EntryFraming:
         ambiguous: Whether the declared lengths of key and namespace both are -1: then each is followed by its size,
             lowest byte first, in as many bytes as it needs and at least one.
         value: What the stored value bytes hold.
+        parts: Recipes of key group, key and namespace, which stay; None where there is none.
         show_key: Turns the key bytes of an entry into text for messages; never raises.
     """
 
@@ -66,6 +69,7 @@ class EntryFraming:
     namespace: Layout
     ambiguous: bool
     value: ValueFraming
+    parts: tuple[Recipe, ...] | None = None
     show_key: Callable[[bytes], str] = attrs.field(default=bytes.hex, eq=False)
 
     def address(self, key: bytes) -> bytes:
@@ -95,14 +99,29 @@ def entry_framing(
         key: Reads the stored keys, and declares their length.
         namespace: The same for namespaces.
     """
+    ambiguous = key.length < 0 and namespace.length < 0
     return EntryFraming(
         key_group_bytes,
         end_of(key),
         end_of(namespace),
-        ambiguous=key.length < 0 and namespace.length < 0,
+        ambiguous=ambiguous,
         value=value_framing(kind),
+        parts=_parts(key_group_bytes, (key, namespace), ambiguous=ambiguous),
         show_key=KeyText(key, key_group_bytes),
     )
+
+
+def _parts(
+    key_group_bytes: int, serializers: tuple[TypeSerializer[Any], ...], *, ambiguous: bool
+) -> tuple[Recipe, ...] | None:
+    parts: list[Recipe] = [FixedRecipe(key_group_bytes)]
+    for one in serializers:
+        # Bytes of a fixed number are passed over unread, whatever they are.
+        part = FixedRecipe(one.layout.size) if isinstance(one.layout, Fixed) else recipe_of(one, None, one)
+        if part is None:
+            return None
+        parts.append(Sized(part) if ambiguous else part)
+    return tuple(parts)
 
 
 @attrs.frozen

@@ -35,6 +35,7 @@ from .memory import (
     put_sign,
     put_varint,
     reverse,
+    size_end,
     store,
     store_float,
     text_end,
@@ -70,7 +71,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
         start: Where the first one begins.
         size: Bytes of all.
         most: An entry that ends behind this place stops it.
-        code: The op list, for a value.
+        code: The op list, for a value, or for a key and a value.
         constants: Those that it refers to.
         target: Takes the new entries.
         room: Bytes that it takes, less those that ops of the list write without a look.
@@ -351,6 +352,24 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     break
                 registers[code[pc + 3]] = at
                 pc += 4
+            elif op == ops.SIZE:
+                at = size_end(data, at, stop, at - registers[code[pc + 1]] - code[pc + 2])
+                if at < 0:
+                    state = ODD
+                pc += 3
+            elif op == ops.KEY:
+                at, end = entry + 4, written + 4
+                stop = at + key_size
+                pc += 1
+            elif op == ops.KEY_END:
+                if at != stop:
+                    state = ODD
+                store(target, written, 4, end - written - 4)
+                end += 4
+                begin = end
+                at = entry + head + 4
+                stop = at + value_size
+                pc += 1
             elif op == ops.KEYS:
                 count = registers[code[pc + 2]]
                 if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:

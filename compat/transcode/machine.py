@@ -290,6 +290,7 @@ for _function in (
     memory.var_size,
     memory.put_varint,
     memory.put_bits,
+    memory.size_end,
     memory.reverse,
     memory.is_uuid,
     memory.digits_end,

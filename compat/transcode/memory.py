@@ -342,6 +342,17 @@ def digits_end(data: Any, at: int, stop: int, size: int, most: int) -> int:
     return end if -most <= number <= most else -1
 
 
+def size_end(data: Any, at: int, stop: int, size: int) -> int:
+    """Give where a size ends that is told lowest byte first, in as few bytes as can be; -1 where it is another one."""
+    while True:
+        if at >= stop or data[at] != size & 0xFF:
+            return -1
+        at += 1
+        size >>= 8
+        if size == 0:
+            return at
+
+
 def is_utf8(data: Any, at: int, size: int) -> bool:
     """Whether bytes are sound UTF-8, without surrogates, and in as few bytes as can be."""
     if is_ascii(data, at, size):

@@ -51,6 +51,9 @@ END = 27  # nothing may be left; the entry is done
 VAR_RANGE = 41  # b, low, high, r: as VARINT, from low to high
 VAR_UUID = 42  # Avro's string of a UUID: 36 characters, lower case
 DIGITS = 43  # n, most, r: an integer of n bytes, from -most to most; n = 0: Avro's bytes, as few as can be, up to 8
+SIZE = 46  # a, x: the number of bytes from a + x to at, lowest byte first, in as few bytes as can be
+KEY = 47  # first of all: the entry's key is gone over, and written, before its value
+KEY_END = 48  # nothing of the key may be left; the value follows
 
 # Emit.
 COPY = 32  # a, x, b, y: what lies from a + x to b + y
@@ -76,6 +79,6 @@ OPERANDS = {
     BIG: 1, LOOKED_UP: 2, VARINT: 2, VAR_TEXT: 1, VAR_BLOB: 1, VAR_LOOKED_UP: 3, BRANCH: 4, JUMP: 1, LOOP: 2,
     VAR_LOOP: 2, NEXT: 2, SEEK: 2, FIRST: 1, ASCEND: 3, KEYS: 2, APART: 3, AGAIN: 1, REST: 0, END: 0,
     COPY: 4, PIECE: 3, CONSTANT: 2, WIDEN: 4, FLOAT: 4, LOOK_UP: 3, VAR_LOOK_UP: 3, TEST: 5, BITS: 4,
-    VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4,
+    VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4, SIZE: 2, KEY: 0, KEY_END: 0,
 }  # fmt: skip
 """By op: how many operands it has."""

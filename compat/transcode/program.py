@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _READ_REGISTERS = {
     ops.COPY: (0, 2), ops.PIECE: (0,), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.VAR_LOOK_UP: (0,),
     ops.BITS: (0,), ops.TEST: (0,), ops.SEEK: (0,), ops.ASCEND: (0,), ops.APART: (0,),
-    ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,),
+    ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,), ops.SIZE: (0,),
 }  # fmt: skip
 """By op: which of its operands are registers whose place was noted."""
 _ENTRY_BYTES = 9
@@ -128,7 +128,7 @@ def _fixed(op: Op) -> int:
             return more + size
         case (ops.BITS, _, _, _, int(count)):
             return -(-count // 8)
-        case (ops.LOOK_UP, *_):
+        case (ops.LOOK_UP | ops.KEY_END, *_):
             return 4
         case (ops.VAR_LOOK_UP, *_):
             return _LONGEST_NUMBER

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...serializers.errors import StateShiftError
 from ...serializers.optional import OptionalSerializer
-from ...serializers.recipe import Counted, recipe_of, tells_apart
+from ...serializers.recipe import Counted, Rest, Sequence, recipe_of, tells_apart
 from ...serializers.ttl import stripped_recipe
 from ..description import StateKind
 from .compiler import compile_value
@@ -17,23 +17,32 @@ if TYPE_CHECKING:
     from ...serializers.recipe import Recipe
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from ..plan import Recoding, StatePlan
+    from .framing import EntryFraming
     from .program import Program
 
 
-def program_of(plan: StatePlan) -> Program | None:
-    """Give the op list that rewrites the values of a keyed state; None where only objects can tell.
+def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
+    """Give the op list that rewrites the entries of a keyed state; None where only objects can tell.
 
-    That is so where code of the user's has a say, and where user keys change, which must be seen to stay apart.
+    That is so where code of the user's has a say.
     """
-    recoding, framing = plan.value, value_framing(plan.kind)
-    if plan.transform is not None or plan.user_key is not None or recoding is None:
+    recoding, framing, key = plan.value, value_framing(plan.kind), None
+    if plan.transform is not None:
         return None
+    if plan.user_key is not None:
+        user_key = _recipe(plan.user_key)
+        if user_key is None or entry.parts is None:
+            return None
+        key = Sequence((*entry.parts, user_key))
+    if recoding is None:
+        framing = ValueFraming.WHOLE if plan.takes_nulls else framing
+        return compile_value(Rest(), framing, nullable=False, key=key)
     if framing is ValueFraming.NULLABLE and isinstance(recoding.reader, OptionalSerializer):
         return None  # a null behind the entry's own flag is told by that flag afterwards
     recipe = _recipe(recoding)
     if recipe is None:
         return None
-    return compile_value(recipe, framing, nullable=recoding.nullable and recoding.null_stamp_ms is None)
+    return compile_value(recipe, framing, nullable=recoding.nullable and recoding.null_stamp_ms is None, key=key)
 
 
 def element_program_of(plan: StatePlan) -> Program | None:

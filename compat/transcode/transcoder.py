@@ -131,7 +131,7 @@ def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool
     if plan.transform is not None:
         return KindTranscoder(plan, framing, quarantines)
     objects, executor = ObjectTranscoder(plan, framing, quarantines), chosen_executor()
-    program = program_of(plan) if executor is not ExecutorName.OBJECTS else None
+    program = program_of(plan, framing) if executor is not ExecutorName.OBJECTS else None
     return objects if program is None else BlockTranscoder(objects, program, executor)
 
 

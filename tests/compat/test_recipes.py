@@ -23,7 +23,7 @@ from stateshift.serializers.containers import ListSerializer, MapSerializer, Set
 from stateshift.serializers.decimals import DecimalSerializer
 from stateshift.serializers.enums import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.numeric import ByteSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.numeric import ByteSerializer, FloatSerializer, IntSerializer, LongSerializer
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.record_fields import Default, RecordField
 from stateshift.serializers.row_values import Row, RowKind
@@ -402,3 +402,54 @@ def test_many_elements_arrive_in_their_order_whether_odd_or_not():
     ]
 
     assert_elements_agree(rewrite, elements)
+
+
+USER_KEYS = {
+    "widened": (MapSerializer(INT, TEXT), MapSerializer(LONG, TEXT), ints, texts),
+    "rounded, and so perhaps one": (
+        MapSerializer(LONG, INT),
+        MapSerializer(FloatSerializer(), LONG),
+        st.integers(1 << 60, (1 << 60) + 3) | ints,
+        ints,
+    ),
+    "values may be null": (
+        MapSerializer(TEXT, INT, nullable_values=True),
+        MapSerializer(OptionalSerializer(TEXT), LONG, nullable_values=True),
+        texts,
+        st.none() | ints,
+    ),
+}
+
+
+@pytest.mark.parametrize("namespace", [ByteSerializer(), TEXT], ids=["fixed", "ambiguous"])
+@pytest.mark.parametrize("case", USER_KEYS.values(), ids=USER_KEYS)
+def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
+    old, new, keys, values = case
+    framing = entry_framing(StateKind.MAP, key_group_bytes=1, key=TEXT, namespace=namespace)
+    rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing)
+    assert isinstance(rewrite, BlockTranscoder)
+    assert rewrite.needs_whole_run
+    rewritten = set()
+
+    def entry(key, user_key, value):
+        start = b"\x07" + written(TEXT, key)
+        start += b"\0" if not framing.ambiguous else len(start[1:]).to_bytes(1 + (len(key) > 200), "little") + b"\1\1"
+        return start + written(old.key, user_key), b"\1" if value is None else b"\0" + written(old.value, value)
+
+    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.tuples(st.sampled_from(["a", "b" * 300]), keys, values), min_size=1, max_size=4), st.data())
+    def holds(drawn, data):
+        entries = [entry(*one) for one in drawn]
+        assert_all_agree(rewrite, framed(entries))
+        rewritten.add(PlainExecutor(rewrite.program).rewrite(framed(entries), 0).status)
+        broken = [(data.draw(damaged(key)), data.draw(damaged(value))) for key, value in entries]
+        assert_all_agree(rewrite, framed([(entries[0][0], broken[0][1]), *entries]))
+        assert_all_agree(rewrite, framed([*entries, (broken[0][0], entries[0][1])]))
+
+    holds()
+
+    assert DONE in rewritten
+
+
+def framed(entries):
+    return b"".join(len(part).to_bytes(4, "big") + part for entry in entries for part in entry)
