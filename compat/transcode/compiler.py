@@ -46,11 +46,12 @@ from ...serializers.recipe import (
 from . import ops
 from .facts import Column, plain_size, repeats, stays
 from .framing import ValueFraming
+from .listing import NOT_BOOLEAN, Listing
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
-from .program import Label, Program, assembled
+from .program import Label, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from .pieces import Item
     from .program import Op
@@ -65,7 +66,6 @@ _OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
     VarUuid: (ops.VAR_UUID, 37),
 }
 """The same for those of one size, with it."""
-_NOT_BOOLEAN = 0xFE
 
 
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
@@ -102,101 +102,12 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key:
     return compiler.program()
 
 
-class _Fixed:
-    """Bytes that are gone over together, because it is known how many they are."""
+class _Compiler(Listing):
+    """Goes through a recipe, and appends what parses a value and what writes it."""
 
     def __init__(self) -> None:
-        self._mask, self._value = bytearray(), bytearray()
-
-    def add(self, mask: bytes, value: bytes) -> None:
-        """Go over bytes that are, under a mask, what they must be."""
-        self._mask += mask
-        self._value += value
-
-    def words(self) -> Iterator[tuple[int, bytes]]:
-        """Give how many bytes to go over, and a mask and a value of one word for the first of them; b"" for none."""
-        size, told = 0, b""
-        for at in range(0, len(self._mask), ops.WORD):
-            mask, value = (bytes(part[at : at + ops.WORD]) for part in (self._mask, self._value))
-            if any(mask):
-                if size:
-                    yield size, told
-                size, told = 0, mask.ljust(ops.WORD, b"\0") + value.ljust(ops.WORD, b"\0")
-            size += len(mask)
-        if size:
-            yield size, told
-
-
-class _Compiler:
-    """Puts ops one after the other, with labels and all notes that might be needed."""
-
-    def __init__(self) -> None:
-        self._ops: list[Op | Label] = []
-        self._constants = bytearray()
-        self._registers = 1
-        self._place: Place | None = Place(ops.VALUE)
-        self._fixed = _Fixed()
+        super().__init__()
         self._is_again = False
-
-    def op(self, *op: object) -> None:
-        """Append an op with its operands."""
-        self._pass_fixed()
-        self._ops.append(op)
-
-    def op_of_size(self, size: int, *op: object) -> None:
-        """Append an op that goes over so many bytes."""
-        self._place = self._here().later(size)
-        self.op(*op)
-
-    def op_to_end(self, *op: object) -> None:
-        """Append an op that notes where it ends; the register is its last operand."""
-        self._place = Place(self._register())
-        self.op(*op, self._place.register)
-
-    def branch(self, byte: int, other: int, size: int, target: Label) -> None:
-        """Go over one byte of two; where it is the first one, over `size` bytes more, and jump."""
-        self.op_of_size(1, ops.BRANCH, byte, other, size, target)
-
-    def skip(self, size: int) -> None:
-        """Go over so many bytes."""
-        self._go_over(bytes(size), bytes(size))
-
-    def boolean(self) -> None:
-        """Go over a byte 0 or 1."""
-        self._go_over(bytes([_NOT_BOOLEAN]), b"\0")
-
-    def expect(self, byte: int) -> Copied:
-        """Go over a byte that must be this one; give it."""
-        start, value = self._here(), bytes([byte])
-        self._go_over(b"\xff", value)
-        return Copied(start, self._here(), value)
-
-    def _go_over(self, mask: bytes, value: bytes) -> None:
-        self._place = self._here().later(len(mask))
-        self._fixed.add(mask, value)
-
-    def _pass_fixed(self) -> None:
-        """Append the ops for what is gone over together."""
-        fixed, self._fixed = self._fixed, _Fixed()
-        for size, told in fixed.words():
-            self._ops.append((ops.FIXED, size, self._constant(told)) if told else (ops.SKIP, size))
-
-    def add(self, label: Label) -> None:
-        """Mark this place in the list; it is come to from several places in the old bytes."""
-        self._pass_fixed()
-        self._ops.append(label)
-        self._place = None
-
-    def _register(self) -> int:
-        self._registers += 1
-        return self._registers - 1
-
-    def _here(self) -> Place:
-        """Give the place in the old bytes."""
-        if self._place is None:
-            self._place = Place(self._register())
-            self.op(ops.NOTE, self._place.register)
-        return self._place
 
     def run_key(self, recipe: Recipe) -> None:
         """Parse the key of an entry and write it, before all else."""
@@ -275,26 +186,26 @@ class _Compiler:
         self.flush([*pending, *(Constant(piece) for piece in pieces if isinstance(piece, bytes))])
 
     def _run_items(self, recipe: Counted | VarCounted | Sorted) -> None:
-        start = self._here()
+        start = self.here()
         if isinstance(recipe, VarCounted):
             self.op_to_end(ops.VARINT, 64)
         else:
             self.skip(4)
-        self.flush([Copied(start, self._here())])
+        self.flush([Copied(start, self.here())])
         self.op(ops.SEEK, start.register, start.behind)
         self._place = start
         self._loop(recipe, self.run)
 
     def _loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
         """Go through counted items: `each` compiles an item, or a part of one."""
-        counter, again, done = self._register(), Label(), Label()
+        counter, again, done = self.register(), Label(), Label()
         self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
         if isinstance(recipe, Sorted):
-            before = self._register()
-            self._register()  # the end of the item before
+            before = self.register()
+            self.register()  # the end of the item before
             self.op(ops.FIRST, before)
             self.add(again)
-            start = self._here()
+            start = self.here()
             each(recipe.item)
             self.op(ops.ASCEND, start.register, start.behind, before)
         else:
@@ -316,7 +227,7 @@ class _Compiler:
             self.op(ops.KEYS, table, counter)
         self.add(again)
         if recipe.key is not None:
-            start = self._here()
+            start = self.here()
             each(recipe.key)
             if not is_told:
                 self.op(ops.APART, start.register, start.behind, table)
@@ -345,16 +256,16 @@ class _Compiler:
             case Constant():
                 return [recipe]
             case Sized(value):
-                start = self._here()
+                start = self.here()
                 self._parse(value)
                 self.op(ops.SIZE, start.register, start.behind)
                 self._place = None
-                return [Copied(start, self._here())]
+                return [Copied(start, self.here())]
             case Literal(byte):
                 return [self.expect(byte)]
-        start = self._here()
+        start = self.here()
         made = self._parse_plain(recipe, start)
-        return [made or Copied(start, self._here())]
+        return [made or Copied(start, self.here())]
 
     @staticmethod
     def _piece(pieces: list[list[Item]], one: int | bytes) -> list[Item]:
@@ -366,7 +277,7 @@ class _Compiler:
         match recipe:
             case Widened(old, new):
                 self.skip(old)
-                return Wider(new - old, Copied(start, self._here()))
+                return Wider(new - old, Copied(start, self.here()))
             case ToFloat(0, new):
                 self.op_of_size(4, ops.NUMBER)
                 return Made((ops.FLOAT, *where, 0, new))
@@ -424,10 +335,10 @@ class _Compiler:
             flag = self.expect(recipe.value_flag)
             head = flag if recipe.present == flag.known else Constant(recipe.present)
             return [head, *self._parse(recipe.value)]
-        start = self._here()
+        start = self.here()
         if stays(recipe):
             self._pass_nullable(recipe)
-            return [Copied(start, self._here())]
+            return [Copied(start, self.here())]
         null = Label()
         self.branch(recipe.null_flag, recipe.value_flag, recipe.padding, null)
         value = self._parse(recipe.value)
@@ -440,7 +351,7 @@ class _Compiler:
             case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0) if size:
                 self.op_to_end(ops.MAYBE, size, 0)
             case Nullable(Boolean(), null_flag=1, value_flag=0):
-                self.op_to_end(ops.MAYBE, 1, _NOT_BOOLEAN)
+                self.op_to_end(ops.MAYBE, 1, NOT_BOOLEAN)
             case Nullable(Text(), null_flag=1, value_flag=0):
                 self.op_to_end(ops.MAYBE_TEXT)
             case _:
@@ -451,12 +362,12 @@ class _Compiler:
 
     def _parse_mask(self, recipe: Masked) -> tuple[Item, Sequence]:
         """Go over a mask; give what is to be written for it, and the columns behind it."""
-        start, bits = self._here(), recipe.leading + len(recipe.parts)
+        start, bits = self.here(), recipe.leading + len(recipe.parts)
         clear = bytearray(-(-bits // 8))
         for place in (*recipe.clear, *range(bits, 8 * len(clear))):
             clear[place // 8] |= _bit(place)
-        self._go_over(bytes(clear), bytes(len(clear)))
-        mask: Item = Copied(start, self._here())
+        self.go_over(bytes(clear), bytes(len(clear)))
+        mask: Item = Copied(start, self.here())
         if not recipe.keeps_mask:
             mask = Made((ops.BITS, start.register, start.behind, recipe.mask, len(recipe.mask)))
         columns = (
@@ -466,14 +377,14 @@ class _Compiler:
         return mask, Sequence(tuple(columns), recipe.emitted)
 
     def _parse_column(self, recipe: Column) -> list[Item]:
-        start, null = self._here(), Label()
+        start, null = self.here(), Label()
         self.op(*recipe.is_null, null)
         value = self._parse(recipe.value)
         self.add(null)
-        return [Copied(start, self._here()) if stays(recipe) else Choice(recipe.is_null, (), tuple(value))]
+        return [Copied(start, self.here()) if stays(recipe) else Choice(recipe.is_null, (), tuple(value))]
 
     def _parse_either(self, left: Recipe, right: Recipe) -> list[Item]:
-        start, there, done = self._here(), Label(), Label()
+        start, there, done = self.here(), Label(), Label()
         self.branch(1, 0, 0, there)
         otherwise = self._parse(right)
         self.op(ops.JUMP, done)
@@ -481,15 +392,15 @@ class _Compiler:
         chosen = self._parse(left)
         self.add(done)
         if stays(left) and stays(right):
-            return [Copied(start, self._here())]
+            return [Copied(start, self.here())]
         return [Choice(_is_byte(start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
 
     def _parse_choice(self, recipe: VarChoice) -> list[Item]:
-        start = self._here()
+        start = self.here()
         made: list[tuple[Item, ...]] = []
         self._branches(recipe.branches, lambda value, head: made.append((Constant(head), *self._parse(value))))
         if stays(recipe):
-            return [Copied(start, self._here())]
+            return [Copied(start, self.here())]
         chosen = made[0]
         for place, items in enumerate(made[1:], 1):
             chosen = (Choice(_is_byte(start, 2 * place), items, chosen),)
@@ -497,7 +408,7 @@ class _Compiler:
 
     def _branches(self, branches: tuple[tuple[Recipe, bytes], ...], each: Callable[[Recipe, bytes], object]) -> None:
         """Compile the branches of a value: `each` does one."""
-        start, done, labels = self._here(), Label(), [Label() for _ in branches]
+        start, done, labels = self.here(), Label(), [Label() for _ in branches]
         table = tuple(range(len(branches)))
         self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
         for place in table[1:]:
@@ -509,13 +420,13 @@ class _Compiler:
         self.add(done)
 
     def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[Item]:
-        start = self._here()
+        start = self.here()
         size = plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
         if size:
             self.op_to_end(ops.BLOB, size)
         else:
             self._loop(recipe, self._parse)
-        return [Copied(start, self._here()) if stays(recipe) else Again(start, recipe)]
+        return [Copied(start, self.here()) if stays(recipe) else Again(start, recipe)]
 
     def flush(self, items: Iterable[Item]) -> None:
         """Write pieces, neighbours as one."""
@@ -528,7 +439,7 @@ class _Compiler:
                 case Wider(more, Copied(Place(register, behind), last)):
                     self.op(ops.WIDEN, register, behind, more, last.behind - behind)
                 case Constant(data) if data:
-                    self.op(ops.CONSTANT, self._constant(data), len(data))
+                    self.op(ops.CONSTANT, self.constant(data), len(data))
                 case Made(op):
                     self.op(*op)
                 case Choice(test, there, otherwise):
@@ -545,17 +456,6 @@ class _Compiler:
                     before, self._is_again = self._is_again, True
                     self._run_items(recipe)
                     self._is_again = before
-
-    def _constant(self, data: bytes) -> int:
-        place = self._constants.find(data)
-        if place < 0:
-            place = len(self._constants)
-            self._constants += data
-        return place
-
-    def program(self) -> Program:
-        """Give the op list."""
-        return assembled(self._ops, bytes(self._constants), self._registers)
 
 
 def _bit(place: int) -> int:
