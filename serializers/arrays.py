@@ -38,7 +38,7 @@ from .sequences import (
 )
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
-from .text import CharSerializer
+from .text import CharSerializer, StringSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +82,8 @@ class BytesSerializer(TypeSerializer[bytes]):
         return BytePrimitiveArraySerializerSnapshot()
 
     def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if conversion is text_to_utf8:
+            return recipe.ToUtf8() if isinstance(reader, StringSerializer) else None
         return recipe.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:

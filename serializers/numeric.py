@@ -69,6 +69,8 @@ def _number_recipe(old: str, new: str) -> recipe.Recipe | None:
         return recipe.Widened(_INTEGER_BYTES[old], _INTEGER_BYTES[new])
     if new in _FLOAT_BYTES and old in _INTEGER_BYTES:
         return recipe.ToFloat(_INTEGER_BYTES[old], _FLOAT_BYTES[new])
+    if new == "bigint" and old in _INTEGER_BYTES:
+        return recipe.ToBigInteger(_INTEGER_BYTES[old])
     return recipe.ToFloat(0, 8) if (old, new) == ("float", "double") else None
 
 

@@ -109,6 +109,23 @@ class ToFloat(Recipe):
 
 
 @attrs.frozen
+class ToBigInteger(Recipe):
+    """A signed integer of `old` bytes that becomes a big integer."""
+
+    old: int
+
+
+@attrs.frozen
+class ToUtf8(Recipe):
+    """A Flink string that becomes its UTF-8 behind an i32 size; half a character has none."""
+
+
+@attrs.frozen
+class FromUtf8(Recipe):
+    """Sound UTF-8 behind an i32 size that becomes a Flink string."""
+
+
+@attrs.frozen
 class Ordinal(Recipe):
     """An i32 that indexes `table`, and becomes what stands there; -1 where nothing does."""
 

@@ -138,6 +138,9 @@ class StringSerializer(TypeSerializer[str]):
         return StringSerializerSnapshot()
 
     def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if conversion is utf8_to_text and isinstance(reader, TypeSerializer):
+            are_bytes = recipe.recipe_of(reader, None, reader) == recipe.Blob()
+            return recipe.FromUtf8() if are_bytes else None
         return recipe.Text() if isinstance(reader, StringSerializer) and conversion is None else None
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[str]:

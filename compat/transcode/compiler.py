@@ -19,6 +19,7 @@ from ...serializers.recipe import (
     Either,
     Fixed,
     Float,
+    FromUtf8,
     Literal,
     LittleFloat,
     Masked,
@@ -31,7 +32,9 @@ from ...serializers.recipe import (
     Sized,
     Sorted,
     Text,
+    ToBigInteger,
     ToFloat,
+    ToUtf8,
     Unscaled,
     VarBlob,
     VarChoice,
@@ -284,6 +287,14 @@ class _Compiler(Listing):
             case ToFloat(old, new):
                 self.skip(old)
                 return Made((ops.FLOAT, *where, old, new))
+            case ToBigInteger(old):
+                self.skip(old)
+                return Made((ops.TO_BIG, *where, old))
+            case ToUtf8() | FromUtf8():
+                parse, emit = (ops.UNICODE, ops.TO_UTF8) if isinstance(recipe, ToUtf8) else (ops.UTF8, ops.FROM_UTF8)
+                self.op_to_end(parse)
+                end = self.here()
+                return Made((emit, *where, end.register, end.behind))
             case Varint(factor=factor) if factor != 1:
                 self._pass(recipe)
                 return Made((ops.VAR_TIMES, *where, factor))

@@ -12,13 +12,16 @@ from ...serializers.recipe import (
     Either,
     Fixed,
     Float,
+    FromUtf8,
     Masked,
     Nullable,
     Ordinal,
     Recipe,
     Sequence,
     Sorted,
+    ToBigInteger,
     ToFloat,
+    ToUtf8,
     VarChoice,
     VarCounted,
     Varint,
@@ -50,7 +53,7 @@ class Column(Recipe):
 def stays(recipe: Recipe) -> bool:
     """Whether the new bytes are the old ones, of every value that is not odd."""
     match recipe:
-        case Widened() | ToFloat() | VarToFloat() | Constant():
+        case Widened() | ToFloat() | ToBigInteger() | ToUtf8() | FromUtf8() | VarToFloat() | Constant():
             return False
         case Varint(factor=factor):
             return factor == 1
@@ -97,7 +100,7 @@ def plain_size(recipe: Recipe) -> int:
             return size
         case Float(8):
             return 8
-        case Widened(old) | ToFloat(old):
+        case Widened(old) | ToFloat(old) | ToBigInteger(old):
             return old
         case Sequence(parts):
             sizes = [plain_size(part) for part in parts]

@@ -45,6 +45,7 @@ from .memory import (
     varint,
     varint_end,
 )
+from .texts import LEAST_TEXT_ROOM, has_whole_characters, put_big_integer, put_text, put_utf8
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
 """Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is
@@ -370,6 +371,35 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 at = entry + head + 4
                 stop = at + value_size
                 pc += 1
+            elif op == ops.TO_BIG:
+                place = registers[code[pc + 1]] + code[pc + 2]
+                end = put_big_integer(target, end, load(data, place, code[pc + 3]))
+                pc += 4
+            elif op == ops.UNICODE:
+                place = text_end(data, at, stop)
+                if place < 0 or not has_whole_characters(data, at, place):
+                    state = ODD
+                at = place
+                registers[code[pc + 1]] = at
+                pc += 2
+            elif op == ops.UTF8:
+                count = load(data, at, 4) if stop - at >= 4 else -1
+                if count < 0 or count > stop - at - 4 or not is_utf8(data, at + 4, count):
+                    state = ODD
+                at += 4 + count
+                registers[code[pc + 1]] = at
+                pc += 2
+            elif op in (ops.TO_UTF8, ops.FROM_UTF8):
+                first = registers[code[pc + 1]] + code[pc + 2]
+                last = registers[code[pc + 3]] + code[pc + 4]
+                if 2 * (last - first) + LEAST_TEXT_ROOM > room - end:
+                    state = FULL
+                elif op == ops.TO_UTF8:
+                    end = put_utf8(target, end, data, first, last)
+                else:
+                    end = put_text(target, end, data, first + 4, last)
+                if state == _GOING:
+                    pc += 5
             elif op == ops.KEYS:
                 count = registers[code[pc + 2]]
                 if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import framed, interpreter, memory, ops
+from . import framed, interpreter, memory, ops, texts
 
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
@@ -302,6 +302,14 @@ for _function in (
     memory.is_date,
     memory.is_number,
     memory.is_less,
+    texts.unit_bytes,
+    texts.unit_at,
+    texts.has_whole_characters,
+    texts.put_unit,
+    texts._put_character,  # noqa: SLF001 - what is compiled is marked so
+    texts.put_utf8,
+    texts.put_text,
+    texts.put_big_integer,
     interpreter.interpret,
     framed._find_run,  # noqa: SLF001 - what is compiled is marked so
     framed._survey,  # noqa: SLF001 - as above
@@ -318,7 +326,7 @@ def compiled(function: Any) -> Any:
     try:
         made: Any = njit(nogil=True, cache=True)(function)
         kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        modules = (interpreter, memory, framed, ops, sys.modules[__name__], sys.modules[function.__module__])
+        modules = (interpreter, memory, texts, framed, ops, sys.modules[__name__], sys.modules[function.__module__])
         files = (Path(str(module.__file__)).stat() for module in modules)
         kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
     except (RuntimeError, OSError):

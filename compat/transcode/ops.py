@@ -54,6 +54,8 @@ DIGITS = 43  # n, most, r: an integer of n bytes, from -most to most; n = 0: Avr
 SIZE = 46  # a, x: the number of bytes from a + x to at, lowest byte first, in as few bytes as can be
 KEY = 47  # first of all: the entry's key is gone over, and written, before its value
 KEY_END = 48  # nothing of the key may be left; the value follows
+UNICODE = 49  # r: a string, not null, without half a character
+UTF8 = 50  # r: an i32 count of bytes, sound UTF-8
 
 # Emit.
 COPY = 32  # a, x, b, y: what lies from a + x to b + y
@@ -65,6 +67,9 @@ LOOK_UP = 37  # a, x, i: the i32 at a + x as the number that stands in its place
 VAR_LOOK_UP = 38  # a, x, i: the same of Avro's number
 VAR_TIMES = 44  # a, x, f: Avro's number at a + x, multiplied by f
 VAR_FLOAT = 45  # a, x, b, t: Avro's number at a + x (b = 0: a 32-bit float) as a float of t bytes, all little-endian
+TO_BIG = 51  # a, x, s: the signed integer of s bytes at a + x as a big integer
+TO_UTF8 = 52  # a, x, b, y: the string that lies from a + x to b + y, as an i32 count and UTF-8
+FROM_UTF8 = 53  # a, x, b, y: the opposite
 TEST = 39  # a, x, m, b, target: where the byte at a + x is b, under a mask m, jump
 BITS = 40  # a, x, i, n: n bits of the table, from i on: each the place of one from a + x on, -1 for 0, -2 for 1
 
@@ -79,6 +84,7 @@ OPERANDS = {
     BIG: 1, LOOKED_UP: 2, VARINT: 2, VAR_TEXT: 1, VAR_BLOB: 1, VAR_LOOKED_UP: 3, BRANCH: 4, JUMP: 1, LOOP: 2,
     VAR_LOOP: 2, NEXT: 2, SEEK: 2, FIRST: 1, ASCEND: 3, KEYS: 2, APART: 3, AGAIN: 1, REST: 0, END: 0,
     COPY: 4, PIECE: 3, CONSTANT: 2, WIDEN: 4, FLOAT: 4, LOOK_UP: 3, VAR_LOOK_UP: 3, TEST: 5, BITS: 4,
-    VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4, SIZE: 2, KEY: 0, KEY_END: 0,
+    VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4,
+    SIZE: 2, UNICODE: 1, UTF8: 1, TO_BIG: 3, TO_UTF8: 4, FROM_UTF8: 4, KEY: 0, KEY_END: 0,
 }  # fmt: skip
 """By op: how many operands it has."""

@@ -15,11 +15,12 @@ _READ_REGISTERS = {
     ops.COPY: (0, 2), ops.PIECE: (0,), ops.WIDEN: (0,), ops.FLOAT: (0,), ops.LOOK_UP: (0,), ops.VAR_LOOK_UP: (0,),
     ops.BITS: (0,), ops.TEST: (0,), ops.SEEK: (0,), ops.ASCEND: (0,), ops.APART: (0,),
     ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,), ops.SIZE: (0,),
+    ops.TO_BIG: (0,), ops.TO_UTF8: (0, 2), ops.FROM_UTF8: (0, 2),
 }  # fmt: skip
 """By op: which of its operands are registers whose place was noted."""
 _ENTRY_BYTES = 9
 _MOST_GROWTH = 4
-_LONGEST_NUMBER, _LONGEST_PRODUCT = 5, 10
+_LONGEST_NUMBER, _LONGEST_PRODUCT, _LONGEST_BIG = 5, 10, 12
 
 
 class Label:
@@ -112,6 +113,8 @@ def _growth(op: Op) -> int:
             return -(-count // 8)
         case (ops.VAR_LOOK_UP, *_):
             return _LONGEST_NUMBER - 1
+        case (ops.TO_BIG, _, _, int(size)):
+            return _LONGEST_BIG - size
         case (ops.VAR_TIMES, *_):
             return _LONGEST_PRODUCT - 1
         case (ops.VAR_FLOAT, _, _, _, int(size)):
@@ -132,6 +135,8 @@ def _fixed(op: Op) -> int:
             return 4
         case (ops.VAR_LOOK_UP, *_):
             return _LONGEST_NUMBER
+        case (ops.TO_BIG, *_):
+            return _LONGEST_BIG
         case (ops.VAR_TIMES, *_):
             return _LONGEST_PRODUCT
         case (ops.VAR_FLOAT, _, _, _, int(size)):

@@ -18,12 +18,19 @@ from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
 from stateshift.compat.transcode.interpreter import DONE, ODD
+from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.decimals import DecimalSerializer
 from stateshift.serializers.enums import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.numeric import ByteSerializer, FloatSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.numeric import (
+    BigIntSerializer,
+    ByteSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+)
 from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.record_fields import Default, RecordField
 from stateshift.serializers.row_values import Row, RowKind
@@ -38,6 +45,7 @@ EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, Executo
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)
+characters = st.text(st.characters() | st.sampled_from("aé\u07ff\u0800語\uffff𝄞\ud834\udd1e"), max_size=6)
 
 
 def column(name, serializer, **more):
@@ -178,6 +186,22 @@ CASES = {
         TupleSerializer((LONG, DateSerializer(exact=True), SqlDateSerializer())),
         st.tuples(ints, ints.map(JavaDate), ints.map(SqlDate)),
     ),
+    "integers of any size": (
+        TupleSerializer((ByteSerializer(), INT, LONG)),
+        TupleSerializer((BigIntSerializer(), BigIntSerializer(), BigIntSerializer())),
+        st.tuples(st.integers(-128, 127), st.integers(-1, 10) | ints, st.integers(-300, 300) | longs),
+    ),
+    "texts that become bytes": (
+        TupleSerializer((TEXT, INT)),
+        TupleSerializer((BytesSerializer(), INT)),
+        st.tuples(characters, ints),
+    ),
+    "bytes that become texts": (
+        TupleSerializer((BytesSerializer(), INT)),
+        TupleSerializer((TEXT, INT)),
+        st.tuples(characters.map(lambda it: it.encode("utf-8", "surrogatepass")) | st.binary(max_size=4), ints),
+    ),
+    "lists of texts that become bytes": (ListSerializer(TEXT), ListSerializer(BytesSerializer()), st.lists(characters)),
     "a row's column, widened": (
         ID_AND_TITLE,
         RowSerializer((column("", LONG), column("", TEXT))),
