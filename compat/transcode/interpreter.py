@@ -356,7 +356,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.SIZE:
                 at = size_end(data, at, stop, at - registers[code[pc + 1]] - code[pc + 2])
                 if at < 0:
-                    state = ODD
+                    break
                 pc += 3
             elif op == ops.KEY:
                 at, end = entry + 4, written + 4
@@ -364,7 +364,7 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 pc += 1
             elif op == ops.KEY_END:
                 if at != stop:
-                    state = ODD
+                    break
                 store(target, written, 4, end - written - 4)
                 end += 4
                 begin = end
@@ -378,14 +378,14 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
             elif op == ops.UNICODE:
                 place = text_end(data, at, stop)
                 if place < 0 or not has_whole_characters(data, at, place):
-                    state = ODD
+                    break
                 at = place
                 registers[code[pc + 1]] = at
                 pc += 2
             elif op == ops.UTF8:
                 count = load(data, at, 4) if stop - at >= 4 else -1
                 if count < 0 or count > stop - at - 4 or not is_utf8(data, at + 4, count):
-                    state = ODD
+                    break
                 at += 4 + count
                 registers[code[pc + 1]] = at
                 pc += 2
@@ -394,12 +394,12 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                 last = registers[code[pc + 3]] + code[pc + 4]
                 if 2 * (last - first) + LEAST_TEXT_ROOM > room - end:
                     state = FULL
-                elif op == ops.TO_UTF8:
+                    break
+                if op == ops.TO_UTF8:
                     end = put_utf8(target, end, data, first, last)
                 else:
                     end = put_text(target, end, data, first + 4, last)
-                if state == _GOING:
-                    pc += 5
+                pc += 5
             elif op == ops.KEYS:
                 count = registers[code[pc + 2]]
                 if count > ops.MOST_KEYS or stop - entry > MOST_OFFSET:

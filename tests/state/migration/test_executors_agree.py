@@ -22,11 +22,15 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
+from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression, StateAction
 from stateshift.compat.reference_time import milliseconds
+from stateshift.compat.transcode.framing import entry_framing
 from stateshift.compat.transcode.recipes import program_of
 from stateshift.serializers.errors import ValueNotConvertible
+from stateshift.serializers.numeric import IntSerializer
+from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.ttl import TtlValue
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
@@ -49,8 +53,9 @@ def agreed(ready):
 
 def ways(ready):
     """How many of the keyed states whose values change have an op list, and how many none."""
-    states = (state for operator in ready.plan.operators for state in operator.states if state.kind.is_keyed)
-    return Counter(program_of(state) is not None for state in states if state.action is StateAction.CONVERT)
+    states = [state for operator in ready.plan.operators for state in operator.states if state.kind.is_keyed]
+    framing = entry_framing(StateKind.MAP, key_group_bytes=1, key=StringSerializer(), namespace=IntSerializer())
+    return Counter(program_of(state, framing) is not None for state in states if state.action is StateAction.CONVERT)
 
 
 def later(place):
