@@ -25,6 +25,7 @@ from .memory import (
     is_less,
     is_little_number,
     is_number,
+    is_utf8,
     is_uuid,
     key_sum,
     load,
