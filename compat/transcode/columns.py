@@ -119,8 +119,9 @@ def scattered(target: Any, to: Column, rows: Any) -> None:
 
 def have_no_top_bits(rows: Any, sizes: Column) -> Column | None:
     """Whether the top bit is clear in the first bytes of rows, as many as each has; None: in all of them."""
-    words = rows.view(np.uint64) & _top_bits(rows.shape[1]).take(sizes).view(np.uint64).reshape(len(rows), -1)
-    return (words == 0).all(axis=1) if words.any() else None
+    found = _top_bits(rows.shape[1]).take(sizes).view(np.uint64)
+    found &= rows.view(np.uint64).ravel()
+    return (found.reshape(len(rows), -1) == 0).all(axis=1) if np.bitwise_or.reduce(found) else None
 
 
 @lru_cache(maxsize=64)

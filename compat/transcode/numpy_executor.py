@@ -80,14 +80,19 @@ class NumpyExecutor:
         starts = done.found.starts
         first = int(np.searchsorted(starts, start))
         if first == 0 and not len(done.declined):
-            known.put(done.data, Entries(done.ends[:-1], done.ends[:-1] + (done.found.values - starts)))
-            self._last = None
-            return Rewritten(DONE, done.data, len(block), len(starts), int(done.keys.sum(dtype=np.uint64)))
+            return self._finished(done, done.data, np.diff(done.ends), int(done.keys.sum(dtype=np.uint64)))
         return self._around_declined(done, first)
+
+    def _finished(self, done: _Block, data: bytes, sizes: Column, keys: int) -> Rewritten:
+        """Give all entries of a block, rewritten; where they lie need not be found again."""
+        starts = np.cumsum(sizes) - sizes
+        known.put(data, Entries(starts, starts + (done.found.values - done.found.starts)))
+        self._last = None
+        return Rewritten(DONE, data, len(done.block), len(sizes), keys)
 
     def _around_declined(self, done: _Block, first: int) -> Rewritten:
         """Put together what is rewritten from an entry on and, by plain Python, those that were declined."""
-        block, starts = done.block, done.found.starts
+        block, starts, sizes = done.block, done.found.starts, np.diff(done.ends)
         after = int(np.searchsorted(done.declined, first))
         pieces, entry, keys = [], first, 0
         for declined in [*done.declined[after:].tolist(), len(starts)]:
@@ -101,8 +106,11 @@ class NumpyExecutor:
             if alone.status != DONE:
                 return Rewritten(ODD, b"".join(pieces), here, declined - first, keys)
             pieces.append(alone.data)
+            sizes[declined] = len(alone.data)
             keys += alone.keys
             entry = declined + 1
+        if first == 0:
+            return self._finished(done, b"".join(pieces), sizes, keys)
         self._last = None
         return Rewritten(DONE, b"".join(pieces), len(block), len(starts) - first, keys)
 

@@ -75,11 +75,9 @@ class Output:
 
     def constant(self, data: Any) -> None:
         """Write the same bytes for each."""
-
-        def put(target: Any, to: int) -> None:
-            target[:, to : to + len(data)] = data
-
-        self._fixed(len(data), put)
+        kind = f"V{len(data)}"
+        item = np.frombuffer(data, kind)[0]
+        self._fixed(len(data), lambda target, to: _assign(target, to, kind, item))
 
     def piece(self, spot: Spot, size: int) -> None:
         """Copy as many bytes for each."""
