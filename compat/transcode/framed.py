@@ -174,18 +174,19 @@ def add_keys(total: int, keys: Iterable[bytes]) -> int:
 
 def _find_run(data: Any, start: int, size: int, result: Any) -> int:
     at = last = start
-    entries = detail = 0
+    entries, detail, key_size = 0, 0, 1
     ending = NEEDS_MORE
     while True:
         key_at = at + _LENGTH_BYTES
         if key_at > size:
             detail = _LENGTH_BYTES
             break
-        key_size = load(data, at, 4)
+        if load(data, at, 4) != key_size:  # most keys are as long as the last one: where it ends need not be waited for
+            key_size = load(data, at, 4)
+            if key_size < 1:
+                ending, detail = NO_KEY, key_size
+                break
         value_at = key_at + key_size + _LENGTH_BYTES
-        if key_size < 1:
-            ending, detail = NO_KEY, key_size
-            break
         if value_at > size:
             detail = value_at - at
             break
@@ -207,11 +208,16 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
 
 
 def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    at, entries, keys, misplaced, last = 0, 0, 0, -1, -1
+    at, entries, keys, misplaced, last, key_size = 0, 0, 0, -1, -1, 0
     mask = (1 << 8 * prefix_bytes) - 1
     while at < size:
-        key_size = load(data, at, 4) if size - at >= 8 else -1
-        if key_size < 0 or key_size > size - at - 8:
+        if size - at < 8:
+            return False
+        if load(data, at, 4) != key_size:  # as in a run
+            key_size = load(data, at, 4)
+            if key_size < 0:
+                return False
+        if key_size > size - at - 8:
             return False
         key_at = at + _LENGTH_BYTES
         value_size = load(data, key_at + key_size, 4)

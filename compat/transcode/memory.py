@@ -36,16 +36,17 @@ def mixed(number: int, word: int) -> int:
 
 def key_sum(data: Any, at: int, size: int) -> int:
     """Give what a key adds to the checksum (`framed`)."""
-    total, last = _SEED, 0
+    first = last = 0
     if size >= _WORD_BYTES:
-        total, last = mixed(total, load(data, at, 8)), load(data, at + size - 8, 8)
-        for place in range(at + 8, at + size - 8, 8):
-            total = mixed(total, load(data, place, 8))
+        first, last = load(data, at, 8), load(data, at + size - 8, 8)
     elif size >= _WORD_BYTES // 2:
-        total, last = mixed(total, load(data, at, 4)), load(data, at + size - 4, 4)
+        first, last = load(data, at, 4), load(data, at + size - 4, 4)
     elif size > 0:
-        total = mixed(total, load(data, at, 1))
+        first = load(data, at, 1)
         last = load(data, at + (size >> 1), 1) * _MIDDLE + load(data, at + size - 1, 1)
+    total = mixed(_SEED, first)
+    for place in range(at + 8, at + size - 8, 8):
+        total = mixed(total, load(data, place, 8))
     return mixed(mixed(total, last), size)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE
-from stateshift.compat.transcode.framed import COMPLETE, Survey, add_keys, cut_key_groups, find_run, survey
+from stateshift.compat.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, cut_key_groups, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
 
 pytest.importorskip("numba")
@@ -19,6 +19,8 @@ pytest.importorskip("numba")
 from stateshift.compat.transcode import machine
 
 entries = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20)), max_size=8)
+
+VALUE = b"\0\0\0\2ab"
 
 
 def framed(pairs):
@@ -57,6 +59,22 @@ def test_plain_python_numba_and_numpy_see_the_same_in_any_bytes(data, size):
         assert plain == fast == columns
         plain, fast, columns = by_each(find_run, given_data, 0)
         assert plain == fast == columns
+
+
+@pytest.mark.parametrize("sizes", [(0,), (0, 3), (1, 1), (1, 0), (3, 3, 2, 2, 0), (9, -1), (1, -2), (2, 1 << 30)])
+def test_keys_as_long_as_the_one_before_and_others_are_seen_alike(sizes):
+    given_data = b"".join(size.to_bytes(4, "big", signed=True) + bytes(max(size & 15, 0)) + VALUE for size in sizes)
+
+    for function, argument in ((survey, b"\0"), (survey, b""), (find_run, 0)):
+        plain, fast, columns = by_each(function, given_data, argument)
+        assert plain == fast == columns
+
+
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_a_run_ends_before_a_key_without_size(before):
+    run = find_run(framed([(b"\1", b"v")] * before + [(b"", b"v")]), 0)
+
+    assert (NO_KEY, before, 0) == (run.ending, run.entries, run.detail)
 
 
 def test_the_checksum_does_not_depend_on_the_order_and_does_on_every_bit():
