@@ -148,6 +148,7 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
 def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
     """Convert the first entries of a stream. Functions of the user are not called before the run.
 
+    What counts is the processor's time: a machine that does much else would look slow, a few entries being the sample.
     Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if
     it is the one that does the work.
     """
@@ -169,10 +170,10 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
                 key = reader.header.key_snapshot
                 rewriters[block.state_id] = BlockRewriter.of(info, state, key, task.max_parallelism)
                 _rewritten(rewriters[block.state_id], sample)  # not timed: it also loads code
-            rewriter, began = rewriters[block.state_id], time.perf_counter()
+            rewriter, began = rewriters[block.state_id], time.thread_time()
             written += len(_rewritten(rewriter, sample).data)
             if rewriter is not None and not (with_spark and isinstance(rewriter.transcoder, BlockTranscoder)):
-                passed += time.perf_counter() - began
+                passed += time.thread_time() - began
     if not read:
         return _PLAIN
     return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
