@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from marks import marks
 
 from stateshift import Savepoint
 from stateshift.spark.java import java_home
@@ -20,45 +21,17 @@ from stateshift.state.testing import write_savepoint
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.slow]  # no faults, but as slow as those
 
 KEYS = 2_000
-MARKS = """
-import attrs
-from stateshift import Job, Operator, TypeSerializer, TypeSerializerConfigSnapshot
-from stateshift import ValueStateDescriptor, register_snapshot
-
-
-class MarkSerializer(TypeSerializer[int]):
-    def serialize(self, value, target):
-        target.write_long(value)
-
-    def deserialize(self, source):
-        return source.read_long()
-
-    def snapshot_configuration(self):
-        return MarkSnapshot()
-
-
-@register_snapshot
-@attrs.define
-class MarkSnapshot(TypeSerializerConfigSnapshot[int]):
-    snapshot_id = "stateshift/test-cluster.mark"
-
-    def write(self, target):
-        pass
-
-    def read(self, source):
-        pass
-
-    def restore_serializer(self):
-        return MarkSerializer()
-
+MARKS = marks(
+    "stateshift/test-cluster.mark",
+    """
 
 def text_of(number):
     return str(number)
 
 
-job = Job([Operator("o", key=str, states=[ValueStateDescriptor("mark", MarkSerializer())])])
 new_counts = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=text_of)])])
-"""
+""",
+)
 SUBMITTED = """
 import json, sys, urllib.request
 from pyspark.sql import SparkSession, functions as sf

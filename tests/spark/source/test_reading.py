@@ -3,6 +3,7 @@
 import importlib
 
 import pytest
+from marks import marks
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, StringType, StructType
 
@@ -112,49 +113,13 @@ def test_a_value_that_spark_does_not_hold_is_read_as_text_where_that_is_asked(re
     assert any(row.value.endswith("999999999Z") for row in exact.collect())
 
 
-MARKS = """
-import attrs
-from stateshift import Job, Operator, TypeSerializer, TypeSerializerConfigSnapshot
-from stateshift import ValueStateDescriptor, register_snapshot
-
-
-class MarkSerializer(TypeSerializer[int]):
-    def serialize(self, value, target):
-        target.write_long(value)
-
-    def deserialize(self, source):
-        return source.read_long()
-
-    def snapshot_configuration(self):
-        return MarkSnapshot()
-
-
-@register_snapshot
-@attrs.define
-class MarkSnapshot(TypeSerializerConfigSnapshot[int]):
-    snapshot_id = "stateshift/test-reading.mark"
-
-    def write(self, target):
-        pass
-
-    def read(self, source):
-        pass
-
-    def restore_serializer(self):
-        return MarkSerializer()
-
-
-job = Job([Operator("o", key=str, states=[ValueStateDescriptor("mark", MarkSerializer())])])
-"""
-
-
 def test_snapshots_of_a_module_in_the_users_folder_are_known_to_sparks_processes(spark, tmp_path, monkeypatch):
-    (tmp_path / "marks_of_a_user.py").write_text(MARKS)
+    (tmp_path / "marks_of_a_user.py").write_text(marks("stateshift/test-reading.mark"))
     monkeypatch.syspath_prepend(tmp_path)
     with registry.restored():
         module = importlib.import_module("marks_of_a_user")
         write_savepoint(tmp_path / "sp", module.job, {"o/mark": {"Ann": 1}})
         register(spark)
-        marks = spark.read.format("savepoint").options(operator="o", state="mark").load(str(tmp_path / "sp"))
+        found = spark.read.format("savepoint").options(operator="o", state="mark").load(str(tmp_path / "sp"))
 
-        assert [("Ann", "1")] == [(row.key, str(row.value)) for row in marks.collect()]
+        assert [("Ann", "1")] == [(row.key, str(row.value)) for row in found.collect()]
