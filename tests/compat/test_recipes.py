@@ -18,6 +18,7 @@ from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
 from stateshift.compat.transcode.interpreter import DONE, ODD
+from stateshift.compat.transcode.objects import ObjectTranscoder
 from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
@@ -27,6 +28,7 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.numeric import (
     BigIntSerializer,
     ByteSerializer,
+    DoubleSerializer,
     FloatSerializer,
     IntSerializer,
     LongSerializer,
@@ -37,10 +39,11 @@ from stateshift.serializers.row_values import Row, RowKind
 from stateshift.serializers.rows import RowSerializer
 from stateshift.serializers.sql_temporal import DateSerializer, SqlDateSerializer
 from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate
+from stateshift.serializers.temporal import InstantSerializer
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataOutputView
 
-INT, LONG, TEXT = IntSerializer(), LongSerializer(), StringSerializer()
+INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
 EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, ExecutorName.NUMBA) if has_module(name))]
 
 ints = st.integers(-(2**31), 2**31 - 1)
@@ -477,3 +480,23 @@ def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
 
 def framed(entries):
     return b"".join(len(part).to_bytes(4, "big") + part for entry in entries for part in entry)
+
+
+ONLY_OBJECTS = {
+    "a moment in other bytes": (DateSerializer(exact=True), InstantSerializer()),
+    "floats as keys": (MapSerializer(DOUBLE, INT), MapSerializer(DOUBLE, LONG)),
+    "a decimal with another scale": (
+        AvroSerializer(logical("bytes", "decimal", precision=9, scale=2)),
+        AvroSerializer(logical("bytes", "decimal", precision=10, scale=3)),
+    ),
+    "branches that look alike": (AvroSerializer(["int", "long"]), AvroSerializer(["long", "int"])),
+    "a schema within itself": (
+        AvroSerializer(fields("int", ["null", "R"])),
+        AvroSerializer(fields("double", ["null", "R"])),
+    ),
+}
+
+
+@pytest.mark.parametrize("pair", ONLY_OBJECTS.values(), ids=ONLY_OBJECTS)
+def test_what_only_objects_can_tell_has_no_op_list(pair):
+    assert isinstance(transcoder(*pair), ObjectTranscoder)
