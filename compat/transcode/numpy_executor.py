@@ -80,15 +80,14 @@ class NumpyExecutor:
         starts = done.found.starts
         first = int(np.searchsorted(starts, start))
         if first == 0 and not len(done.declined):
-            return self._finished(done, done.data, np.diff(done.ends), int(done.keys.sum(dtype=np.uint64)))
+            return self._finished(done, done.data, done.ends[:-1], int(done.keys.sum(dtype=np.uint64)))
         return self._around_declined(done, first)
 
-    def _finished(self, done: _Block, data: bytes, sizes: Column, keys: int) -> Rewritten:
+    def _finished(self, done: _Block, data: bytes, starts: Column, keys: int) -> Rewritten:
         """Give all entries of a block, rewritten; where they lie need not be found again."""
-        starts = np.cumsum(sizes) - sizes
         known.put(data, Entries(starts, starts + (done.found.values - done.found.starts)))
         self._last = None
-        return Rewritten(DONE, data, len(done.block), len(sizes), keys)
+        return Rewritten(DONE, data, len(done.block), len(starts), keys)
 
     def _around_declined(self, done: _Block, first: int) -> Rewritten:
         """Put together what is rewritten from an entry on and, by plain Python, those that were declined."""
@@ -110,7 +109,7 @@ class NumpyExecutor:
             keys += alone.keys
             entry = declined + 1
         if first == 0:
-            return self._finished(done, b"".join(pieces), sizes, keys)
+            return self._finished(done, b"".join(pieces), np.cumsum(sizes) - sizes, keys)
         self._last = None
         return Rewritten(DONE, b"".join(pieces), len(block), len(starts) - first, keys)
 

@@ -215,9 +215,10 @@ class _Seen:
     def of(cls, data: bytes) -> _Seen | None:
         """See that entries lie where they are known to, and fill the block; None where they do not."""
         found = entries_of(data)
-        if found is None:
+        if found is None or found.values[-1] > len(data):
             return None
-        buffer = padded(data)
+        has_room = int(found.starts[-1]) + 2 * KEY_HEAD_BYTES <= len(data)
+        buffer = np.frombuffer(data, np.uint8) if has_room else padded(data)
         heads = gathered(buffer, found.starts, 0, KEY_HEAD_BYTES)
         sizes = found.values - found.starts - _HEAD_BYTES
         ends = found.values + integers(buffer, found.values - _LENGTH_BYTES, 4)
