@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING
 
 import attrs
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from .objects import ObjectTranscoder
     from .program import Program
 
-_LENGTH_BYTES = 4
+_LENGTH = struct.Struct(">i")
+_LENGTH_BYTES = _LENGTH.size
 _CHECKSUM = (1 << 64) - 1
 
 
@@ -99,11 +101,11 @@ def _entry_end(block: bytes, start: int) -> int:
 
 def _are_apart(data: bytes, count: int) -> bool:
     """Whether no two entries have the same key."""
-    keys, at = set[bytes](), 0
+    keys, at, load = set[bytes](), 0, _LENGTH.unpack_from
     while at < len(data):
-        key = at + _LENGTH_BYTES
-        keys.add(data[key : key + int.from_bytes(data[at:key], "big")])
-        at = _entry_end(data, at)
+        value = at + _LENGTH_BYTES + load(data, at)[0]
+        keys.add(data[at + _LENGTH_BYTES : value])
+        at = value + _LENGTH_BYTES + load(data, value)[0]
     return len(keys) == count
 
 
