@@ -131,10 +131,12 @@ def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, m
         ("streams", *(str(found[size]["streams"]) for size in sizes)),
         ("time, s", *(f"{found[size]['seconds']:.1f}" for size in sizes)),
         ("rest, s", "", *(f"{found[size]['rest_s']:.1f}" for size in sizes[1:])),
-        ("kernel, s", "", *(f"{found[size]['kernel_s']:.1f}" for size in sizes[1:])),
+        ("kernel, s", "", *(f"{found[size]['kernel_s']:.2f}" for size in sizes[1:])),
         ("rest / kernel", "", *(f"{found[size]['rest_to_kernel']:.2f}" for size in sizes[1:])),
     ]
-    rows += [(f"{name}, MB", *(f"{found[size]['peak_bytes'][name] / 1e6:,.0f}" for size in sizes)) for name in MEMORY]
+    for name in MEMORY:
+        peaks = [found[size]["peak_bytes"][name] for size in sizes]
+        rows += [(f"{name}, MB", *(f"{peak / 1e6:,.0f}" for peak in peaks))] if any(peaks) else []
     rows.append(("over idle, MB", "", *(f"{found[size]['over_idle_bytes'] / 1e6:,.0f}" for size in sizes[1:])))
     columns = ("entries", *(f"{size:,}" for size in sizes))
     print_table(f"stateshift migrate, {way}; {shape.name}: {shape.title}", columns, rows, markdown=markdown)
