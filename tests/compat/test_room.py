@@ -1,0 +1,56 @@
+"""Machine code writes nothing behind the room that it was told of: ops of fixed size do not look, the rest does."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("numba")
+
+import numpy as np
+
+from stateshift.compat.transcode.compiler import compile_value
+from stateshift.compat.transcode.framing import ValueFraming
+from stateshift.compat.transcode.interpreter import DONE, FULL
+from stateshift.compat.transcode.machine import PADDING
+from stateshift.compat.transcode.numba_executor import run
+from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
+
+PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
+PAIR_BYTES = b"\xf0" + b"\4abc" + bytes(range(40)) + b"\0\0\0\7"
+CASES = {
+    "one": (PAIR, ValueFraming.WHOLE, PAIR_BYTES),
+    "items that grow": (Counted(PAIR), ValueFraming.WHOLE, b"\0\0\0\5" + 5 * PAIR_BYTES),
+    "lists in lists": (
+        Counted(Sequence((Counted(Widened(1, 8)),))), ValueFraming.WHOLE, b"\0\0\0\3" + 3 * (b"\0\0\0\4" + b"abcd"),
+    ),
+    "elements": (PAIR, ValueFraming.SEPARATED, b",".join([PAIR_BYTES] * 4)),
+    "constants": (Sequence((Fixed(3), Constant(b"c" * 200))), ValueFraming.WHOLE, b"123"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole(case):
+    recipe, framing, value = case
+    program = compile_value(recipe, framing, nullable=False)
+    entry = b"\0\0\0\3key" + len(value).to_bytes(4, "big") + value
+    data = np.frombuffer(3 * entry + bytes(PADDING), np.uint8)
+    code = np.array(program.code, np.int64)
+    constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
+    registers, result = np.zeros(program.registers, np.int64), np.zeros(4, np.int64)
+
+    def rewritten(room):
+        target = np.full(room + 3 * PADDING, 0xAA, np.uint8)
+        size, free = 3 * len(entry), room - program.fixed
+        status = run(data, 0, size, size, code, constants, target, free, registers, result)
+        assert (target[room + PADDING :] == 0xAA).all()
+        stop, written, entries, _ = result.tolist()
+        assert (stop, written <= room) == (entries * len(entry), True)
+        return status, entries, target[:written].tobytes()
+
+    status, entries, whole = rewritten(100_000)
+    assert (DONE, 3) == (status, entries)
+    for room in range(program.fixed, program.fixed + len(whole) + 1):
+        status, entries, part = rewritten(room)
+        assert status == (DONE if entries == 3 else FULL)
+        assert whole[: entries * len(whole) // 3] == part
+    assert entries == 3
