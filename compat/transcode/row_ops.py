@@ -59,10 +59,11 @@ class RowProgram:
         """
         state = _Run(self, rows, careful=careful)
         index = 0
-        while index < len(self.listed):
-            place, op, operands = self.listed[index]
-            rows.ahead = self.ahead[index]
-            index = state.step(index, place, op, operands)
+        with np.errstate(invalid="ignore"):  # what is no number is no entry's: it is odd
+            while index < len(self.listed):
+                place, op, operands = self.listed[index]
+                rows.ahead = self.ahead[index]
+                index = state.step(index, place, op, operands)
         rows.awake = None
         rows.prove()
         state.output.look_at_texts()

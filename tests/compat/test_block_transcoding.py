@@ -181,6 +181,16 @@ def test_a_block_that_is_damaged_anywhere_comes_to_what_objects_make_of_it(name)
 
 
 @pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("bits", ["7f800001", "ffc00000", "7f800000"], ids=["signalling", "quiet", "infinite"])
+def test_floats_that_are_no_numbers_are_left_to_objects_without_a_warning(name, bits):
+    old, new = (TupleSerializer((INT, number)) for number in (FloatSerializer(), DOUBLE))
+    given = block(written(old, (1, 0.5)), bytes(4) + bytes.fromhex(bits), written(old, (2, -0.5)))
+    rewrite = by(name, transcoder(old, new))
+
+    assert rewrite.objects.transcode(given) == rewrite.transcode(given)
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
 def test_lists_that_grow_past_the_room_held_ready_arrive_whole(name):
     old, new = ListSerializer(ByteSerializer()), ListSerializer(LONG)
 
