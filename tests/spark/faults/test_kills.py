@@ -35,7 +35,7 @@ LAST_MOMENT = 12  # finished tasks: later than that, a worker that is picked may
 VICTIMS = ("worker", "executor", "driver", "java of the driver")
 ENCODING_S, WRITING_S = 12.0, 1.5  # about as long as each takes
 MIGRATION = """
-import json, sys, time
+import json, os, sys, time
 from contextlib import suppress
 sys.path.insert(0, sys.argv[1])
 from flights_v2 import job
@@ -45,6 +45,7 @@ from stateshift.spark.session import session
 from stateshift.state.savepoint.publish import IfTargetExists
 
 source, target, master, parallelism = sys.argv[2:6]
+os.environ["STATESHIFT_EXECUTOR"] = "objects"  # by machine code a task is over before it can be killed
 spark = session(master)
 facts = {}
 try:
@@ -134,6 +135,7 @@ def test_a_migration_gives_the_right_result_or_none(
         facts["error"] = printed["error"].splitlines()[0]
     if facts["result"] == "none":
         finished = finished_in(target)
+        target.mkdir(exist_ok=True)  # a run that failed before it had anything to keep has removed it
         copy = Folder.at(shutil.copytree(target, tmp_path / "copy"))
         assert sorted(clean(copy)) == sorted(file.name for file in target.iterdir())
         assert copy.names() == ()
