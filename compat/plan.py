@@ -82,7 +82,7 @@ class Recoding:
     Attributes:
         step: How a path reaches the piece: "", `[]`, `<key>` or `{}`.
         reader: Reads the old bytes.
-        source: Where the reader comes from; `NEW_SERIALIZER` where the old bytes stay valid, and values may not fit.
+        source: Where the reader comes from; `NEW_SERIALIZER` where the piece is only looked at.
         conversion: Old object to new object; None: as it is.
         writer: Writes the new bytes.
         nullable: Whether the entry's own null flag may say null (values of map state).
@@ -102,6 +102,11 @@ class Recoding:
     converter: str = ""
     expired_until_ms: int | None = None
     null_stamp_ms: int | None = None
+
+    @property
+    def is_check(self) -> bool:
+        """Whether it is only looked at, beside a piece that is converted: its bytes stay, and must fit as they are."""
+        return self.source == NEW_SERIALIZER
 
     def is_expired(self, old: Any) -> bool:
         """Whether an old value is to be left out."""
@@ -135,14 +140,13 @@ class StatePlan:
         action: Copied, relabelled or converted.
         old: The snapshots that are stored.
         new: The snapshots to be written into the header.
-        value: How the value, the element or the map value is rewritten; None: its bytes stay.
-        user_key: How the user key of map state, or the key of broadcast state, is rewritten; None: its bytes stay.
+        value: How the value, the element or the map value is rewritten or looked at; None: its bytes stay, unread.
+        user_key: The same of the user key of map state, or the key of broadcast state.
         findings: What the check found, for messages and lineage.
         new_name: What it is called from now on, where that is another name.
         former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
         transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
         trust: Names of pickled classes whose values may be opened.
-        takes_nulls: Of map state whose values' bytes stay: whether the new type has a place for a null among them.
     """
 
     name: str
@@ -157,7 +161,6 @@ class StatePlan:
     former_time_to_live: timedelta | None = None
     transform: Transformation | None = None
     trust: tuple[str, ...] = ()
-    takes_nulls: bool = True
 
     @property
     def changes(self) -> bool:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.compatibility import Decision, Verdict
 from ..serializers.errors import IncompatibleState
+from ..serializers.recipe import fits_always, recipe_of
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
-from .description import StateKind
 from .explain import finding_line
 from .labels import Labels, label_after
+from .parts import MAP_VALUE
 from .plan import (
     NEW_SERIALIZER,
     Merging,
@@ -134,7 +135,7 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
         recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
-        _transformation(report), was.value.trust, takes_nulls=report.kind is not StateKind.MAP or value.nullable,
+        _transformation(report), was.value.trust,
     )  # fmt: skip
 
 
@@ -153,15 +154,17 @@ def _transformation(report: StateReport) -> Transformation | None:
 
 
 def _recoding(part: Part, converter: str) -> Recoding | None:
-    """How a part is rewritten; None where its bytes stay valid for the new serializer as it is.
+    """How a part of a state that is converted is rewritten, or looked at; None where all that is stored fits as it is.
 
-    Beside a part that is converted, one whose values may not fit is looked at, value by value: who would read it in the
-    new job reads it, and writes what it has read.
+    What is converted is read whole: beside a part that changes, who would read another in the new job looks at it, for
+    snapshots do not tell of every null.
     """
     if part.reader is None:
-        if Flag.MAY_FAIL_PER_VALUE not in {flag for _, flag in part.result.flags}:
-            return None
         serializer = part.effective_serializer
+        recipe = recipe_of(serializer, None, serializer)
+        flags_null = part.step == MAP_VALUE and not part.is_unframed
+        if recipe is not None and fits_always(recipe) and (part.nullable or not flags_null):
+            return None
         return Recoding(part.step, serializer, NEW_SERIALIZER, None, serializer, part.nullable)
     return Recoding(
         part.step,

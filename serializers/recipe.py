@@ -373,6 +373,18 @@ def tells_apart(recipe: Recipe) -> bool:
     return is_sortable(recipe) or isinstance(recipe, VarText)
 
 
+def fits_always(recipe: Recipe) -> bool:
+    """Whether bytes stay, of every value that the stored type has."""
+    match recipe:
+        case Sequence(parts, emitted):
+            return emitted is None and all(map(fits_always, parts))
+        case Nullable(value, null=null):
+            return null is not None and fits_always(value)
+        case Fixed() | Boolean() | Float() | Text() | Blob() | BigInteger() | VarText() | VarBlob() | LittleFloat():
+            return True
+    return False
+
+
 def constant(serializer: TypeSerializer[Any], default: Default | None) -> bytes | None:
     """Give the bytes of a default; b"" for None, and None where it may differ from value to value, or fails."""
     if default is None or (default.factory is not None and default.factory not in _CONSTANT_FACTORIES):

@@ -79,8 +79,13 @@ def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
 
 
 def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
-    """Read one old value that is never left out, convert it, and write the new one."""
-    write(recoding, converted(recoding, source), target)
+    """Read one old value that is never left out, convert it, and write the new one; or the same where it is a check."""
+    start = source.position
+    new = converted(recoding, source)
+    if recoding.is_check:
+        target.write(source.span(start))
+    else:
+        write(recoding, new, target)
 
 
 def _unfit(what: str, error: Exception) -> ValueNotConvertible:
@@ -122,7 +127,7 @@ class ObjectTranscoder:
 
     @property
     def needs_whole_run(self) -> bool:
-        return self.plan.user_key is not None
+        return self.plan.user_key is not None and not self.plan.user_key.is_check
 
     def transcode(self, block: bytes) -> Transcoded:
         source, target = DataInputView(block), DataOutputView()
@@ -190,6 +195,8 @@ class ObjectTranscoder:
         except StateShiftError as error:
             add_step(error, recoding.step)
             raise
+        if recoding.is_check:
+            return key
         if new_key in seen:
             raise ValuesCollide(
                 f"two user keys of one key become the same {recoding.writer.describe()}: {hex_shown(new_key[start:])}",
@@ -244,10 +251,6 @@ class ObjectTranscoder:
         """
         recoding = self.plan.value
         if recoding is None:
-            if not self.plan.takes_nulls and DataInputView(value).read_boolean():
-                error = _null_without_a_place()
-                add_step(error, "{}")
-                raise error
             return value
         source, target = DataInputView(value), DataOutputView()
         try:
@@ -259,24 +262,22 @@ class ObjectTranscoder:
                 item = TtlValue(recoding.null_stamp_ms, None)
             if item is EXPIRED:
                 return None
+            if recoding.is_check and not value[0]:
+                return value
             if item is not None:
                 target.write_byte(0)
                 write(recoding, item, target)
             elif recoding.nullable:
                 target.write_byte(1)
             else:
-                raise _null_without_a_place()
+                raise ValueNotConvertible(
+                    "a null is stored where the map's values are not declared optional",
+                    advice="declare the value type optional (T | None)",
+                )
         except StateShiftError as error:
             add_step(error, recoding.step)
             raise
         return target.getvalue()
-
-
-def _null_without_a_place() -> ValueNotConvertible:
-    return ValueNotConvertible(
-        "a null is stored where the map's values are not declared optional",
-        advice="declare the value type optional (T | None)",
-    )
 
 
 def name_rule(error: StateShiftError, plan: StatePlan) -> None:

@@ -35,8 +35,7 @@ def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
             return None
         key = Sequence((*entry.parts, user_key))
     if recoding is None:
-        framing = ValueFraming.WHOLE if plan.takes_nulls else framing
-        return compile_value(Rest(), framing, nullable=False, key=key)
+        return compile_value(Rest(), ValueFraming.WHOLE, nullable=False, key=key)
     if framing is ValueFraming.NULLABLE and isinstance(recoding.reader, OptionalSerializer):
         return None  # a null behind the entry's own flag is told by that flag afterwards
     recipe = _recipe(recoding)
@@ -55,7 +54,7 @@ def element_program_of(plan: StatePlan) -> Program | None:
     recipe = _piece(plan.value, plan.old.value)
     if plan.kind is StateKind.BROADCAST and recipe is not None:
         key = _piece(plan.user_key, plan.old.key)
-        is_told = key is not None and (tells_apart(key) if plan.user_key is not None else stays(key))
+        is_told = key is not None and (tells_apart(key) or stays(key))
         recipe = Counted(recipe, key) if is_told else None
     return None if recipe is None else compile_value(recipe, ValueFraming.WHOLE, nullable=False)
 
@@ -78,4 +77,5 @@ def _recipe(recoding: Recoding) -> Recipe | None:
     bare = stripped_recipe(reader, conversion, writer, recoding.expired_until_ms)
     if bare is not None or recoding.expired_until_ms is not None:
         return bare
-    return recipe_of(reader, conversion, writer)
+    recipe = recipe_of(reader, conversion, writer)
+    return None if recoding.is_check and recipe is not None and not stays(recipe) else recipe

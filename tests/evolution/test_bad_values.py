@@ -9,7 +9,7 @@ import pytest
 from evolution import profiles, runs
 from evolution.beginnings import contents_of, lives
 from evolution.declared import Declared
-from evolution.shapes import Field, Leaf, ListOf, MapOf, Maybe, RecordOf, SetOf, TupleOf, with_ttl
+from evolution.shapes import Field, Leaf, ListOf, MapOf, Maybe, RecordOf, RowOf, SetOf, TupleOf, with_ttl
 from evolution.takeover import Outcome, Takeover
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,6 +19,10 @@ LONG, TEXT, BYTES, FLOAT = map(Leaf, ("long", "string", "bytes", "float"))
 
 def record(number, text):
     return RecordOf("shop.Order", (Field("a", number), Field("b", text)), java="acme.Order")
+
+
+def row(number):
+    return RowOf((Field("", number),))
 
 
 KEYS = [(LONG, LONG), (LONG, FLOAT), (BYTES, TEXT), (TEXT, BYTES)]
@@ -93,6 +97,24 @@ def of_entries(*pairs):
             MapOf(TEXT, record(LONG, BYTES)),
             of_entries((("bytes", b"a"), A_NULL)),
         ),
+        (
+            "map",
+            MapOf(BYTES, row(Maybe(LONG))),
+            MapOf(TEXT, row(LONG)),
+            of_entries((("bytes", b"a"), ("row", "INSERT", (None,)))),
+        ),
+        (
+            "broadcast",
+            MapOf(BYTES, row(Maybe(LONG))),
+            MapOf(TEXT, row(LONG)),
+            of_entries((("bytes", b"a"), ("row", "INSERT", (None,)))),
+        ),
+        (
+            "map",
+            MapOf(row(Maybe(LONG)), LONG),
+            MapOf(row(LONG), Leaf("double")),
+            of_entries((("row", "INSERT", (None,)), ("int", 1))),
+        ),
     ],
     ids=[
         "two faults in an entry",
@@ -100,6 +122,9 @@ def of_entries(*pairs):
         "only a fallback finds the end",
         "a null beside a new key",
         "a null in a field beside a new key",
+        "a null in a column beside a new key",
+        "a null in a column beside a new key of a broadcast map",
+        "a null in a column of a key beside a new value",
     ],
 )
 def test_what_the_random_runs_met_once(kind, old, new, contents):
