@@ -335,6 +335,23 @@ def test_a_state_that_the_lineage_lists_and_nothing_holds_is_found(written):
     assert ["counts"] == [check.name for check in failed(written)]
 
 
+def test_where_an_entry_is_damaged_nothing_is_said_of_the_number_of_those_behind_it(written):
+    text = b"value7value7"
+    file = next(file for file in written.iterdir() if text in file.read_bytes())
+    data = bytearray(file.read_bytes())
+    data[data.index(text) - 1] += 1
+    file.write_bytes(data)
+
+    report = verify(Savepoint.open(written))
+
+    assert ["digests", "key groups"] == [check.name for check in report.checks if check.status is Outcome.FAILED]
+    counts = [(check.status, check.detail) for check in report.checks if check.name == "counts"]
+    assert [
+        (Outcome.OK, "2 states have as many entries as recorded"),
+        (Outcome.UNPROVEN, "3 states were not read to the end, as something else is wrong there"),
+    ] == counts
+
+
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "gone"])
 def test_a_digest_of_a_file_that_is_not_there_is_a_failure_and_leads_nowhere(written, name):
     facts = json.loads((written / LINEAGE).read_text())
