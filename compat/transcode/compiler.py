@@ -365,6 +365,8 @@ class _Compiler(Listing):
                 self.op_to_end(ops.MAYBE, 1, NOT_BOOLEAN)
             case Nullable(Text(), null_flag=1, value_flag=0):
                 self.op_to_end(ops.MAYBE_TEXT)
+            case Nullable(VarText(), null_flag=null_flag, value_flag=value_flag) if {null_flag, value_flag} == {0, 2}:
+                self.op_to_end(ops.MAYBE_VAR_TEXT, null_flag)
             case _:
                 null = Label()
                 self.branch(recipe.null_flag, recipe.value_flag, 0, null)

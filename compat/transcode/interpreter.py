@@ -14,19 +14,15 @@ from typing import Any
 from . import ops
 from .memory import (
     MOST_OFFSET,
-    UUID_BYTES,
     add_key,
     big_integer_end,
     clear_keys,
     copy,
     copy_few,
-    digits_end,
     is_date,
     is_less,
-    is_little_number,
     is_number,
     is_utf8,
-    is_uuid,
     key_sum,
     load,
     load_single,
@@ -34,19 +30,26 @@ from .memory import (
     maybe_text_end,
     put_bits,
     put_sign,
-    put_varint,
     reverse,
     size_end,
     store,
     store_float,
     text_end,
+)
+from .texts import LEAST_TEXT_ROOM, has_whole_characters, put_big_integer, put_text, put_utf8
+from .varints import (
+    UUID_BYTES,
+    digits_end,
+    is_little_number,
+    is_uuid,
+    maybe_var_text_end,
+    put_varint,
     var_blob_end,
     var_size,
     var_text_end,
     varint,
     varint_end,
 )
-from .texts import LEAST_TEXT_ROOM, has_whole_characters, put_big_integer, put_text, put_utf8
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
 """Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is
@@ -286,6 +289,12 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     break
                 registers[code[pc + 1]] = at
                 pc += 2
+            elif op == ops.MAYBE_VAR_TEXT:
+                at = maybe_var_text_end(data, at, stop, code[pc + 1])
+                if at < 0:
+                    break
+                registers[code[pc + 2]] = at
+                pc += 3
             elif op == ops.VAR_BLOB:
                 at = var_blob_end(data, at, stop)
                 if at < 0:

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core.cgutils import raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import framed, interpreter, memory, ops, texts
+from . import framed, interpreter, memory, ops, texts, varints
 
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
-_WORD, _TOP_BITS, _SEVEN_BITS = 8, 0x8080808080808080, 0x7F
+_TOP_BITS = 0x8080808080808080
 
 
 @intrinsic
@@ -86,6 +87,19 @@ def _copy_chunk(typingctx: Any, target: Any, to: Any, source: Any, at: Any) -> A
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64), generate
+
+
+@intrinsic
+def _copy_many(typingctx: Any, target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    """Copy bytes by the C library."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        target, to, source, at, size = arguments
+        kind = ir.IntType(8)
+        raw_memcpy(builder, _pointer(builder, target, to, kind), _pointer(builder, source, at, kind), size, 1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -220,10 +234,10 @@ def _load_single(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
 def _copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     def copy(target: Any, to: Any, source: Any, at: Any, size: Any) -> None:
         _copy_chunk(target, to, source, at)
-        done = _CHUNK
-        while done < size:
-            _copy_chunk(target, to + done, source, at + done)
-            done += _CHUNK
+        if size > _CHUNK:
+            _copy_chunk(target, to + _CHUNK, source, at + _CHUNK)
+            if size > 2 * _CHUNK:
+                _copy_many(target, to + 2 * _CHUNK, source, at + 2 * _CHUNK, size - 2 * _CHUNK)
 
     return copy
 
@@ -252,13 +266,10 @@ def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: AR
     return matches
 
 
-@overload(memory.varint_bytes)
+@overload(varints.varint_bytes)
 def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     def varint_bytes(data: Any, at: Any) -> Any:
-        before: Any = _bytes_before_last(data, at)
-        if before == _WORD and data[at + _WORD] > _SEVEN_BITS:
-            return _WORD + 2 if data[at + _WORD + 1] <= _SEVEN_BITS else _WORD + 3
-        return before + 1
+        return _bytes_before_last(data, at) + 1
 
     return varint_bytes
 
@@ -271,34 +282,42 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
                 return False
             at += _LOOKED_AT
             size -= _LOOKED_AT
-        return _top_bits(data, at) << np.uint64(_LOOKED_AT - 1 - size) << np.uint64(1) == 0
+        return _top_bits(data, at) & ((np.uint64(1) << np.uint64(size)) - np.uint64(1)) == 0
 
     return is_ascii
 
 
-for _function in (
-    memory.unit_end,
+# What most entries take, wherever it is asked for; what others take is called.
+for _short in (
     memory.text_end,
     memory.maybe_text_end,
+    varints.varint_end,
+    varints.var_text_end,
+    varints.maybe_var_text_end,
+):
+    register_jitable(forceinline=True)(_short)
+
+for _function in (
+    memory.unit_end,
     memory.any_text_end,
-    memory.var_text_end,
-    memory.var_blob_end,
+    varints.any_var_text_end,
+    varints.any_varint_end,
+    varints.var_blob_end,
     memory.big_integer_end,
-    memory.varint_end,
     memory.key_sum,
-    memory.varint,
-    memory.var_size,
-    memory.put_varint,
+    varints.varint,
+    varints.var_size,
+    varints.put_varint,
     memory.put_bits,
     memory.size_end,
     memory.reverse,
-    memory.is_uuid,
-    memory.digits_end,
+    varints.is_uuid,
+    varints.digits_end,
     memory.clear_keys,
     memory.is_same,
     memory.add_key,
     memory.is_utf8,
-    memory.is_little_number,
+    varints.is_little_number,
     memory.is_date,
     memory.is_number,
     memory.is_less,
@@ -326,7 +345,16 @@ def compiled(function: Any) -> Any:
     try:
         made: Any = njit(nogil=True, cache=True)(function)
         kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        modules = (interpreter, memory, texts, framed, ops, sys.modules[__name__], sys.modules[function.__module__])
+        modules = (
+            interpreter,
+            memory,
+            varints,
+            texts,
+            framed,
+            ops,
+            sys.modules[__name__],
+            sys.modules[function.__module__],
+        )
         files = (Path(str(module.__file__)).stat() for module in modules)
         kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
     except (RuntimeError, OSError):

@@ -12,10 +12,7 @@ _FLOATS = {4: struct.Struct(">f"), 8: struct.Struct(">d")}
 _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
-_LONGEST_VARINT, _LONG_BITS = 10, 64
 _MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
-_BITS_63, _BITS_57 = (1 << 63) - 1, (1 << 57) - 1
-UUID_BYTES = 36
 _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
@@ -156,69 +153,6 @@ def unit_end(data: Any, at: int, stop: int) -> int:
     return at + 3 if 0 < data[at + 2] <= 3 else -1
 
 
-def varint_end(data: Any, at: int, stop: int, bits: int) -> int:
-    """Give where Avro's number of 32 or 64 bits ends; -1 where it is none, or longer than it needs to be."""
-    size, longest, most = varint_bytes(data, at), _LONGEST_COUNT, 15
-    if bits == _LONG_BITS:
-        longest, most = _LONGEST_VARINT, 1
-    if size > longest or size > stop - at:
-        return -1
-    last = load(data, at + size - 1, 1)
-    is_long = ((size > 1) & (last == 0)) | ((size == longest) & (last > most))
-    return -1 if is_long else at + size
-
-
-def varint_bytes(data: Any, at: int) -> int:
-    """Give how many bytes there are up to the first one whose top bit is clear; 11 where it is none of 10."""
-    size = 1
-    while size <= _LONGEST_VARINT and load(data, at + size - 1, 1) < 0:
-        size += 1
-    return size
-
-
-def varint(data: Any, at: int, end: int) -> int:
-    """Give Avro's number between two places."""
-    number = shift = 0
-    while at < end:
-        number |= (int(data[at]) & 0x7F) << shift
-        shift += 7
-        at += 1
-    return number >> 1 & _BITS_63 ^ -(number & 1)
-
-
-def var_size(data: Any, at: int, end: int) -> int:
-    """As `varint`; -1 for one too long to be the size of anything here."""
-    return varint(data, at, end) if end - at <= _LONGEST_COUNT else -1
-
-
-def var_blob_end(data: Any, at: int, stop: int) -> int:
-    """Give where Avro's bytes end; -1 where they are none."""
-    place = varint_end(data, at, stop, _LONG_BITS)
-    size = var_size(data, at, place) if place >= 0 else -1
-    return place + size if 0 <= size <= stop - place else -1
-
-
-def var_text_end(data: Any, at: int, stop: int) -> int:
-    """Give where Avro's string ends; -1 where it is none."""
-    twice = load(data, at, 1) if at < stop else -1
-    if twice >= 0 and twice & 1 == 0 and twice >> 1 < stop - at and is_ascii(data, at + 1, twice >> 1):
-        return at + 1 + (twice >> 1)
-    end = var_blob_end(data, at, stop)
-    place = varint_end(data, at, stop, _LONG_BITS)
-    return end if end >= 0 and is_utf8(data, place, end - place) else -1
-
-
-def put_varint(data: Any, at: int, number: int) -> int:
-    """Put Avro's number; give where it ends."""
-    rest = number << 1 ^ number >> 63
-    while rest < 0 or rest > 0x7F:  # of 64 bits without a sign, which the executor takes for one
-        data[at] = rest & 0x7F | 0x80
-        rest = rest >> 7 & _BITS_57
-        at += 1
-    data[at] = rest
-    return at + 1
-
-
 def clear_keys(table: Any, at: int, count: int) -> None:
     """Make a table of keys ready for up to `count` of them.
 
@@ -295,54 +229,6 @@ def reverse(data: Any, at: int, size: int) -> None:
         data[at + size - 1 - place] = first
 
 
-def is_uuid(data: Any, at: int) -> bool:
-    """Whether Avro's string is a UUID in lower case: its size, and 36 characters."""
-    if data[at] != 2 * UUID_BYTES:
-        return False
-    for place in range(UUID_BYTES):
-        byte = data[at + 1 + place]
-        if place in (8, 13, 18, 23):
-            if byte != 0x2D:
-                return False
-        elif not (0x30 <= byte <= 0x39 or 0x61 <= byte <= 0x66):
-            return False
-    return True
-
-
-def digits_end(data: Any, at: int, stop: int, size: int, most: int) -> int:
-    """Give where a signed integer ends; -1 where it is none from -`most` to `most`.
-
-    Args:
-        data: Holds it.
-        at: Where it begins.
-        stop: Where it ends at the latest.
-        size: Its bytes; 0: Avro's bytes, as few as it needs and up to 8.
-        most: What it may be.
-    """
-    is_short = size == 0
-    if is_short:
-        if at >= stop or data[at] > 2 * _WORD_BYTES or data[at] & 1 or data[at] == 0:
-            return -1
-        size = load(data, at, 1) >> 1
-        at += 1
-    if size > stop - at:
-        return -1
-    end = at + size
-    number = load(data, at, 1)
-    at += 1
-    if is_short and at < end and number in (0, -1) and (load(data, at, 1) < 0) == (number < 0):
-        return -1
-    while at < end:
-        left = end - at
-        if left >= _WORD_BYTES and number not in (0, -1):
-            return -1
-        if left == _WORD_BYTES and (load(data, at, 1) < 0) != (number < 0):
-            return -1
-        number = number << 8 | load(data, at, 1) & 0xFF
-        at += 1
-    return end if -most <= number <= most else -1
-
-
 def size_end(data: Any, at: int, stop: int, size: int) -> int:
     """Give where a size ends that is told lowest byte first, in as few bytes as can be; -1 where it is another one."""
     while True:
@@ -379,12 +265,6 @@ def is_utf8(data: Any, at: int, size: int) -> bool:
                 return False
         at += more
     return True
-
-
-def is_little_number(data: Any, at: int) -> bool:
-    """Whether the little-endian 32-bit float is a number, and not NaN."""
-    is_special = data[at + 3] & 0x7F == 0x7F and data[at + 2] & 0x80 != 0
-    return not is_special or (data[at + 2] & 0x7F == 0 and data[at + 1] == 0 and data[at] == 0)
 
 
 def big_integer_end(data: Any, at: int, stop: int) -> int:

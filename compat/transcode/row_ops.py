@@ -28,7 +28,7 @@ _LONGEST_NUMBERS = {32: 5, 64: 8}
 _DAYS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
 _PEEKED = 2
 _SIZED = {ops.RANGE, ops.FIXED, ops.SKIP}
-_TEXTS = {ops.TEXT, ops.MAYBE_TEXT, ops.VAR_TEXT}
+_TEXTS = {ops.TEXT, ops.MAYBE_TEXT, ops.VAR_TEXT, ops.MAYBE_VAR_TEXT}
 _BY_DATA = {*_TEXTS, ops.BLOB, ops.VARINT, ops.VAR_RANGE, ops.VAR_BLOB, ops.VAR_LOOKED_UP, ops.REST, ops.END}
 _FIXED_SIZES = {ops.DATE: 6, ops.NUMBER: 4, ops.LITTLE: 4, ops.LOOKED_UP: 4}
 
@@ -258,8 +258,14 @@ class _Run:
         self.note(register)
 
     def var_text(self, register: int) -> None:
+        self._var_text(register, null=None)
+
+    def maybe_var_text(self, null: int, register: int) -> None:
+        self._var_text(register, null=null)
+
+    def _var_text(self, register: int, *, null: int | None) -> None:
         first = self._rows.now
-        ends, is_ascii = var_text_ends(self._rows, careful=self._careful)
+        ends, is_ascii = var_text_ends(self._rows, careful=self._careful, null=null)
         self._rows.go(ends)
         self.note(register)
         if not is_ascii:

@@ -97,17 +97,29 @@ def numbers_of(words: Column) -> Column:
     return (number >> _ONE).astype(np.int64) ^ -(number & _ONE).astype(np.int64)
 
 
-def var_text_ends(rows: Rows, *, careful: bool | None) -> tuple[Column, bool]:
-    """As `text_ends`, of what Avro writes behind its size, up to 2^13 bytes; of bytes, where `careful` is None."""
-    at = rows.at(rows.now)
-    first = rows.byte(rows.now)
+def var_text_ends(rows: Rows, *, careful: bool | None, null: int | None = None) -> tuple[Column, bool]:
+    """As `text_ends`, of what Avro writes behind its size, up to 2^13 bytes.
+
+    Args:
+        rows: At the texts.
+        careful: As there; None: they are bytes.
+        null: How null is written before them, one of 0 and 2, where they may be null.
+    """
+    at, is_there = rows.at(rows.now), np.True_
+    if null is None:
+        first = rows.byte(rows.now)
+    else:
+        flag = rows.byte(rows.now)
+        is_there = flag == 2 - null
+        rows.decline(~is_there & (flag != null))
+        at, first = at + 1, rows.byte(rows.now.moved(1)) * is_there
     is_long = first >= _MORE
     if careful is False and not is_long.any():
         rows.decline(first & 1 != 0)
-        return at + 1 + (first >> 1), False
+        return at + is_there + (first >> 1), False
     second = rows.buffer[at + 1].astype(np.int64)
     number = np.where(is_long, first & (_MORE - 1) | second << 7, first)
-    at = at + 1 + is_long
+    at = at + is_there + is_long
     bad = (number & 1 != 0) | (is_long & ((second >= _MORE) | (second == 0))) | (number >> 1 > rows.stops - at)
     sizes = np.where(bad, 0, number >> 1)
     rows.decline(bad)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode import memory, ops
+from stateshift.compat.transcode import memory, ops, varints
 
 pytest.importorskip("numba")
 
@@ -23,10 +23,12 @@ def ends_of(data, at, stop, ends):
     bytes_ = address(data)
     ends[0] = memory.text_end(bytes_, at, stop)
     ends[1] = memory.maybe_text_end(bytes_, at, stop)
-    ends[2] = memory.varint_end(bytes_, at, stop, 32)
-    ends[3] = memory.varint_end(bytes_, at, stop, 64)
-    ends[4] = memory.var_text_end(bytes_, at, stop)
-    ends[5] = memory.var_blob_end(bytes_, at, stop)
+    ends[2] = varints.varint_end(bytes_, at, stop, 32)
+    ends[3] = varints.varint_end(bytes_, at, stop, 64)
+    ends[4] = varints.var_text_end(bytes_, at, stop)
+    ends[5] = varints.var_blob_end(bytes_, at, stop)
+    ends[6] = varints.maybe_var_text_end(bytes_, at, stop, 0)
+    ends[7] = varints.maybe_var_text_end(bytes_, at, stop, 2)
 
 
 @compiled
@@ -44,13 +46,19 @@ def does_match(data, constants):
 
 def by_plain(data, at, stop):
     return [
-        memory.text_end(data, at, stop), memory.maybe_text_end(data, at, stop), memory.varint_end(data, at, stop, 32),
-        memory.varint_end(data, at, stop, 64), memory.var_text_end(data, at, stop), memory.var_blob_end(data, at, stop),
-    ]  # fmt: skip
+        memory.text_end(data, at, stop),
+        memory.maybe_text_end(data, at, stop),
+        varints.varint_end(data, at, stop, 32),
+        varints.varint_end(data, at, stop, 64),
+        varints.var_text_end(data, at, stop),
+        varints.var_blob_end(data, at, stop),
+        varints.maybe_var_text_end(data, at, stop, 0),
+        varints.maybe_var_text_end(data, at, stop, 2),
+    ]
 
 
 def by_machine(data, at, stop):
-    ends = np.zeros(6, np.int64)
+    ends = np.zeros(8, np.int64)
     # What lies behind must not matter: neither zeros nor ones.
     seen = []
     for behind in (b"\0", b"\xff"):

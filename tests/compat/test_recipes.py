@@ -48,6 +48,7 @@ EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, Executo
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)
+letters = st.text("abcdefgh", min_size=60, max_size=70)
 characters = st.text(st.characters() | st.sampled_from("aé\u07ff\u0800語\uffff𝄞\ud834\udd1e"), max_size=6)
 
 
@@ -126,6 +127,11 @@ AVRO = {
             ints.map(lambda it: ("Point", {"x": it})) | texts.map(lambda it: ("Named", {"x": it})) | st.lists(ints),
             st.none() | st.dictionaries(texts, ints, max_size=3),
         ),
+    ),
+    "Avro's texts that may be null": (
+        fields(["null", "string"], "int", ["string", "null"], "string"),
+        fields(["null", "string"], "double", ["string", "null"], "string"),
+        records(st.none() | texts | letters, ints, st.none() | letters, texts | letters),
     ),
     "one branch of a union": (["int", "string"], ["null", "long", "string"], ints | texts),
     "logical types that stay": (
