@@ -9,7 +9,8 @@ With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, i
 the first word, those between, the last one, and the size, and adds what comes out. That tells what was lost or
 changed by mistake, not on purpose.
 
-The functions with a leading underscore are compiled by numba as they are; where it pays, that is what runs.
+The functions with a leading underscore, and the two that they share, are compiled by numba as they are; where it pays,
+that is what runs.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Survey:
     last: int
 
 
-def find_run(data: bytes, start: int) -> Run:
+def find_run(data: bytes | memoryview, start: int) -> Run:
     """Go from entry to entry, to the last one of a state or of the data."""
     name, result = paying(len(data) - start), [0, 0, 0, 0]
     if name is ExecutorName.NUMBA:
@@ -107,7 +108,7 @@ def find_run(data: bytes, start: int) -> Run:
     return Run(_find_run(data, start, len(data), result), *result)
 
 
-def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes]:
+def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes | memoryview]:
     """Cut stored bytes into those of key groups; where it pays to go through all of them at once, that is done first.
 
     Args:
@@ -120,7 +121,8 @@ def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes]:
         from . import numpy_framing
 
         return numpy_framing.cut_key_groups(data, begins)
-    return (data[begin:end] for begin, end in pairwise([*begins, len(data)]))
+    whole = memoryview(data)
+    return (whole[begin:end] for begin, end in pairwise([*begins, len(data)]))
 
 
 def survey(data: bytes, prefix: bytes) -> Survey:
@@ -172,9 +174,45 @@ def add_keys(total: int, keys: Iterable[bytes]) -> int:
     return total & _MASK
 
 
+def alike(data: Any, at: int, size: int, key_size: int, value_size: int, look: int, mask: int, want: int) -> int:
+    """Count the entries from `at` on whose keys and values have these sizes, and whose keys begin as wanted.
+
+    Nothing waits for what was loaded before: that is much faster than to go from length to length.
+
+    Args:
+        data: Entries.
+        at: Where the first one begins.
+        size: Where they end at the latest.
+        key_size: Bytes of each key.
+        value_size: Bytes of each value.
+        look: Where 4 bytes lie, from the beginning of an entry.
+        mask: Which of their bits are looked at.
+        want: What these are.
+    """
+    count, value_at, entry_size = 0, key_size + _LENGTH_BYTES, key_size + value_size + 2 * _LENGTH_BYTES
+    while (
+        size - at >= entry_size
+        and load(data, at, 4) == key_size
+        and load(data, at + value_at, 4) == value_size
+        and load(data, at + look, 4) & mask == want
+    ):
+        at += entry_size
+        count += 1
+    return count
+
+
+def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> int:
+    """Sum up the keys of so many entries of one size."""
+    keys, at = 0, at + _LENGTH_BYTES
+    for _ in range(count):
+        keys += key_sum(data, at, key_size)
+        at += entry_size
+    return keys
+
+
 def _find_run(data: Any, start: int, size: int, result: Any) -> int:
     at = last = start
-    entries, detail, key_size = 0, 0, 1
+    entries, detail, key_size, last_size = 0, 0, 1, -1
     ending = NEEDS_MORE
     while True:
         key_at = at + _LENGTH_BYTES
@@ -203,12 +241,18 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
         if data[key_at] >= _LAST_FLAG:
             ending = COMPLETE
             break
+        if value_size == last_size:
+            count, entry_size = alike(data, at, size, key_size, value_size, 1, _LAST_FLAG, 0), at - last
+            entries += count
+            last += count * entry_size
+            at += count * entry_size
+        last_size = value_size
     result[0], result[1], result[2], result[3] = at, last, entries, detail
     return ending
 
 
 def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    at, entries, keys, misplaced, last, key_size = 0, 0, 0, -1, -1, 0
+    at, entries, keys, misplaced, last, key_size, last_size = 0, 0, 0, -1, -1, 0, -1
     mask = (1 << 8 * prefix_bytes) - 1
     while at < size:
         if size - at < 8:
@@ -224,12 +268,19 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         end = key_at + key_size + _LENGTH_BYTES + value_size
         if value_size < 0 or end > size:
             return False
-        before = key_at + prefix_bytes - 4  # the length ends where the prefix begins
-        if misplaced < 0 and (key_size < prefix_bytes or load(data, before, 4) & mask != prefix):
+        # the 4 bytes that end with the prefix
+        if misplaced < 0 and (key_size < prefix_bytes or load(data, at + prefix_bytes, 4) & mask != prefix):
             misplaced = at
         keys += key_sum(data, key_at, key_size)
         entries += 1
         last, at = at, end
+        if value_size == last_size and key_size >= prefix_bytes:
+            count, entry_size = alike(data, at, size, key_size, value_size, prefix_bytes, mask, prefix), at - last
+            keys += key_sums(data, at, count, entry_size, key_size)
+            entries += count
+            last += count * entry_size
+            at += count * entry_size
+        last_size = value_size
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
     return True
 

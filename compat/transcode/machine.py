@@ -17,7 +17,7 @@ from numba import njit, types
 from numba.core.cgutils import raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import framed, interpreter, memory, ops, texts, varints
+from . import even, framed, interpreter, memory, ops, texts, varints
 
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
@@ -304,6 +304,7 @@ for _function in (
     varints.any_varint_end,
     varints.var_blob_end,
     memory.big_integer_end,
+    memory.any_key_sum,
     memory.key_sum,
     varints.varint,
     varints.var_size,
@@ -330,7 +331,12 @@ for _function in (
     texts.put_text,
     texts.put_big_integer,
     interpreter.interpret,
-    framed._find_run,  # noqa: SLF001 - what is compiled is marked so
+    even._expected,  # noqa: SLF001 - what is compiled is marked so
+    even._move,  # noqa: SLF001 - as above
+    even.rewrite_even,
+    framed.alike,
+    framed.key_sums,
+    framed._find_run,  # noqa: SLF001 - as above
     framed._survey,  # noqa: SLF001 - as above
     framed._find_entries,  # noqa: SLF001 - as above
 ):
@@ -345,16 +351,8 @@ def compiled(function: Any) -> Any:
     try:
         made: Any = njit(nogil=True, cache=True)(function)
         kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        modules = (
-            interpreter,
-            memory,
-            varints,
-            texts,
-            framed,
-            ops,
-            sys.modules[__name__],
-            sys.modules[function.__module__],
-        )
+        parts = (even, framed, interpreter, memory, ops, texts, varints)
+        modules = (*parts, sys.modules[__name__], sys.modules[function.__module__])
         files = (Path(str(module.__file__)).stat() for module in modules)
         kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
     except (RuntimeError, OSError):

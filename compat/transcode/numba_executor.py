@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import framed, ops
+from .even import moves_of, rewrite_even
 from .executors import Rewritten
 from .interpreter import FULL, NEAR_END, interpret
 from .machine import PADDING, address, compiled
@@ -26,6 +27,15 @@ def run(
     return interpret(
         address(data), start, size, most, address(code), address(constants), address(target), room,
         address(registers), address(result),
+    )  # fmt: skip
+
+
+@compiled
+def run_even(data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, result: Any) -> None:
+    """`rewrite_even` as machine code; buffers as of `run`."""
+    rewrite_even(
+        address(data), start, most, address(moves), address(constants), address(target), room,
+        address(result),
     )  # fmt: skip
 
 
@@ -47,7 +57,7 @@ def find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, valu
     return framed._find_entries(address(data), start, end, keys, key_ends, values, value_ends)  # noqa: SLF001 - as above
 
 
-def call(function: Any, data: bytes, *numbers: int) -> tuple[int, list[int]]:
+def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
     """Call one of `framed`'s functions; give what it returns, and its result."""
     result = np.zeros(4, np.int64)
     returned = function(np.frombuffer(data, np.uint8), *numbers, result)
@@ -63,6 +73,7 @@ class NumbaExecutor:
         self._constants = _padded(program.constants)
         self._registers = np.zeros(program.registers + 1, np.int64)
         self._result = np.zeros(4, np.int64)
+        self._moves = np.array(moves_of(program), np.int64)
         self._room = np.empty(0, np.uint8)
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
@@ -77,16 +88,22 @@ class NumbaExecutor:
             room *= 2
 
     def _rewrite(self, block: bytes, start: int, room: int) -> Rewritten:
-        status, stop, size, entries, keys = self._run(
-            np.frombuffer(block, np.uint8), start, len(block), len(block) - PADDING, self._room, room
-        )
+        data, most = np.frombuffer(block, np.uint8), len(block) - PADDING
+        stop, size, entries, keys = self._evenly(data, start, most, room)
+        status, *more = self._run(data, stop, len(block), most, self._room[size:], room - size)
+        stop, size, entries, keys = more[0], size + more[1], entries + more[2], keys + more[3]
         if status == NEAR_END:
-            rest = _padded(block[stop:])
-            status, more, rest_size, rest_entries, rest_keys = self._run(
-                rest, 0, len(block) - stop, len(block) - stop, self._room[size:], room - size
-            )
-            stop, size, entries, keys = stop + more, size + rest_size, entries + rest_entries, keys + rest_keys
+            left = len(block) - stop
+            status, *more = self._run(_padded(block[stop:]), 0, left, left, self._room[size:], room - size)
+            stop, size, entries, keys = stop + more[0], size + more[1], entries + more[2], keys + more[3]
         return Rewritten(status, self._room[:size].tobytes(), stop, entries, keys)
+
+    def _evenly(self, data: Any, start: int, most: int, room: int) -> tuple[int, ...]:
+        """Rewrite entries of one size at once, as far as that goes; the result is that of the interpreter."""
+        if not len(self._moves):
+            return start, 0, 0, 0
+        run_even(data, start, most, self._moves, self._constants, self._room, room - self._program.fixed, self._result)
+        return tuple(self._result.tolist())
 
     def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int) -> tuple[int, ...]:
         """Call the interpreter; give why it came back, and its result."""

@@ -39,11 +39,11 @@ class _Known(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._blocks: dict[int, tuple[bytes, T]] = {}
+        self._blocks: dict[int, tuple[bytes | memoryview, T]] = {}
         self._bytes = 0
         self._lock = Lock()
 
-    def put(self, block: bytes, what: T) -> None:
+    def put(self, block: bytes | memoryview, what: T) -> None:
         """Keep it for a while."""
         with self._lock:
             self._forget(id(block))
@@ -52,7 +52,7 @@ class _Known(Generic[T]):
             while self._bytes > _KEPT_BYTES and len(self._blocks) > 1:
                 self._forget(next(iter(self._blocks)))
 
-    def get(self, block: bytes) -> T | None:
+    def get(self, block: bytes | memoryview) -> T | None:
         """Give what was kept of a block; None of any other."""
         found = self._blocks.get(id(block))
         return None if found is None else found[1]
@@ -128,7 +128,7 @@ def _chain_of(data: bytes, edges: Column) -> _Chain | None:
     return None if found is None else _Chain.of(buffer, found, len(data))
 
 
-def find_run_in_columns(data: bytes, start: int) -> Run | None:
+def find_run_in_columns(data: bytes | memoryview, start: int) -> Run | None:
     """Give a run, as `framed.find_run`, or the part of it that is whole, which needs more; None where there is none."""
     chain = _chains.get(data)
     if chain is None and _FEWEST_BYTES <= len(data) - start < _MOST_BYTES:
@@ -138,7 +138,7 @@ def find_run_in_columns(data: bytes, start: int) -> Run | None:
     return None if chain is None else _run_in(chain, data, start)
 
 
-def _run_in(chain: _Chain, data: bytes, start: int) -> Run | None:
+def _run_in(chain: _Chain, data: bytes | memoryview, start: int) -> Run | None:
     found = chain.entries
     first = int(np.searchsorted(found.starts, start))
     if first == len(found) or found.starts[first] != start:

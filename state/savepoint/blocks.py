@@ -129,7 +129,7 @@ def _joined(pieces: list[Block]) -> Block:
     return Block(last.key_group, last.state_id, data, sum(piece.entries for piece in pieces), at)
 
 
-def _length(data: bytes, at: int) -> int:
+def _length(data: bytes | memoryview, at: int) -> int:
     length: int = _LENGTH.unpack_from(data, at)[0] if at + _LENGTH_BYTES <= len(data) else -1
     if length < 0:
         raise CorruptSavepoint("the entries of a block are cut off or damaged")
@@ -148,16 +148,18 @@ class BlockWalker:
     Args:
         key_group: The key group.
         states: How many states the header has.
-        pieces: The bytes from the key group's offset to its end, in order.
+        pieces: The bytes from the key group's offset to its end, in order; blocks are copied out of them.
         size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
     """
 
-    def __init__(self, key_group: int, states: int, pieces: Iterator[bytes], size: int | None = None) -> None:
+    def __init__(
+        self, key_group: int, states: int, pieces: Iterator[bytes | memoryview], size: int | None = None
+    ) -> None:
         self._key_group = key_group
         self._states = states
         self._pieces = pieces
         self._left = size
-        self._data = b""
+        self._data: bytes | memoryview = b""
         self._at = 0
         self._passed = 0
 
@@ -242,8 +244,8 @@ class BlockWalker:
         return CorruptSavepoint(f"key group {self._key_group}, {place} bytes after its start: {what}")
 
 
-def _cut(data: bytes, begin: int, end: int, last: int, is_last: bool) -> bytes:  # noqa: FBT001 - private, positional
+def _cut(data: bytes | memoryview, begin: int, end: int, last: int, is_last: bool) -> bytes:  # noqa: FBT001 - private
     if not is_last:
-        return data[begin:end]
+        return bytes(data[begin:end])
     whole, flag = memoryview(data), last + _LENGTH_BYTES
     return b"".join((whole[begin:flag], bytes([data[flag] & ~LAST_FLAG]), whole[flag + 1 : end]))

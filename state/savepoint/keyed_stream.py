@@ -188,7 +188,7 @@ class KeyedStreamReader:
     def _most_bytes(self) -> int:
         return min(RUN_BYTES, self.source.piece_bytes)
 
-    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes]]]:
+    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes | memoryview]]]:
         if self.header.compressed:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)

@@ -18,7 +18,10 @@ pytest.importorskip("numba")
 
 from stateshift.compat.transcode import machine
 
-entries = st.lists(st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20)), max_size=8)
+pairs_of_one_size = st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20), st.integers(1, 5)).map(
+    lambda one: [(bytes([one[0][0] ^ place & 1]) + one[0][1:], one[1]) for place in range(one[2])]
+)
+entries = st.lists(pairs_of_one_size, max_size=5).map(lambda some: [pair for pairs in some for pair in pairs])
 
 VALUE = b"\0\0\0\2ab"
 
@@ -52,9 +55,10 @@ def test_a_survey_counts_entries_and_finds_the_first_of_another_prefix(pairs, pr
     assert plain == fast == columns
 
 
-@given(st.one_of(st.binary(max_size=60), entries.map(framed)), st.integers(0, 60))
-def test_plain_python_numba_and_numpy_see_the_same_in_any_bytes(data, size):
-    for given_data in (data, data[:size], data + b"\xff\xff"):
+@given(st.one_of(st.binary(max_size=60), entries.map(framed)), st.integers(0, 200), st.integers(1, 255))
+def test_plain_python_numba_and_numpy_see_the_same_in_any_bytes(data, size, bits):
+    changed = data[:size] + bytes(byte ^ bits for byte in data[size : size + 1]) + data[size + 1 :]
+    for given_data in (data, data[:size], data + b"\xff\xff", changed):
         plain, fast, columns = by_each(survey, given_data, b"\0")
         assert plain == fast == columns
         plain, fast, columns = by_each(find_run, given_data, 0)

@@ -1,0 +1,179 @@
+"""Many entries of one size at once: the op list of such values as moves from place to place.
+
+Where an op list only passes over bytes, looks whether some are as expected, and puts pieces, constants and wider
+numbers in a row, all places are known before. Then it is as good as a list of moves, each of 1, 2, 4 or 8 bytes from
+one place of the old value to one of the new, and each move can be made for many entries in a row. That takes keys of
+one size too; where they have many, and for the last few entries, the interpreter goes on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from . import ops
+from .framed import alike, key_sums
+from .memory import copy, load, matches, store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .program import Program
+
+_AT_ONCE, _FEWEST = 128, 16
+_LENGTH_BYTES, _WORD_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 8, 4, 2, 4
+_WIDENED = {1: 1, 2: 2, 3: 1, 4: 4, 6: 2, 7: 1}
+"""By the number of bytes that repeat a sign: how many of those behind them make a number of 2, 4 or 8 with them."""
+
+
+@attrs.define
+class _Moves:
+    """The old value gone over so far, and the new one written so far.
+
+    Attributes:
+        at: Bytes of the old value that were passed.
+        end: Bytes of the new one that are there.
+        places: By register, the place of the old value that it holds.
+        checks: Place of the old value, and of the constants, of what must be alike.
+        moves: Place of the old value, bytes there, place of the new one, bytes there; of no bytes the number itself
+            stands in the place's stead.
+    """
+
+    at: int = 0
+    end: int = 0
+    places: dict[int, int] = attrs.Factory(lambda: {ops.VALUE: 0})
+    checks: list[int] = attrs.Factory(list)
+    moves: list[int] = attrs.Factory(list)
+
+    def take(self, op: int, operands: tuple[int, ...], constants: bytes) -> bool:
+        """Carry out an op; False where it is not one of moves alone."""
+        match op, operands:
+            case ops.NOTE, (register,):
+                self.places[register] = self.at
+            case ops.SKIP, (size,):
+                self.at += size
+            case ops.FIXED, (size, mask):
+                self.checks += (self.at, mask)
+                self.at += size
+            case ops.PIECE, (register, offset, size):
+                self._copy(self.places[register] + offset, size)
+            case ops.COPY, (first, offset, last, behind):
+                start = self.places[first] + offset
+                self._copy(start, self.places[last] + behind - start)
+            case ops.WIDEN, (register, offset, more, size) if (width := _WIDENED.get(more, size + 1)) <= size:
+                start = self.places[register] + offset
+                self.moves += (start, width, self.end, more + width)
+                self.end += more + width
+                self._copy(start + width, size - width)
+            case ops.CONSTANT, (place, size):
+                for at, width in _parts(size):
+                    number = int.from_bytes(constants[place + at : place + at + width], "big", signed=True)
+                    self.moves += (number, 0, self.end + at, width)
+                self.end += size
+            case _:
+                return op == ops.END
+        return True
+
+    def _copy(self, start: int, size: int) -> None:
+        for at, width in _parts(size):
+            self.moves += (start + at, width, self.end + at, width)
+        self.end += size
+
+
+def moves_of(program: Program) -> tuple[int, ...]:
+    """Give an op list as moves: sizes of the old and of the new value, numbers of checks and moves, and these.
+
+    The first move is the length of the new value. Of an op list that is more than moves, nothing is given.
+    """
+    found = _Moves()
+    if not all(found.take(op, operands, program.constants) for _, op, operands in program.ops()):
+        return ()
+    moves = [found.end, 0, -_LENGTH_BYTES, _LENGTH_BYTES, *found.moves]
+    sizes = len(found.checks) // _CHECK_NUMBERS, len(moves) // _MOVE_NUMBERS
+    return (found.at, found.end, *sizes, *found.checks, *moves)
+
+
+def _parts(size: int) -> Iterator[tuple[int, int]]:
+    """Give bytes in parts of 8, 4, 2 or 1, each with its place; the last may have some of that before it."""
+    width = next((width for width in (8, 4, 2) if width <= size), 1)
+    for at in range(0, size, width):
+        yield min(at, size - width), width
+
+
+def rewrite_even(
+    data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, result: Any
+) -> None:
+    """Rewrite entries as long as many of one size follow one another, are as expected, and have room.
+
+    Args:
+        data: Entries.
+        start: Where the first one begins.
+        most: An entry that ends behind this place stops it.
+        moves: As `moves_of` gives them.
+        constants: Those of the op list.
+        target: Takes the new entries.
+        room: Bytes that it takes.
+        result: As of the interpreter.
+    """
+    at, written, entries, keys, count = start, 0, 0, 0, _FEWEST
+    while count >= _FEWEST and most - at >= 2 * _LENGTH_BYTES:
+        key_size = load(data, at, 4)
+        if key_size < 0 or key_size > most - at:
+            break
+        head = _LENGTH_BYTES + key_size
+        old_size, new_size = head + _LENGTH_BYTES + moves[0], head + _LENGTH_BYTES + moves[1]
+        end = min(most, at + _AT_ONCE * old_size)
+        count = min(alike(data, at, end, key_size, moves[0], 0, 0, 0), max(room - written, 0) // new_size)
+        count = _expected(data, at, moves, constants, old_size, count)
+        for entry in range(count):
+            copy(target, written + entry * new_size, data, at + entry * old_size, head)
+        keys += key_sums(data, at, count, old_size, key_size)
+        value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES
+        for move in range(moves[3]):
+            place = _FIRST + moves[2] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
+            _move(data, value, old_size, target, new_value, new_size, moves, place, count)
+        at += count * old_size
+        written += count * new_size
+        entries += count
+    result[0], result[1], result[2], result[3] = at, written, entries, keys
+
+
+def _expected(data: Any, at: int, moves: Any, constants: Any, size: int, count: int) -> int:
+    """Give how many of so many entries of one size have the bytes in their values that the op list expects."""
+    for check in range(moves[2]):
+        place = _FIRST + check * _CHECK_NUMBERS
+        value = at + size - moves[0] + moves[place]
+        for entry in range(count):
+            if not matches(data, value + entry * size, constants, moves[place + 1]):
+                count = entry
+                break
+    return count
+
+
+def _move(
+    data: Any, value: int, size: int, target: Any, new_value: int, new_size: int, moves: Any, place: int, count: int
+) -> None:
+    """Carry out one move for so many entries.
+
+    Args:
+        data: Holds them.
+        value: Where the value of the first one begins.
+        size: Of each.
+        target: Takes the new ones.
+        new_value: Where the value of the first new one begins.
+        new_size: Of each.
+        moves: As `moves_of` gives them.
+        place: Where the move stands.
+        count: How many entries there are.
+    """
+    at, width, to, new_width = value + moves[place], moves[place + 1], new_value + moves[place + 2], moves[place + 3]
+    if width == new_width == _WORD_BYTES:
+        for entry in range(count):
+            store(target, to + entry * new_size, 8, load(data, at + entry * size, 8))
+    elif width:
+        for entry in range(count):
+            store(target, to + entry * new_size, new_width, load(data, at + entry * size, width))
+    else:
+        for entry in range(count):
+            store(target, to + entry * new_size, new_width, moves[place])

@@ -1,0 +1,121 @@
+"""Entries of one size that are rewritten at once come out as the interpreter rewrites them, one by one."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("numba")
+
+import numpy as np
+
+from stateshift.compat.transcode.compiler import compile_value
+from stateshift.compat.transcode.even import moves_of, rewrite_even
+from stateshift.compat.transcode.executors import PlainExecutor
+from stateshift.compat.transcode.framed import add_keys
+from stateshift.compat.transcode.framing import ValueFraming
+from stateshift.compat.transcode.machine import PADDING
+from stateshift.compat.transcode.numba_executor import NumbaExecutor, run_even
+from stateshift.serializers.recipe import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
+
+parts = st.one_of(
+    st.integers(1, 70).map(Fixed),
+    st.integers(0, 255).map(Literal),
+    st.binary(min_size=1, max_size=20).map(Constant),
+    st.sampled_from([Widened(old, new) for old, new in ((1, 2), (1, 4), (1, 8), (2, 4), (2, 8), (4, 8))]),
+)
+
+
+@st.composite
+def programs(draw):
+    """An op list of moves, and what old values consist of: a size, or the byte that must be there."""
+    chosen = draw(st.lists(parts, min_size=1, max_size=6))
+    order = [*draw(st.permutations(range(len(chosen)))), draw(st.binary(max_size=9))]
+    kept = order[draw(st.integers(0, len(chosen))) :]
+    made = compile_value(Sequence(tuple(chosen), tuple(kept)), ValueFraming.WHOLE, nullable=False)
+    return made, chosen
+
+
+def value_of(chosen, byte):
+    """An old value whose bytes are `byte` where they may be."""
+    pieces = {Fixed: "size", Widened: "old"}
+    return b"".join(
+        bytes([one.byte]) if isinstance(one, Literal) else bytes([byte]) * getattr(one, pieces.get(type(one), ""), 0)
+        for one in chosen
+    )
+
+
+def to_64_bits(done):
+    """What was rewritten, its checksum without a sign."""
+    return attrs.evolve(done, keys=done.keys & (1 << 64) - 1)
+
+
+def framed(pairs):
+    return b"".join(len(part).to_bytes(4, "big") + part for pair in pairs for part in pair)
+
+
+runs = st.lists(st.tuples(st.integers(0, 40), st.sampled_from([1, 15, 16, 17, 129])), max_size=3)
+
+
+@settings(max_examples=60)
+@given(programs(), runs, st.data())
+def test_they_come_out_as_one_by_one_whatever_is_among_them(made, sizes, data):
+    program, chosen = made
+    keys = [bytes([entry & 0x7F]) * size for size, entries in sizes for entry in range(entries)]
+    block = bytearray(framed((key, value_of(chosen, entry & 0xFF)) for entry, key in enumerate(keys)))
+    for _ in range(data.draw(st.integers(0, 2)) if block else 0):
+        block[data.draw(st.integers(0, len(block) - 1))] ^= data.draw(st.integers(1, 255))
+    cut = data.draw(st.one_of(st.just(0), st.integers(0, len(block))))
+    given_data = bytes(block[: len(block) - cut])
+
+    done = NumbaExecutor(program).rewrite(given_data, 0)
+
+    plain = PlainExecutor(program).rewrite(given_data, 0)
+    assert moves_of(program)
+    assert to_64_bits(plain) == to_64_bits(done)
+
+
+@settings(max_examples=20)
+@given(programs(), st.integers(1, 40), st.integers(0, 150))
+def test_most_entries_of_one_size_are_rewritten_at_once_also_by_plain_python(made, key_size, count):
+    program, chosen = made
+    keys = [bytes([entry & 0x7F]) * key_size for entry in range(count)]
+    block = framed((key, value_of(chosen, entry & 0xFF)) for entry, key in enumerate(keys))
+    room, result = program.room(len(block)), [0, 0, 0, 0]
+    target = bytearray(room)
+
+    rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, room, result)
+
+    whole = PlainExecutor(program).rewrite(block, 0)
+    stop, size, entries, sums = result
+    assert (count if count >= 16 else entries) == entries
+    assert (len(block) // count * entries if count else 0) == stop
+    assert whole.data[:size] == target[:size]
+    assert add_keys(0, keys[:entries]) == sums & (1 << 64) - 1
+
+
+def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole():
+    program = compile_value(Sequence((Widened(1, 8), Fixed(11)), (1, 0, b"abc")), ValueFraming.WHOLE, nullable=False)
+    count, old, new = 40, 4 + 9 + 4 + 12, 4 + 9 + 4 + 22
+    block = framed((bytes([entry]) * 9, bytes(range(entry, entry + 12))) for entry in range(count))
+    data = np.frombuffer(block + bytes(PADDING), np.uint8)
+    moves, result = np.array(moves_of(program), np.int64), np.zeros(4, np.int64)
+    constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
+    whole = PlainExecutor(program).rewrite(block, 0).data
+
+    for room in range(-1, len(whole) + 1):
+        target = np.full(len(whole) + 3 * PADDING, 0xAA, np.uint8)
+        run_even(data, 0, len(block), moves, constants, target, room, result)
+        stop, size, entries, _ = result.tolist()
+        assert (max(room, 0) // new, entries * old, entries * new) == (entries, stop, size)
+        assert whole[:size] == target[:size].tobytes()
+        assert (target[max(room, 0) + PADDING :] == 0xAA).all()
+
+
+@pytest.mark.parametrize("recipe", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
+def test_values_of_many_sizes_and_numbers_that_are_calculated_are_no_moves(recipe):
+    program = compile_value(Sequence((Fixed(2), recipe)), ValueFraming.WHOLE, nullable=False)
+
+    assert () == moves_of(program)
