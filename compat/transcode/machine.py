@@ -294,6 +294,7 @@ for _short in (
     varints.varint_end,
     varints.var_text_end,
     varints.maybe_var_text_end,
+    memory.key_sum,
 ):
     register_jitable(forceinline=True)(_short)
 
@@ -305,7 +306,6 @@ for _function in (
     varints.var_blob_end,
     memory.big_integer_end,
     memory.any_key_sum,
-    memory.key_sum,
     varints.varint,
     varints.var_size,
     varints.put_varint,
