@@ -257,21 +257,24 @@ def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any) -> Column:
         heads: Rows of `KEY_HEAD_BYTES` or more with which they begin.
     """
     at = starts + _LENGTH_BYTES
-    shortest, longest = int(sizes.min(initial=8)), int(sizes.max(initial=0))
     first = heads[:, _LENGTH_BYTES:KEY_HEAD_BYTES].view(">i8")[:, 0].astype(np.int64).view(np.uint64)
     last = _words(buffer, at + (sizes - 8), 8)
-    if shortest < 8:
-        few, fewer, some = sizes < 8, sizes < 4, sizes > 0
-        first = np.where(few, _words(buffer, at, 4), first)
-        last = np.where(few, _words(buffer, at + sizes - 4, 4), last)
-        both = _words(buffer, at + (sizes >> 1), 1) * np.uint64(256) + _words(buffer, at + sizes - 1, 1)
-        last = np.where(fewer, both * some, last)
-        first = np.where(fewer, _words(buffer, at, 1) * some, first)
+    if sizes.min(initial=8) < 8:
+        few = np.flatnonzero(sizes < 8)
+        first[few], last[few] = _short_words(buffer, at[few], sizes[few])
     total = _mixed(first ^ _SEED)
-    for place in range(8, longest - 8, 8):
-        more = sizes > place + 8
+    for place in range(8, int(sizes.max(initial=0)) - 8, 8):
+        more = np.flatnonzero(sizes > place + 8)
         total[more] = _mixed(total[more] ^ _words(buffer, at[more] + place, 8))
     return _mixed(_mixed(total ^ last) ^ sizes.view(np.uint64))
+
+
+def _short_words(buffer: Any, at: Column, sizes: Column) -> tuple[Column, Column]:
+    """Give the first and the last word of keys of less than 8 bytes."""
+    is_tiny, is_there = sizes < 4, sizes > 0
+    ends = _words(buffer, at + sizes - 1, 1) + _words(buffer, at + (sizes >> 1), 1) * np.uint64(256)
+    first = np.where(is_tiny, _words(buffer, at, 1) * is_there, _words(buffer, at, 4))
+    return first, np.where(is_tiny, ends * is_there, _words(buffer, at + sizes - 4, 4))
 
 
 def _words(buffer: Any, at: Column, size: int) -> Column:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.framed import cut_key_groups
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -186,7 +187,8 @@ class KeyedStreamReader:
 
     @property
     def _most_bytes(self) -> int:
-        return min(RUN_BYTES, self.source.piece_bytes)
+        """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
+        return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
 
     def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes | memoryview]]]:
         if self.header.compressed:
