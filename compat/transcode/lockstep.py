@@ -203,61 +203,56 @@ class _Steps:
 
     Args:
         buffer: With the entries.
-        limit: No key is looked for behind this place.
+        limit: Whoever comes here goes on the spot; less than `columns.PADDING` behind the end of the bytes.
         stored: As of `find_entries`.
     """
 
     def __init__(self, buffer: Any, limit: int, *, stored: bool) -> None:
-        self._heads, self._sizes = view(buffer, "<u8"), view(buffer, "<u4")
+        self._heads, self._sizes = view(buffer, "<u8"), view(buffer[_LENGTH.size :], "<u4")
         self._limit, self._stored = limit, stored
 
     def next(self, at: Column) -> tuple[Column, Column]:
-        """Give where the keys of entries end, and where the next entries begin; past the limit where that is so."""
+        """Give where the values of entries begin, and where the next entries do."""
         heads = self._heads[at].byteswap(inplace=True)
-        key_ends = (heads >> _SIZE_BITS).view(np.int64)
-        key_ends += at
-        key_ends += 4
-        np.minimum(key_ends, self._limit, out=key_ends)
-        following = key_ends + 4
-        following += self._sizes[key_ends].byteswap(inplace=True)
+        values = (heads >> _SIZE_BITS).view(np.int64)
+        values += at
+        np.minimum(values, self._limit, out=values)
+        sizes = self._sizes[values].byteswap(inplace=True)
+        values += 2 * _LENGTH.size
+        following = values + sizes
         if self._stored:
             heads >>= _FLAG_BITS
             heads &= _MARK
             following += heads.view(np.int64)
-        return key_ends, following
+        return values, np.minimum(following, self._limit, out=following)
 
 
 def _in_step(buffer: Any, cursors: Column, goals: Column, *, stored: bool) -> tuple[Entries, Column]:
     """Go from each cursor to its goal, an entry a step; give the entries, and the cursors that did not come to theirs.
 
-    A cursor that is there goes on the spot until the others are, too; what it finds there is left out.
+    A cursor that is there goes on until the others are, too; what it finds behind its goal is left out.
     """
-    steps = _Steps(buffer, int(goals.max(initial=0)), stored=stored)
+    steps = _Steps(buffer, int(goals.max(initial=0)) + 1, stored=stored)
     rows, at, goal = np.arange(len(cursors)), cursors, goals
     astray = np.zeros(len(cursors), bool)
     tables: list[Entries] = []
     while len(rows) >= _FEWEST_IN_STEP:
-        starts, key_ends, past = [], [], np.zeros(len(rows), bool)
+        starts, values = [at], []
         for _ in range(_PATIENCE if tables else _ENTRIES_A_CURSOR):
-            ends, following = steps.next(at)
+            value, at = steps.next(at)
+            values.append(value)
             starts.append(at)
-            key_ends.append(ends)
-            past |= (following > goal) & (at < goal)
-            at = np.minimum(following, goal)
-        tables.append(_in_order(starts, key_ends, goal))
-        astray[rows[past]] = True
-        going = at < goal
+        table = np.stack(starts)
+        before = table < goal
+        passed = np.count_nonzero(before, axis=0)
+        going = before[-1]
+        astray[rows] = ~going & (table[np.where(going, 0, passed), np.arange(len(goal))] != goal)
+        found = before[:-1].T
+        tables.append(Entries(table[:-1].T[found], np.stack(values).T[found]))
         rows, at, goal = rows[going], at[going], goal[going]
     left, stops = _one_by_one(buffer, at, goal, stored=stored)
     astray[rows] |= np.array(stops, np.int64) < goal
     return _sorted([*tables, left]), np.flatnonzero(astray)
-
-
-def _in_order(starts: list[Column], key_ends: list[Column], goal: Column) -> Entries:
-    """Put what cursors found at each step one cursor after the other."""
-    table = np.stack(starts).T
-    found = table < goal[:, None]
-    return Entries(table[found], np.stack(key_ends).T[found] + 4)
 
 
 def _sorted(parts: list[Entries]) -> Entries:
