@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 PADDING = 64
+WIDEST = 128
+"""Ragged bytes are gathered in the width of the longest up to that."""
 Column = Any
 """An array with a number for each entry."""
 
@@ -111,6 +113,19 @@ def gathered(buffer: Any, at: Column, behind: int, size: int) -> Any:
     return items[at].view(np.uint8).reshape(len(at), width)
 
 
+def widest(sizes: Column) -> int:
+    """Give the size of the longest, in whole words; 0 where that is more than most have."""
+    longest = int(sizes.max(initial=1))
+    is_too_wide = longest > WIDEST or longest > 2 * int(sizes.sum()) // max(len(sizes), 1) + 32
+    return 0 if is_too_wide else -(-longest // 8) * 8
+
+
+def widely(buffer: Any, at: Column, sizes: Column, least: int = 1) -> Any:
+    """Gather ragged bytes in the width of the longest, `least` at least; None where that is more than most have."""
+    width = widest(sizes)
+    return gathered(buffer, at, 0, max(width, least)) if width else None
+
+
 def scattered(target: Any, to: Column, rows: Any) -> None:
     """Put rows of bytes, each at its place; those of later rows stay where they overlap."""
     width = rows.shape[1]
@@ -119,13 +134,19 @@ def scattered(target: Any, to: Column, rows: Any) -> None:
 
 def have_no_top_bits(rows: Any, sizes: Column) -> Column | None:
     """Whether the top bit is clear in the first bytes of rows, as many as each has; None: in all of them."""
-    found = _top_bits(rows.shape[1]).take(sizes).view(np.uint64)
-    found &= rows.view(np.uint64).ravel()
-    return (found.reshape(len(rows), -1) == 0).all(axis=1) if np.bitwise_or.reduce(found) else None
+    clear: Column | None = None
+    for place in range(0, rows.shape[1], 8):
+        word = rows[:, place : place + 8].view(np.uint64)[:, 0]
+        if not np.bitwise_or.reduce(word) & _TOP_BITS[8]:
+            continue
+        found = _top_bits(place).take(sizes)
+        found &= word
+        if np.bitwise_or.reduce(found):
+            clear = found == 0 if clear is None else clear & (found == 0)
+    return clear
 
 
 @lru_cache(maxsize=64)
-def _top_bits(width: int) -> Any:
-    """For each number of bytes up to `width`, a mask of their top bits, in rows of that many bytes."""
-    masks = np.where(np.arange(width) < np.arange(width + 1)[:, None], 0x80, 0).astype(np.uint8)
-    return masks.view(f"V{width}")[:, 0]
+def _top_bits(passed: int) -> Any:
+    """For each number of bytes up to `WIDEST`, a mask of the top bits of those among the 8 behind some."""
+    return _TOP_BITS[np.clip(np.arange(WIDEST + 1) - passed, 0, 8)]

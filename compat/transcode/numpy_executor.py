@@ -17,7 +17,6 @@ from .interpreter import DONE, ODD
 from .lockstep import Entries
 from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known
 from .row_ops import RowProgram
-from .row_output import widely
 from .rows import Rows
 
 if TYPE_CHECKING:
@@ -55,11 +54,11 @@ class _Block:
 
 @attrs.frozen
 class _Chunk:
-    """Entries that are rewritten: which, their bytes, how many each has, and what their keys add to the checksum."""
+    """Entries that are rewritten: which, their bytes, where each ends, and what their keys add to the checksum."""
 
     which: Any
     data: Any
-    sizes: Column
+    ends: Column
     keys: Column
 
 
@@ -70,6 +69,7 @@ class NumpyExecutor:
         self._plain = PlainExecutor(program)
         self._program = RowProgram(program)
         self._careful = False
+        self._reached: dict[int, int] = {}
         self._last: _Block | None = None
 
     def rewrite(self, block: bytes, start: int) -> Rewritten:
@@ -122,24 +122,26 @@ class NumpyExecutor:
     def _rewritten(self, block: bytes, found: Entries) -> _Block:
         buffer = columns.padded(block, self._program.reach)
         stops = np.append(found.starts[1:], len(block))
-        sizes, keys = np.zeros(len(stops), np.int64), np.zeros(len(stops), np.uint64)
-        pieces = []
+        ends, keys = np.zeros(len(stops) + 1, np.int64), np.zeros(len(stops), np.uint64)
+        pieces, size = [], 0
         for first in range(0, len(stops), _ROWS):
             chunk = slice(first, first + _ROWS)
             done = self._chunk(buffer, found.starts[chunk], found.values[chunk], stops[chunk])
-            sizes[chunk][done.which] = done.sizes
+            ends[1:][chunk][done.which] = size + done.ends
             keys[chunk][done.which] = done.keys
             pieces.append(done.data)
-        ends = np.zeros(len(stops) + 1, np.int64)
-        np.cumsum(sizes, out=ends[1:])
-        return _Block(block, found, np.flatnonzero(sizes == 0), b"".join(pieces), ends, keys)
+            size += len(done.data)
+        declined = np.flatnonzero(ends[1:] == 0)
+        if len(declined):
+            np.maximum.accumulate(ends, out=ends)
+        return _Block(block, found, declined, b"".join(pieces), ends, keys)
 
     def _chunk(self, buffer: Any, starts: Column, values: Column, stops: Column) -> _Chunk:
         """Rewrite entries."""
         which: Any = slice(None)
         careful = self._careful
         while True:
-            rows = Rows(buffer, values[which], stops[which])
+            rows = Rows(buffer, values[which], stops[which], self._reached)
             output = self._program.run(rows, careful=careful)
             if rows.sound.all():
                 break
@@ -151,8 +153,8 @@ class NumpyExecutor:
                 self._careful |= _RARE * int((~rows.sound).sum()) > len(rows)
         starts, values = starts[which], values[which]
         heads = values - starts - _LENGTH_BYTES
-        seen = widely(buffer, starts, heads, KEY_HEAD_BYTES)
-        data, sizes = output.written(starts, heads, seen)
+        seen = columns.widely(buffer, starts, heads, KEY_HEAD_BYTES)
+        data, ends = output.written(starts, heads, seen)
         if seen is None:
             seen = columns.gathered(buffer, starts, 0, KEY_HEAD_BYTES)
-        return _Chunk(which, data, sizes, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen))
+        return _Chunk(which, data, ends, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import columns, ops
-from .row_output import Output
+from .row_output import Output, Stencils
 from .row_texts import long_sizes, numbers_of, text_ends, var_text_ends
 from .rows import WINDOW_BYTES, Rows, Spot
 
@@ -44,6 +44,7 @@ class RowProgram:
     def __init__(self, program: Program) -> None:
         self.constants = np.frombuffer(program.constants, np.uint8)
         self.numbers = np.array(program.code, np.int64)
+        self.stencils = Stencils()
         self.listed = list(program.ops())
         self.places = {place: index for index, (place, _, _) in enumerate(self.listed)}
         self.ahead = _ahead(self.listed)
@@ -97,7 +98,7 @@ class _Run:
         self._registers = {ops.VALUE: rows.now}
         self._wakes: Column | None = None
         self._jumps_to: int | None = None
-        self.output = Output(rows)
+        self.output = Output(rows, program.stencils)
 
     def step(self, index: int, place: int, op: int, operands: tuple[int, ...]) -> int:
         """Carry out an op; give the number of the next."""
@@ -308,7 +309,7 @@ class _Run:
         self.output.piece(self._spot(register, behind), size)
 
     def constant(self, place: int, size: int) -> None:
-        self.output.constant(self._program.constants[place : place + size])
+        self.output.constant(self._program.constants[place : place + size].tobytes())
 
     def widen(self, register: int, behind: int, more: int, size: int) -> None:
         spot = self._spot(register, behind)

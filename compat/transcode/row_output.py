@@ -15,22 +15,22 @@ import numpy as np
 from . import columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .columns import Column
     from .rows import Rows, Spot
 
-_WIDEST = 128
 _SIGN_SIZES = (4, 2, 1)
 
 
 @attrs.define
 class _Fixed:
-    """A part of one size; `put` writes it into rows of bytes, from a column of these on."""
+    """A part of one size; `put` writes it into rows of bytes, from a column of these on, unless it is a constant."""
 
     size: int
-    put: Callable[[Any, int], None]
+    put: Callable[[Any, int], None] | None
     awake: Column | None
+    constant: bytes = b""
 
 
 @attrs.define
@@ -50,18 +50,38 @@ class _Ragged:
     to: Any = None
 
 
+class Stencils:
+    """Rows of bytes that are filled in again and again; what is the same in all of them is written but once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[tuple[int, bytes], ...], Any] = {}
+
+    def rows(self, count: int, parts: list[_Fixed]) -> Any:
+        """Give rows for some parts, with the constants among them."""
+        layout = tuple((part.size, part.constant) for part in parts)
+        rows = self._kept.get(layout)
+        if rows is None or len(rows) < count:
+            rows = self._kept[layout] = np.empty((count, sum(size for size, _ in layout)), np.uint8)
+            for place, part in _placed(parts):
+                if part.constant:
+                    kind = f"V{part.size}"
+                    _assign(rows, place, kind, np.frombuffer(part.constant, kind)[0])
+        return rows[:count]
+
+
 class Output:
     """Takes what is written, and writes it when all entries have turned out to be sound.
 
     Args:
         rows: The entries.
+        stencils: Of the op list.
 
     Attributes:
         texts: Beginnings and ends of texts whose characters are still to be looked at.
     """
 
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
+    def __init__(self, rows: Rows, stencils: Stencils) -> None:
+        self._rows, self._stencils = rows, stencils
         self._parts: list[_Fixed | _Ragged] = []
         self.texts: list[tuple[Spot, Spot]] = []
 
@@ -73,11 +93,9 @@ class Output:
         size = np.dtype(dtype).itemsize
         self._fixed(size, lambda target, to: _assign(target, to, dtype, numbers))
 
-    def constant(self, data: Any) -> None:
+    def constant(self, data: bytes) -> None:
         """Write the same bytes for each."""
-        kind = f"V{len(data)}"
-        item = np.frombuffer(data, kind)[0]
-        self._fixed(len(data), lambda target, to: _assign(target, to, kind, item))
+        self._parts.append(_Fixed(len(data), None, self._rows.awake, data))
 
     def piece(self, spot: Spot, size: int) -> None:
         """Copy as many bytes for each."""
@@ -101,7 +119,7 @@ class Output:
         part = _Ragged(at, sizes if self._rows.awake is None else np.where(self._rows.awake, sizes, 0))
         self._parts.append(part)
         if self._rows.awake is None:
-            part.rows = widely(self._rows.buffer, at, sizes)
+            part.rows = self._rows.widely(first, sizes)
             self._look_at(first, last, part)
 
     def _between(self, first: Spot, last: Spot) -> tuple[Column, Column]:
@@ -131,7 +149,7 @@ class Output:
         """Look at the characters of texts that are not copied, or not whole; entries with others than ASCII are odd."""
         for first, last in self.texts:
             at, sizes = self._between(first, last)
-            rows = widely(self._rows.buffer, at, sizes)
+            rows = self._rows.widely(first, sizes)
             if rows is None:
                 self._rows.decline(~columns.are_ascii(self._rows.buffer, at, sizes))
             elif (clear := columns.have_no_top_bits(rows, sizes)) is not None:
@@ -147,7 +165,7 @@ class Output:
             keys: These, in the width of the longest; None: they are written to the byte.
 
         Returns:
-            The new entries, and how many bytes each has.
+            The new entries, and where each ends.
         """
         values = np.zeros(len(starts), np.int64)
         groups = self._grouped()
@@ -157,14 +175,14 @@ class Output:
             values += group.sizes if isinstance(group, _Ragged) else _sizes(group)
         sizes = values + heads + 4
         ends = np.cumsum(sizes)
-        target = np.empty((int(ends[-1]) if len(ends) else 0) + _WIDEST + columns.PADDING, np.uint8)
+        target = np.empty((int(ends[-1]) if len(ends) else 0) + columns.WIDEST + columns.PADDING, np.uint8)
         front = groups[0] if groups else None
         if isinstance(front, list) and front[0].awake is None:
             front.insert(0, length)
         else:
             groups.insert(0, [length])
         self._write(target, ends - sizes, head, groups)
-        return target[: ends[-1] if len(ends) else 0].data, sizes
+        return target[: ends[-1] if len(ends) else 0].data, ends
 
     def _grouped(self) -> list[_Ragged | list[_Fixed]]:
         """Put parts of known sizes together that follow one another in the same entries."""
@@ -197,7 +215,12 @@ class Output:
             if part.rows is None:
                 columns.copy_ragged(target, part.to, self._rows.buffer, part.at, part.sizes)
         for group, place in fixed:
-            _write_group(target, place, group)
+            rows = self._stencils.rows(len(place), group)
+            for column, one in _placed(group):
+                if one.put is not None:
+                    one.put(rows, column)
+            awake = group[0].awake
+            columns.scattered(target, *((place, rows) if awake is None else (place[awake], rows[awake])))
 
 
 def _in_safe_order(head: _Ragged, ragged: list[_Ragged]) -> list[_Ragged]:
@@ -218,14 +241,6 @@ def _in_safe_order(head: _Ragged, ragged: list[_Ragged]) -> list[_Ragged]:
     return [*wide, head]
 
 
-def widely(buffer: Any, at: Column, sizes: Column, least: int = 1) -> Any:
-    """Gather ragged bytes in the width of the longest, `least` at least; None where that is more than most have."""
-    longest = int(sizes.max(initial=0))
-    if longest > _WIDEST or longest > 2 * int(sizes.sum()) // max(len(sizes), 1) + 32:
-        return None
-    return columns.gathered(buffer, at, 0, max(longest, least))
-
-
 def _assign(target: Any, to: int, dtype: str, values: Any) -> None:
     target[:, to : to + np.dtype(dtype).itemsize].view(dtype)[:, 0] = values
 
@@ -235,11 +250,9 @@ def _sizes(group: list[_Fixed]) -> Any:
     return size if group[0].awake is None else np.where(group[0].awake, size, 0)
 
 
-def _write_group(target: Any, to: Column, group: list[_Fixed]) -> None:
-    rows = np.empty((len(to), sum(part.size for part in group)), np.uint8)
+def _placed(parts: list[_Fixed]) -> Iterator[tuple[int, _Fixed]]:
+    """Give each of some parts that follow one another with its place."""
     place = 0
-    for part in group:
-        part.put(rows, place)
+    for part in parts:
+        yield place, part
         place += part.size
-    awake = group[0].awake
-    columns.scattered(target, *((to, rows) if awake is None else (to[awake], rows[awake])))

@@ -33,8 +33,7 @@ def text_ends(rows: Rows, *, may_be_null: bool, careful: bool) -> tuple[Column, 
         is_there = flag == 0
         rows.decline(flag > 1)
         first = first * is_there
-    is_long = first >= _MORE
-    if careful or is_long.any():
+    if careful or first.max(initial=0) >= _MORE:
         return _ends_of_any(rows, at + may_be_null, first, is_there), True
     rows.decline((first == 0) if is_there is None else (first == 0) & is_there)
     return at + (first + np.uint8(may_be_null)), False

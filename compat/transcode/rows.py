@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from .columns import Column, gathered, integers, view
+from .columns import Column, gathered, integers, view, widest
 
 WINDOW_BYTES = 224
 """A window has no more bytes than that, and the room of an op."""
@@ -74,6 +74,7 @@ class Rows:
         buffer: The bytes; behind them there is room for what ops look at.
         values: Where each value begins.
         stops: Where each ends.
+        reached: By column, how far behind it bytes of many sizes went in the run before; this run tells its own there.
 
     Attributes:
         now: Where the entries are.
@@ -82,13 +83,15 @@ class Rows:
         awake: Those that do not sleep; None: all.
     """
 
-    def __init__(self, buffer: Any, values: Column, stops: Column) -> None:
+    def __init__(self, buffer: Any, values: Column, stops: Column, reached: dict[int, int]) -> None:
         self.buffer, self.stops = buffer, stops
         self.now, self.ahead = Spot(0, 0), 0
         self.sound = np.ones(len(values), bool)
         self.awake: Column | None = None
         self._columns = [values]
         self._windows: dict[int, list[_Window]] = {}
+        self._likely, self._reached = reached.copy(), reached
+        reached.clear()
 
     def __len__(self) -> int:
         return len(self.stops)
@@ -111,7 +114,8 @@ class Rows:
         for window in windows:
             if window.holds(spot.behind, size):
                 return window
-        width = max(size, self.ahead if spot == self.now else 0)
+        likely = min(self._likely.get(spot.column, 0) - spot.behind, WINDOW_BYTES)
+        width = max(size, self.ahead if spot == self.now else 0, likely)
         windows.append(_Window.of(self.buffer, self._columns[spot.column], spot.behind, width))
         return windows[-1]
 
@@ -120,9 +124,18 @@ class Rows:
         for window in self._windows.get(spot.column, ()):
             if window.holds(spot.behind, 1):
                 return window.rows[:, spot.behind - window.behind]
+        if spot.behind < self._likely.get(spot.column, 0):
+            return self._window(spot, 1)[:, 0]
         if spot.behind >= 0:
             return self.buffer[spot.behind :][self._columns[spot.column]]
         return self.buffer[self.at(spot)]
+
+    def widely(self, spot: Spot, sizes: Column) -> Any:
+        """Give ragged bytes at a place, as `columns.widely`."""
+        width = widest(sizes)
+        if width:
+            self._reached[spot.column] = max(self._reached.get(spot.column, 0), spot.behind + width)
+        return self.seen(spot, width) if width else None
 
     def numbers(self, spot: Spot, dtype: str) -> Column:
         """Give the number of a type at a place; integers have 64 bits."""
