@@ -13,9 +13,12 @@ import numpy as np
 from . import framed, ops
 from .even import moves_of, rewrite_even
 from .executors import Rewritten
+from .held import keep_freed_memory
 from .interpreter import FULL, NEAR_END, interpret
 from .machine import PADDING, address, compiled
 from .program import Program
+
+keep_freed_memory()
 
 
 @compiled

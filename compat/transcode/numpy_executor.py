@@ -13,6 +13,7 @@ import numpy as np
 
 from . import columns
 from .executors import PlainExecutor, Rewritten
+from .held import keep_freed_memory
 from .interpreter import DONE, ODD
 from .lockstep import Entries
 from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
 _ROWS = 1 << 14
 _LENGTH_BYTES = 4
 _RARE = 100
-_HELD_BYTES = 16 << 20
 
-np.empty(_HELD_BYTES, np.uint8)  # glibc keeps up to twice as much from here on: else each array is made of new pages
+keep_freed_memory()
 
 
 @attrs.define

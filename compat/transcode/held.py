@@ -1,0 +1,16 @@
+"""Freed memory that is kept, to be taken again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+_BYTES = 16 << 20
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what blocks were in, some megabytes: fresh pages cost as much as some ops.
+
+    glibc takes a piece that is larger than any that was freed before from the system, and gives it back at once; of
+    others it keeps up to twice the size of the largest one.
+    """
+    np.empty(_BYTES, np.uint8)
