@@ -23,23 +23,27 @@ keep_freed_memory()
 
 @compiled
 def run(
-    data: Any, start: int, size: int, most: int, code: Any, constants: Any, target: Any, room: int, registers: Any,
-    result: Any,
+    data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, room: int,
+    registers: Any, result: Any,
 ) -> int:  # fmt: skip
-    """The interpreter; buffers are arrays of bytes, the op list, registers and result of 64-bit integers."""
-    return interpret(
-        address(data), start, size, most, address(code), address(constants), address(target), room,
+    """The interpreter, after entries of one size that are rewritten at once, where `moves` tell how.
+
+    Buffers are arrays of bytes; the op list, moves, registers and result are arrays of 64-bit integers.
+    """
+    at, written, entries, keys = start, 0, 0, 0
+    if len(moves) > 0:
+        rewrite_even(
+            address(data), start, most, address(moves), address(constants), address(target), room, address(result)
+        )
+        at, written, entries, keys = result
+    status = interpret(
+        address(data), at, size, most, address(code), address(constants), address(target[written:]), room - written,
         address(registers), address(result),
     )  # fmt: skip
-
-
-@compiled
-def run_even(data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, result: Any) -> None:
-    """`rewrite_even` as machine code; buffers as of `run`."""
-    rewrite_even(
-        address(data), start, most, address(moves), address(constants), address(target), room,
-        address(result),
-    )  # fmt: skip
+    result[1] += written
+    result[2] += entries
+    result[3] += keys
+    return status
 
 
 @compiled
@@ -91,28 +95,22 @@ class NumbaExecutor:
             room *= 2
 
     def _rewrite(self, block: bytes, start: int, room: int) -> Rewritten:
-        data, most = np.frombuffer(block, np.uint8), len(block) - PADDING
-        stop, size, entries, keys = self._evenly(data, start, most, room)
-        status, *more = self._run(data, stop, len(block), most, self._room[size:], room - size)
-        stop, size, entries, keys = more[0], size + more[1], entries + more[2], keys + more[3]
+        status, stop, size, entries, keys = self._run(
+            np.frombuffer(block, np.uint8), start, len(block), len(block) - PADDING, self._room, room
+        )
         if status == NEAR_END:
-            left = len(block) - stop
-            status, *more = self._run(_padded(block[stop:]), 0, left, left, self._room[size:], room - size)
-            stop, size, entries, keys = stop + more[0], size + more[1], entries + more[2], keys + more[3]
+            rest = _padded(block[stop:])
+            status, more, rest_size, rest_entries, rest_keys = self._run(
+                rest, 0, len(block) - stop, len(block) - stop, self._room[size:], room - size
+            )
+            stop, size, entries, keys = stop + more, size + rest_size, entries + rest_entries, keys + rest_keys
         return Rewritten(status, self._room[:size].tobytes(), stop, entries, keys)
-
-    def _evenly(self, data: Any, start: int, most: int, room: int) -> tuple[int, ...]:
-        """Rewrite entries of one size at once, as far as that goes; the result is that of the interpreter."""
-        if not len(self._moves):
-            return start, 0, 0, 0
-        run_even(data, start, most, self._moves, self._constants, self._room, room - self._program.fixed, self._result)
-        return tuple(self._result.tolist())
 
     def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int) -> tuple[int, ...]:
         """Call the interpreter; give why it came back, and its result."""
         status = run(
-            data, start, size, most, self._code, self._constants, target, room - self._program.fixed, self._registers,
-            self._result,
+            data, start, size, most, self._code, self._moves, self._constants, target, room - self._program.fixed,
+            self._registers, self._result,
         )  # fmt: skip
         return status, *self._result.tolist()
 

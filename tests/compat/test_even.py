@@ -9,15 +9,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-import numpy as np
-
 from stateshift.compat.transcode.compiler import compile_value
 from stateshift.compat.transcode.even import moves_of, rewrite_even
 from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.compat.transcode.framed import add_keys
 from stateshift.compat.transcode.framing import ValueFraming
-from stateshift.compat.transcode.machine import PADDING
-from stateshift.compat.transcode.numba_executor import NumbaExecutor, run_even
+from stateshift.compat.transcode.numba_executor import NumbaExecutor
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 
 parts = st.one_of(
@@ -94,24 +91,6 @@ def test_most_entries_of_one_size_are_rewritten_at_once_also_by_plain_python(mad
     assert (len(block) // count * entries if count else 0) == stop
     assert whole.data[:size] == target[:size]
     assert add_keys(0, keys[:entries]) == sums & (1 << 64) - 1
-
-
-def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole():
-    program = compile_value(Sequence((Widened(1, 8), Fixed(11)), (1, 0, b"abc")), ValueFraming.WHOLE, nullable=False)
-    count, old, new = 40, 4 + 9 + 4 + 12, 4 + 9 + 4 + 22
-    block = framed((bytes([entry]) * 9, bytes(range(entry, entry + 12))) for entry in range(count))
-    data = np.frombuffer(block + bytes(PADDING), np.uint8)
-    moves, result = np.array(moves_of(program), np.int64), np.zeros(4, np.int64)
-    constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
-    whole = PlainExecutor(program).rewrite(block, 0).data
-
-    for room in range(-1, len(whole) + 1):
-        target = np.full(len(whole) + 3 * PADDING, 0xAA, np.uint8)
-        run_even(data, 0, len(block), moves, constants, target, room, result)
-        stop, size, entries, _ = result.tolist()
-        assert (max(room, 0) // new, entries * old, entries * new) == (entries, stop, size)
-        assert whole[:size] == target[:size].tobytes()
-        assert (target[max(room, 0) + PADDING :] == 0xAA).all()
 
 
 @pytest.mark.parametrize("recipe", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])

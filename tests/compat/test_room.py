@@ -9,6 +9,7 @@ pytest.importorskip("numba")
 import numpy as np
 
 from stateshift.compat.transcode.compiler import compile_value
+from stateshift.compat.transcode.even import moves_of
 from stateshift.compat.transcode.framing import ValueFraming
 from stateshift.compat.transcode.interpreter import DONE, FULL
 from stateshift.compat.transcode.machine import PADDING
@@ -33,24 +34,25 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
     recipe, framing, value = case
     program = compile_value(recipe, framing, nullable=False)
     entry = b"\0\0\0\3key" + len(value).to_bytes(4, "big") + value
-    data = np.frombuffer(3 * entry + bytes(PADDING), np.uint8)
-    code = np.array(program.code, np.int64)
+    count = 20
+    data = np.frombuffer(count * entry + bytes(PADDING), np.uint8)
+    code, moves = (np.array(numbers, np.int64) for numbers in (program.code, moves_of(program)))
     constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
     registers, result = np.zeros(program.registers, np.int64), np.zeros(4, np.int64)
 
     def rewritten(room):
         target = np.full(room + 3 * PADDING, 0xAA, np.uint8)
-        size, free = 3 * len(entry), room - program.fixed
-        status = run(data, 0, size, size, code, constants, target, free, registers, result)
+        size, free = count * len(entry), room - program.fixed
+        status = run(data, 0, size, size, code, moves, constants, target, free, registers, result)
         assert (target[room + PADDING :] == 0xAA).all()
         stop, written, entries, _ = result.tolist()
         assert (stop, written <= room) == (entries * len(entry), True)
         return status, entries, target[:written].tobytes()
 
     status, entries, whole = rewritten(100_000)
-    assert (DONE, 3) == (status, entries)
+    assert (DONE, count) == (status, entries)
     for room in range(program.fixed, program.fixed + len(whole) + 1):
         status, entries, part = rewritten(room)
-        assert status == (DONE if entries == 3 else FULL)
-        assert whole[: entries * len(whole) // 3] == part
-    assert entries == 3
+        assert status == (DONE if entries == count else FULL)
+        assert whole[: entries * len(whole) // count] == part
+    assert entries == count
