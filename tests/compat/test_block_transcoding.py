@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from rewriting import block, transcoder, written
 
-from stateshift.compat.check import check
-from stateshift.compat.description import (
-    JobDescription,
-    OperatorDescription,
-    StateDescription,
-    StateKind,
-)
-from stateshift.compat.description import SerializerDescription as Described
-from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_transcoder, numpy_framing
+from stateshift.compat.description import StateKind
+from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.compat.transcode.framed import survey
@@ -43,16 +36,10 @@ from stateshift.serializers.record_fields import Default, RecordField
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.temporal import InstantSerializer, LocalDateTimeSerializer
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.views import DataOutputView
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
 EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]
-
-
-@pytest.fixture(autouse=True)
-def small_blocks_by_columns(monkeypatch):
-    """Let numpy take blocks of any size."""
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
+pytestmark = pytest.mark.usefixtures("small_blocks_by_columns")
 
 
 def record(**fields):
@@ -97,29 +84,8 @@ SHAPES = {
 }
 
 
-def transcoder(old, new, kind=StateKind.VALUE):
-    def job(value):
-        state = StateDescription("s", kind, Described.of(value))
-        return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
-
-    state = plan(check(job(old), job(new))).operators[0].states[0]
-    return make_transcoder(state, entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer()))
-
-
 def by(name, rewrite):
     return attrs.evolve(rewrite, executor=name)
-
-
-def written(serializer, value):
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def block(*values):
-    """An entry for each value, under keys 0, 1, …: key group 7, a long key, a namespace of one byte 0."""
-    parts = (part for key, value in enumerate(values) for part in (b"\x07" + written(LONG, key) + b"\0", value))
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def account(key, **more):

@@ -8,12 +8,10 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rewriting import block, planned, transcoder, written
 
-from stateshift.compat.check import check
-from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
-from stateshift.compat.description import SerializerDescription as Described
-from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, numpy_framing, ops
+from stateshift.compat.description import StateKind
+from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, ops
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
@@ -41,10 +39,10 @@ from stateshift.serializers.sql_temporal import DateSerializer, SqlDateSerialize
 from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate
 from stateshift.serializers.temporal import InstantSerializer
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.views import DataOutputView
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
 EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, ExecutorName.NUMBA) if has_module(name))]
+pytestmark = pytest.mark.usefixtures("small_blocks_by_columns")
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)
@@ -294,37 +292,6 @@ CASES = {
     "sets": (SetSerializer(INT), SetSerializer(LONG), st.sets(ints, max_size=6)),
     **{name: (AvroSerializer(old), AvroSerializer(new), values) for name, (old, new, values) in AVRO.items()},
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def small_blocks_by_columns(monkeypatch):
-    """Let numpy take blocks of any size."""
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
-
-
-def planned(old, new, kind=StateKind.VALUE, keys=(None, None)):
-    def job(value, key):
-        state = StateDescription("s", kind, Described.of(value), key=Described.of(key) if key else None)
-        return JobDescription("x", (OperatorDescription("0" * 32, states=(state,)),))
-
-    return plan(check(job(old, keys[0]), job(new, keys[1]))).operators[0].states[0]
-
-
-def transcoder(old, new, kind=StateKind.VALUE):
-    framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
-    return make_transcoder(planned(old, new, kind), framing)
-
-
-def written(serializer, value):
-    target = DataOutputView()
-    serializer.serialize(value, target)
-    return target.getvalue()
-
-
-def block(*values):
-    """An entry for each value, under keys 0, 1, …: key group 7, a long key, a namespace of one byte 0."""
-    parts = (part for key, value in enumerate(values) for part in (b"\x07" + written(LONG, key) + b"\0", value))
-    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 @st.composite

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -173,3 +174,12 @@ def accounts():
             sys.path.remove(examples)
 
     return job
+
+
+@pytest.fixture
+def files_of_two_megabytes():
+    """No file grows beyond that."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)

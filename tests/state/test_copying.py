@@ -1,7 +1,5 @@
 """A stream that stays as it is arrives byte for byte, with its digest, or leaves nothing."""
 
-import resource
-
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, StorageFailed
@@ -81,16 +79,7 @@ def test_a_folder_that_is_gone_is_a_failure_of_the_store(source, tmp_path):
         copied(source, Folder.at(tmp_path / "gone"))
 
 
-@pytest.fixture
-def files_of_two_megabytes(source):  # noqa: ARG001 - is written before
-    """No file grows beyond that."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-@pytest.mark.usefixtures("files_of_two_megabytes")
+@pytest.mark.usefixtures("source", "files_of_two_megabytes")
 def test_a_file_that_does_not_fit_is_told_and_leaves_nothing(source, target):
     with pytest.raises(StorageFailed, match="large"):
         copied(source, target)

@@ -1,7 +1,5 @@
 """A stream stays in memory while it is small, and is one attempt's file otherwise."""
 
-import resource
-
 import pytest
 
 from stateshift.serializers.errors import StorageFailed
@@ -83,15 +81,6 @@ def test_a_large_stream_is_hashed_and_written_in_its_order(tmp_path):
     data = b"".join(piece + piece[:1] for piece in LARGE)
     assert (len(data), FileDigest.of(data)) == (stored.size, stored.digest)
     assert {stored.attempt: data} == files(tmp_path)
-
-
-@pytest.fixture
-def files_of_two_megabytes():
-    """No file grows beyond that."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 20, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.usefixtures("files_of_two_megabytes")
