@@ -15,7 +15,6 @@ from ...compat.transcode.transcoder import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
-from ..savepoint.freed_memory import keep_freed_memory
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
@@ -54,7 +53,6 @@ _MOST_TRIES = 100
 
 def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
     """Write the keyed stream of one new subtask; errors as of `performing.perform`."""
-    keep_freed_memory()
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = new_keyed_header(task.plan, headers)
