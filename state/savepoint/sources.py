@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .handles import StreamHandle
 
 T = TypeVar("T")
+_MOST_AHEAD = 2
+"""How many items may wait: where one thread takes longer once, the other goes on."""
 
 
 class ByteSource(Protocol):
@@ -69,7 +72,7 @@ class InlineBytes:
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give items in their order; while one is worked on, a thread makes the next.
+    """Give items in their order; while one is worked on, a thread makes the next ones.
 
     That begins with the third: who looks at the first alone waits for no other, and for so few no thread is needed.
     What fails is raised where the item would have come.
@@ -79,10 +82,11 @@ def ahead(items: Iterator[T]) -> Iterator[T]:
     if item is None:
         return
     with ThreadPoolExecutor(1) as thread:
+        coming = deque(thread.submit(next, items, None) for _ in range(_MOST_AHEAD))
         while item is not None:
-            following = thread.submit(next, items, None)
             yield item
-            item = following.result()
+            item = coming.popleft().result()
+            coming.append(thread.submit(next, items, None))
 
 
 @contextmanager

@@ -121,6 +121,18 @@ def test_who_looks_at_the_first_alone_waits_for_no_other():
     assert [0] == made
 
 
+def test_no_more_than_two_items_wait_for_who_works_on_them():
+    made = []
+
+    def items():
+        for number in range(50):
+            made.append(number)
+            yield number
+
+    for item in ahead(items()):
+        assert len(made) <= item + 1 + 2
+
+
 def test_what_fails_is_raised_where_the_item_would_have_come():
     source = InlineBytes(b"abcdef")
     reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
