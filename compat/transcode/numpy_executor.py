@@ -16,7 +16,7 @@ from .executors import PlainExecutor, Rewritten
 from .held import keep_freed_memory
 from .interpreter import DONE, ODD
 from .lockstep import Entries
-from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known
+from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known, last_words
 from .row_ops import RowProgram
 from .rows import Rows
 
@@ -157,4 +157,6 @@ class NumpyExecutor:
         data, ends = output.written(starts, heads, seen)
         if seen is None:
             seen = columns.gathered(buffer, starts, 0, KEY_HEAD_BYTES)
-        return _Chunk(which, data, ends, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen))
+        return _Chunk(
+            which, data, ends, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen, last_words(buffer, values)[0])
+        )

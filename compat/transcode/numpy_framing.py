@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import attrs
 import numpy as np
 
-from .columns import Column, gathered, integers, padded
+from .columns import Column, gathered, integers, padded, view
 from .framed import COMPLETE, NEEDS_MORE, Run, Survey
 from .lockstep import Entries, find_entries, follow
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _LAST_FLAG = 0x80
-_LENGTH_BYTES, _HEAD_BYTES = 4, 8
+_LENGTH_BYTES, _HEAD_BYTES, _TAIL_BYTES = 4, 8, 12
 _ID_BYTES = 2
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
@@ -204,12 +204,13 @@ def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int
 
 @attrs.frozen(eq=False)
 class _Seen:
-    """The entries of a block, as its own bytes tell them: also how each begins, and of how many bytes its key is."""
+    """The entries of a block, as its own bytes tell them: also how each begins, and the size and last word of its key."""
 
     buffer: Any
     starts: Column
     heads: Any
     sizes: Column
+    lasts: Column
 
     @classmethod
     def of(cls, data: bytes) -> _Seen | None:
@@ -221,16 +222,17 @@ class _Seen:
         buffer = np.frombuffer(data, np.uint8) if has_room else padded(data)
         heads = gathered(buffer, found.starts, 0, KEY_HEAD_BYTES)
         sizes = found.values - found.starts - _HEAD_BYTES
-        ends = found.values + integers(buffer, found.values - _LENGTH_BYTES, 4)
+        lasts, lengths = last_words(buffer, found.values)
+        ends = found.values + lengths
         if found.starts[0] or ends[-1] != len(data) or (ends[:-1] != found.starts[1:]).any():
             return None
         if (heads[:, :_LENGTH_BYTES].view(">i4")[:, 0] != sizes).any():
             return None
-        return cls(buffer, found.starts, heads, sizes)
+        return cls(buffer, found.starts, heads, sizes, lasts)
 
     def key_sum(self) -> int:
         """Give the checksum of all keys."""
-        return int(key_sums(self.buffer, self.starts, self.sizes, self.heads).sum(dtype=np.uint64))
+        return int(key_sums(self.buffer, self.starts, self.sizes, self.heads, self.lasts).sum(dtype=np.uint64))
 
 
 def put_together(blocks: Sequence[bytes]) -> bytes:
@@ -247,7 +249,16 @@ def put_together(blocks: Sequence[bytes]) -> bytes:
     return data
 
 
-def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any) -> Column:
+def last_words(buffer: Any, values: Column) -> tuple[Column, Column]:
+    """Give the last 8 bytes of keys, as unsigned numbers, and the lengths of values, by where the values begin."""
+    at = values - _TAIL_BYTES
+    if len(at) and at[0] < 0:
+        at[0] = 0  # it is a key of less than 8 bytes
+    tails = view(buffer, f"V{_TAIL_BYTES}")[at].view(np.uint8).reshape(len(at), _TAIL_BYTES)
+    return tails[:, :8].view(">u8")[:, 0].astype(np.uint64), tails[:, 8:].view(">i4")[:, 0]
+
+
+def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any, lasts: Column) -> Column:
     """Give what each key adds to the checksum, as `memory.key_sum` says.
 
     Args:
@@ -255,18 +266,21 @@ def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any) -> Column:
         starts: Where they begin.
         sizes: Bytes of their keys.
         heads: Rows of `KEY_HEAD_BYTES` or more with which they begin.
+        lasts: The last words of their keys; those of keys that are shorter do not matter.
     """
-    at = starts + _LENGTH_BYTES
-    first = heads[:, _LENGTH_BYTES:KEY_HEAD_BYTES].view(">i8")[:, 0].astype(np.int64).view(np.uint64)
-    last = _words(buffer, at + (sizes - 8), 8)
+    total = heads[:, _LENGTH_BYTES:KEY_HEAD_BYTES].view(">u8")[:, 0].astype(np.uint64)
     if sizes.min(initial=8) < 8:
         few = np.flatnonzero(sizes < 8)
-        first[few], last[few] = _short_words(buffer, at[few], sizes[few])
-    total = _mixed(first ^ _SEED)
+        total[few], lasts[few] = _short_words(buffer, starts[few] + _LENGTH_BYTES, sizes[few])
+    total ^= _SEED
+    _mix(total)
     for place in range(8, int(sizes.max(initial=0)) - 8, 8):
         more = np.flatnonzero(sizes > place + 8)
-        total[more] = _mixed(total[more] ^ _words(buffer, at[more] + place, 8))
-    return _mixed(_mixed(total ^ last) ^ sizes.view(np.uint64))
+        total[more] = _mix(total[more] ^ _words(buffer, starts[more] + (_LENGTH_BYTES + place), 8))
+    for word in (lasts, sizes.view(np.uint64)):
+        total ^= word
+        _mix(total)
+    return total
 
 
 def _short_words(buffer: Any, at: Column, sizes: Column) -> tuple[Column, Column]:
@@ -282,7 +296,7 @@ def _words(buffer: Any, at: Column, size: int) -> Column:
     return integers(buffer, at if len(at) and at[0] >= 0 else np.maximum(at, 0), size).view(np.uint64)
 
 
-def _mixed(number: Column) -> Column:
+def _mix(number: Column) -> Column:
     number *= _FACTOR
     number ^= number >> _HALF
     return number
