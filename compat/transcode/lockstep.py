@@ -26,7 +26,7 @@ _LONGEST_WINDOW = 1 << 12
 _FEWEST_GUESSED = 1 << 15
 _FEWEST_IN_STEP = 32
 _TRIES = 4
-_PATIENCE = 8
+_PATIENCE = 4
 _TELLING = 2
 _LENGTH = struct.Struct(">i")
 _LAST_FLAG = 0x80
@@ -67,19 +67,24 @@ def find_entries(buffer: Any, begins: Column, ends: Column, *, stored: bool) -> 
     """Find the entries that fill some stretches of a buffer; None where they do not.
 
     Args:
-        buffer: As `columns.padded` gives it; less than 2 GiB.
+        buffer: Bytes as an array; less than 2 GiB.
         begins: Where each stretch begins, ascending; none is empty.
         ends: Where each ends, which is not behind the next one's beginning.
         stored: Whether the bytes are stored ones, with flags and marks.
     """
+    if ends[-1] - begins[-1] <= _LOOK_BYTES:
+        return None
     look = _Look.of(buffer, begins, ends, stored=stored)
     guesses = begins if look is None else look.guessed(begins, ends)
     for _ in range(_TRIES):
-        stretch = np.searchsorted(begins, guesses, "right") - 1
-        goals = np.minimum(np.append(guesses[1:], ends[-1]), ends[stretch])
-        found, astray = _in_step(buffer, guesses, goals, stored=stored)
-        if not len(astray):
-            return found
+        stretch = np.searchsorted(begins, guesses[:-1], "right") - 1
+        goals = np.minimum(guesses[1:], ends[stretch])
+        found, astray = _in_step(buffer, guesses[:-1], goals, stored=stored)
+        rest, stops = _one_by_one(buffer, guesses[-1:], ends[-1:], stored=stored)
+        if not len(astray) and stops[0] == ends[-1]:
+            return Entries.joined([found, rest])
+        if stops[0] != ends[-1]:
+            astray = np.append(astray, len(guesses) - 1)
         guesses = _without(guesses, begins, astray)
     return None
 
@@ -88,7 +93,7 @@ def follow(buffer: Any, start: int, end: int) -> tuple[Entries, int]:
     """Find the stored entries from one place on as far as they go; give where the first begins that is not whole.
 
     Args:
-        buffer: As `columns.padded` gives it; less than 2 GiB.
+        buffer: Bytes as an array; less than 2 GiB.
         start: Where the first one begins.
         end: Where the bytes end.
     """
@@ -150,7 +155,10 @@ class _Look:
         return cls(buffer, alike, max((starts[-1] - start) // _SAMPLED, 9), int(ends[-1]), stored)
 
     def guessed(self, begins: Column, ends: Column) -> Column:
-        """Give the beginnings of stretches, and places between that look like the beginning of an entry."""
+        """Give the beginnings of stretches, and places between that look like the beginning of an entry.
+
+        In each of some windows it is the first that tells most; where the next two do not look so, none.
+        """
         window = min(self.mean + self.mean // 4 + 32, _LONGEST_WINDOW)
         apart = max(_ENTRIES_A_CURSOR * self.mean, 2 * window)
         counts = np.maximum((ends - begins - 2 * window) // apart, 0)
@@ -164,21 +172,17 @@ class _Look:
         found = np.ones((len(firsts), window), bool)
         for place in self.alike[:_TELLING]:
             found &= rows[:, place : place + window] == looks[stretch, place, None]
-        row, offset = np.divmod(np.flatnonzero(found), window)
-        places = firsts[row] + offset
-        good = self._lead_on(places, looks[stretch[row]])
-        row, places = row[good], places[good]
-        first = np.append(True, row[1:] != row[:-1]) if len(row) else row
-        return np.sort(np.concatenate([begins, places[first]]))
+        offsets = found.argmax(axis=1)
+        places = firsts + offsets
+        good = self._lead_on(places, looks[stretch])
+        return np.sort(np.concatenate([begins, places[good]]))
 
     def _lead_on(self, places: Column, looks: Column) -> Column:
         """Whether the two entries after each place look like entries, too."""
         good, there = self._is_alike(places, looks), places
-        steps = _Steps(self.buffer, self.end, stored=self.stored)
+        steps = _Steps(self.buffer, self.end - _LOOK_BYTES, stored=self.stored)
         for _ in range(2):
             _, there = steps.next(there)
-            good &= there <= self.end - _LOOK_BYTES
-            there = np.where(good, there, places)
             good &= self._is_alike(there, looks)
         return good
 
@@ -203,7 +207,7 @@ class _Steps:
 
     Args:
         buffer: With the entries.
-        limit: Whoever comes here goes on the spot; less than `columns.PADDING` behind the end of the bytes.
+        limit: Whoever comes here goes on the spot; 8 bytes are behind it.
         stored: As of `find_entries`.
     """
 
@@ -230,13 +234,14 @@ class _Steps:
 def _in_step(buffer: Any, cursors: Column, goals: Column, *, stored: bool) -> tuple[Entries, Column]:
     """Go from each cursor to its goal, an entry a step; give the entries, and the cursors that did not come to theirs.
 
-    A cursor that is there goes on until the others are, too; what it finds behind its goal is left out.
+    Each goal is the beginning of an entry, or lies before one. A cursor that is there goes on until the others are,
+    too; what it finds behind its goal is left out.
     """
-    steps = _Steps(buffer, int(goals.max(initial=0)) + 1, stored=stored)
     rows, at, goal = np.arange(len(cursors)), cursors, goals
     astray = np.zeros(len(cursors), bool)
     tables: list[Entries] = []
     while len(rows) >= _FEWEST_IN_STEP:
+        steps = _Steps(buffer, int(goals.max()) + 1, stored=stored)
         starts, values = [at], []
         for _ in range(_PATIENCE if tables else _ENTRIES_A_CURSOR):
             value, at = steps.next(at)

@@ -91,29 +91,29 @@ def entries_of(block: bytes) -> Entries | None:
     """Give where the entries of a block lie; None where it does not consist of entries, or is too small to matter."""
     found = known.get(block)
     if found is None and _FEWEST_BYTES <= len(block) < _MOST_BYTES and block:
-        found = find_entries(padded(block), np.array([0]), np.array([len(block)]), stored=False)
+        found = find_entries(np.frombuffer(block, np.uint8), np.array([0]), np.array([len(block)]), stored=False)
         if found is not None:
             known.put(block, found)
     return found
 
 
-def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes]:
+def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes | memoryview]:
     """Cut stored bytes into those of key groups, having gone through all of them at once.
 
     Args:
         data: State ids, entries and end marks.
         begins: Where each key group begins.
     """
-    edges = [*begins, len(data)]
+    edges, whole = [*begins, len(data)], memoryview(data)
     chain = _chain_of(data, np.array(edges))
     if chain is None:
-        yield from (data[begin:end] for begin, end in pairwise(edges))
+        yield from (whole[begin:end] for begin, end in pairwise(edges))
         return
     firsts = np.searchsorted(chain.entries.starts, edges)
     lasts = np.searchsorted(chain.lasts, firsts).tolist()
     pieces = zip(pairwise(edges), pairwise(firsts.tolist()), pairwise(lasts), strict=True)
     for (begin, end), (first, after), (last, last_after) in pieces:
-        piece = data[begin:end]
+        piece = whole[begin:end]
         own = chain.lasts[last:last_after] - first
         _chains.put(piece, _Chain(chain.entries.part(first, after, begin), own, len(piece)))
         yield piece
@@ -123,7 +123,7 @@ def _chain_of(data: bytes, edges: Column) -> _Chain | None:
     """Find the entries of whole key groups; None where their bytes are no such."""
     if (np.diff(edges) <= _ID_BYTES).any() or len(data) >= _MOST_BYTES:
         return None
-    buffer = padded(data)
+    buffer = np.frombuffer(data, np.uint8)
     found = find_entries(buffer, edges[:-1] + _ID_BYTES, edges[1:], stored=True)
     return None if found is None else _Chain.of(buffer, found, len(data))
 
@@ -132,7 +132,7 @@ def find_run_in_columns(data: bytes | memoryview, start: int) -> Run | None:
     """Give a run, as `framed.find_run`, or the part of it that is whole, which needs more; None where there is none."""
     chain = _chains.get(data)
     if chain is None and _FEWEST_BYTES <= len(data) - start < _MOST_BYTES:
-        buffer = padded(data)
+        buffer = np.frombuffer(data, np.uint8)
         chain = _Chain.of(buffer, *follow(buffer, start, len(data)))
         _chains.put(data, chain)
     return None if chain is None else _run_in(chain, data, start)
@@ -204,7 +204,7 @@ def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int
 
 @attrs.frozen(eq=False)
 class _Seen:
-    """The entries of a block, as its own bytes tell them: also how each begins, and the size and last word of its key."""
+    """The entries of a block, as its own bytes tell them: where and how each begins, size and last word of its key."""
 
     buffer: Any
     starts: Column

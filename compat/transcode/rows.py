@@ -61,7 +61,8 @@ class _Window:
         masks, values, words = self.mask.view(np.uint64), self.value.view(np.uint64), self.rows.view(np.uint64)
         for word in np.flatnonzero(masks):
             column, mask, value = words[:, word], masks[word], values[word]
-            if np.bitwise_or.reduce(column) & mask != value or np.bitwise_and.reduce(column) & mask != value:
+            is_alike = np.bitwise_or.reduce(column) & mask == value  # of a 0 that tells all
+            if not is_alike or (value and np.bitwise_and.reduce(column) & mask != value):
                 other = column & mask != value
                 differing = other if differing is None else differing | other
         return differing
@@ -114,9 +115,10 @@ class Rows:
         for window in windows:
             if window.holds(spot.behind, size):
                 return window
-        likely = min(self._likely.get(spot.column, 0) - spot.behind, WINDOW_BYTES)
-        width = max(size, self.ahead if spot == self.now else 0, likely)
-        windows.append(_Window.of(self.buffer, self._columns[spot.column], spot.behind, width))
+        likely = min(self._likely.get(spot.column, 0), WINDOW_BYTES)
+        begin = 0 if 0 <= spot.behind < likely else spot.behind
+        end = max(spot.behind + max(size, self.ahead if spot == self.now else 0), likely)
+        windows.append(_Window.of(self.buffer, self._columns[spot.column], begin, end - begin))
         return windows[-1]
 
     def byte(self, spot: Spot) -> Column:
