@@ -25,7 +25,8 @@ _LENGTH_BYTES, _HEAD_BYTES, _TAIL_BYTES = 4, 8, 12
 _ID_BYTES = 2
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
-_KEPT_BYTES = 16 << 20
+_AHEAD_BYTES = 32 << 20  # what is found ahead, worked on, and written: each some pieces of 4 MB
+_READ_BYTES = 8 << 20
 T = TypeVar("T")
 _SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 KEY_HEAD_BYTES = 12
@@ -36,9 +37,13 @@ class _Known(Generic[T]):
     """What is known of the blocks that were looked at last: of those that are worked on, and of those found ahead.
 
     One thread finds blocks while another works on them.
+
+    Args:
+        most_bytes: Of blocks that are kept; the latest one always is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._blocks: dict[int, tuple[bytes | memoryview, T]] = {}
         self._bytes = 0
         self._lock = Lock()
@@ -49,7 +54,7 @@ class _Known(Generic[T]):
             self._forget(id(block))
             self._blocks[id(block)] = block, what
             self._bytes += len(block)
-            while self._bytes > _KEPT_BYTES and len(self._blocks) > 1:
+            while self._bytes > self._most_bytes and len(self._blocks) > 1:
                 self._forget(next(iter(self._blocks)))
 
     def get(self, block: bytes | memoryview) -> T | None:
@@ -83,8 +88,8 @@ class _Chain:
         return cls(entries, np.flatnonzero(buffer[4:][entries.starts] >= _LAST_FLAG), stop)
 
 
-known = _Known[Entries]()
-_chains = _Known[_Chain]()
+known = _Known[Entries](_AHEAD_BYTES)
+_chains = _Known[_Chain](_READ_BYTES)
 
 
 def entries_of(block: bytes) -> Entries | None:
