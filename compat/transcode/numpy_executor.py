@@ -1,4 +1,4 @@
-"""The executor of op lists by numpy: the entries of a block go through an op together, some thousands at a time.
+"""The executor of op lists by numpy: the entries of a block go through an op together, some ten thousands at a time.
 
 Op lists with loops are declined, for plain Python. An entry of which columns cannot tell whether it is sound is
 rewritten by plain Python alone; where that finds it odd, it is odd.
@@ -16,7 +16,7 @@ from .executors import PlainExecutor, Rewritten
 from .held import keep_freed_memory
 from .interpreter import DONE, ODD
 from .lockstep import Entries
-from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known, last_words
+from .numpy_framing import KEY_HEAD_BYTES, entries_of, key_sums, known, last_words, written
 from .row_ops import RowProgram
 from .rows import Rows
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .columns import Column
     from .program import Program
 
-_ROWS = 1 << 14
+_ROWS = 1 << 16
 _LENGTH_BYTES = 4
 _RARE = 100
 
@@ -85,7 +85,8 @@ class NumpyExecutor:
 
     def _finished(self, done: _Block, data: bytes, starts: Column, keys: int) -> Rewritten:
         """Give all entries of a block, rewritten; where they lie need not be found again."""
-        known.put(data, Entries(starts, starts + (done.found.values - done.found.starts)))
+        known.forget(done.block)
+        written.put(data, Entries(starts, starts + (done.found.values - done.found.starts)))
         self._last = None
         return Rewritten(DONE, data, len(done.block), len(starts), keys)
 

@@ -25,8 +25,10 @@ _LENGTH_BYTES, _HEAD_BYTES, _TAIL_BYTES = 4, 8, 12
 _ID_BYTES = 2
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
-_AHEAD_BYTES = 32 << 20  # what is found ahead, worked on, and written: each some pieces of 4 MB
-_READ_BYTES = 8 << 20
+_AHEAD_BYTES, _READ_BYTES = (
+    24 << 20,
+    8 << 20,
+)  # pieces of 4 MB: three are found ahead, one is worked on and put together
 T = TypeVar("T")
 _SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 KEY_HEAD_BYTES = 12
@@ -62,6 +64,11 @@ class _Known(Generic[T]):
         found = self._blocks.get(id(block))
         return None if found is None else found[1]
 
+    def forget(self, block: bytes) -> None:
+        """Let go of a block that nobody will ask for."""
+        with self._lock:
+            self._forget(id(block))
+
     def _forget(self, place: int) -> None:
         """Let go of a block; while one is kept, no other has its identity."""
         block, _ = self._blocks.pop(place, (b"", None))
@@ -89,12 +96,17 @@ class _Chain:
 
 
 known = _Known[Entries](_AHEAD_BYTES)
+"""Blocks that were found, until they are rewritten."""
+written = _Known[Entries](_READ_BYTES)
+"""Blocks that were written."""
 _chains = _Known[_Chain](_READ_BYTES)
 
 
 def entries_of(block: bytes) -> Entries | None:
     """Give where the entries of a block lie; None where it does not consist of entries, or is too small to matter."""
     found = known.get(block)
+    if found is None:
+        found = written.get(block)
     if found is None and _FEWEST_BYTES <= len(block) < _MOST_BYTES and block:
         found = find_entries(np.frombuffer(block, np.uint8), np.array([0]), np.array([len(block)]), stored=False)
         if found is not None:
@@ -248,6 +260,7 @@ def put_together(blocks: Sequence[bytes]) -> bytes:
         found = entries_of(block)
         if found is None:
             return data
+        known.forget(block)
         parts.append(found.part(0, len(found), -at))
         at += len(block)
     known.put(data, Entries.joined(parts))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...compat.transcode.transcoder import Transcoded
     from .block_rewriter import BlockRewriter, Tally
 
-TOGETHER_BYTES = 1 << 20
+TOGETHER_BYTES = 4 << 20
 
 
 def batches(blocks: Iterator[Block]) -> Iterator[list[Block]]:
