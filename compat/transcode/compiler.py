@@ -6,69 +6,32 @@ stay, to find its end and to write it; once where nothing before it changes plac
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...serializers.recipe import (
-    BigInteger,
-    Blob,
-    Boolean,
     Constant,
     Counted,
-    Date,
     Either,
-    Fixed,
-    Float,
-    FromUtf8,
     Literal,
-    LittleFloat,
     Masked,
     Nullable,
-    Ordinal,
-    Ranged,
     Recipe,
-    Rest,
     Sequence,
-    Sized,
     Sorted,
-    Text,
-    ToBigInteger,
-    ToFloat,
-    ToUtf8,
-    Unscaled,
-    VarBlob,
     VarChoice,
     VarCounted,
-    Varint,
-    VarOrdinal,
-    VarText,
-    VarToFloat,
-    VarUuid,
-    Widened,
 )
 from . import ops
-from .facts import Column, plain_size, repeats, stays
+from .facts import Column, repeats
 from .framing import ValueFraming
-from .listing import NOT_BOOLEAN, Listing
+from .parsing import Parsing
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
 from .program import Label, Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from .pieces import Item
-    from .program import Op
-
-
-_OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
-"""By recipe of a value whose bytes tell its size: the op that goes over it."""
-_OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
-    Float: (ops.NUMBER, 4),
-    LittleFloat: (ops.LITTLE, 4),
-    Date: (ops.DATE, 6),
-    VarUuid: (ops.VAR_UUID, 37),
-}
-"""The same for those of one size, with it."""
 
 
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
@@ -105,12 +68,8 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key:
     return compiler.program()
 
 
-class _Compiler(Listing):
+class _Compiler(Parsing):
     """Goes through a recipe, and appends what parses a value and what writes it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._is_again = False
 
     def run_key(self, recipe: Recipe) -> None:
         """Parse the key of an entry and write it, before all else."""
@@ -123,7 +82,7 @@ class _Compiler(Listing):
     def run(self, recipe: Recipe) -> None:
         """Parse a value and write it at once."""
         if not repeats(recipe):
-            self.flush(self._parse(recipe))
+            self.flush(self.parse(recipe))
             return
         match recipe:
             case Sequence(parts, emitted) if emitted is None or _ascends(emitted):
@@ -142,7 +101,7 @@ class _Compiler(Listing):
                 self.flush([Constant(null or b"")])
                 self.add(done)
             case Masked():
-                mask, columns = self._parse_mask(recipe)
+                mask, columns = self.parse_mask(recipe)
                 self.flush([mask])
                 self.run(columns)
             case Column(value):
@@ -160,11 +119,11 @@ class _Compiler(Listing):
                         self.op(ops.JUMP, done)
                     self.add(label)
             case VarChoice(branches):
-                self._branches(branches, self._run_branch)
+                self.branches(branches, self._run_branch)
             case Counted() | VarCounted() | Sorted():
                 self._run_items(recipe)
             case _:
-                self.flush(self._parse(recipe))
+                self.flush(self.parse(recipe))
 
     def _run_branch(self, value: Recipe, head: bytes) -> None:
         self.flush([Constant(head)])
@@ -177,7 +136,7 @@ class _Compiler(Listing):
             while pieces and isinstance(pieces[0], bytes):
                 pending.append(Constant(pieces.pop(0)))  # type: ignore[arg-type]  # as the line above says
             if not pieces or pieces[0] != place:
-                self._parse(part)
+                self.parse(part)
                 continue
             pieces.pop(0)
             if repeats(part):
@@ -185,7 +144,7 @@ class _Compiler(Listing):
                 pending = []
                 self.run(part)
             else:
-                pending += self._parse(part)
+                pending += self.parse(part)
         self.flush([*pending, *(Constant(piece) for piece in pieces if isinstance(piece, bytes))])
 
     def _run_items(self, recipe: Counted | VarCounted | Sorted) -> None:
@@ -197,249 +156,7 @@ class _Compiler(Listing):
         self.flush([Copied(start, self.here())])
         self.op(ops.SEEK, start.register, start.behind)
         self._place = start
-        self._loop(recipe, self.run)
-
-    def _loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
-        """Go through counted items: `each` compiles an item, or a part of one."""
-        counter, again, done = self.register(), Label(), Label()
-        self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
-        if isinstance(recipe, Sorted):
-            before = self.register()
-            self.register()  # the end of the item before
-            self.op(ops.FIRST, before)
-            self.add(again)
-            start = self.here()
-            each(recipe.item)
-            self.op(ops.ASCEND, start.register, start.behind, before)
-        else:
-            self._loop_items(recipe, counter, again, each)
-        self.op(ops.NEXT, counter, again)
-        if isinstance(recipe, VarCounted):
-            each(Literal(0))
-        self.add(done)
-
-    def _loop_items(
-        self, recipe: Counted | VarCounted, counter: int, again: Label, each: Callable[[Recipe], object]
-    ) -> None:
-        """Compile what is done for each item; keys that were once seen to stay apart are not looked at again."""
-        is_told = recipe.key is None or self._is_again
-        table = 0
-        if not is_told:
-            table = self._registers
-            self._registers += ops.TABLE_REGISTERS
-            self.op(ops.KEYS, table, counter)
-        self.add(again)
-        if recipe.key is not None:
-            start = self.here()
-            each(recipe.key)
-            if not is_told:
-                self.op(ops.APART, start.register, start.behind, table)
-        each(recipe.item)
-
-    def _parse(self, recipe: Recipe) -> list[Item]:
-        """Go through an old value; give what is to be written for it."""
-        match recipe:
-            case Sequence(parts, emitted):
-                pieces = [self._parse(part) for part in parts]
-                order = range(len(parts)) if emitted is None else emitted
-                return list(chain.from_iterable(self._piece(pieces, one) for one in order))
-            case Nullable():
-                return self._parse_nullable(recipe)
-            case Masked():
-                mask, columns = self._parse_mask(recipe)
-                return [mask, *self._parse(columns)]
-            case Column():
-                return self._parse_column(recipe)
-            case Either(left, right):
-                return self._parse_either(left, right)
-            case VarChoice():
-                return self._parse_choice(recipe)
-            case Counted() | VarCounted() | Sorted():
-                return self._parse_items(recipe)
-            case Constant():
-                return [recipe]
-            case Sized(value):
-                start = self.here()
-                self._parse(value)
-                self.op(ops.SIZE, start.register, start.behind)
-                self._place = None
-                return [Copied(start, self.here())]
-            case Literal(byte):
-                return [self.expect(byte)]
-        start = self.here()
-        made = self._parse_plain(recipe, start)
-        return [made or Copied(start, self.here())]
-
-    @staticmethod
-    def _piece(pieces: list[list[Item]], one: int | bytes) -> list[Item]:
-        return [Constant(one)] if isinstance(one, bytes) else pieces[one]
-
-    def _parse_plain(self, recipe: Recipe, start: Place) -> Item | None:
-        """Go through a value without parts; give what is written for it, None where it stays."""
-        where = start.register, start.behind
-        match recipe:
-            case Widened(old, new):
-                self.skip(old)
-                return Wider(new - old, Copied(start, self.here()))
-            case ToFloat(0, new):
-                self.op_of_size(4, ops.NUMBER)
-                return Made((ops.FLOAT, *where, 0, new))
-            case ToFloat(old, new):
-                self.skip(old)
-                return Made((ops.FLOAT, *where, old, new))
-            case ToBigInteger(old):
-                self.skip(old)
-                return Made((ops.TO_BIG, *where, old))
-            case ToUtf8() | FromUtf8():
-                parse, emit = (ops.UNICODE, ops.TO_UTF8) if isinstance(recipe, ToUtf8) else (ops.UTF8, ops.FROM_UTF8)
-                self.op_to_end(parse)
-                end = self.here()
-                return Made((emit, *where, end.register, end.behind))
-            case Varint(factor=factor) if factor != 1:
-                self._pass(recipe)
-                return Made((ops.VAR_TIMES, *where, factor))
-            case VarToFloat(0, new):
-                self.op_of_size(4, ops.LITTLE)
-                return Made((ops.VAR_FLOAT, *where, 0, new))
-            case VarToFloat(bits, new):
-                self.op_to_end(ops.VARINT, bits)
-                return Made((ops.VAR_FLOAT, *where, bits, new))
-            case Ordinal(table) if not stays(recipe):
-                self.op_of_size(4, ops.LOOKED_UP, table, len(table))
-                return Made((ops.LOOK_UP, *where, table))
-            case VarOrdinal(table):
-                self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
-                return None if stays(recipe) else Made((ops.VAR_LOOK_UP, *where, table))
-        self._pass(recipe)
-        return None
-
-    def _pass(self, recipe: Recipe) -> None:
-        """Go over a value that stays, and see that it is sound."""
-        match recipe:
-            case Fixed(size) | Float(8 as size):
-                self.skip(size)
-            case Boolean():
-                self.boolean()
-            case Float() | LittleFloat() | Date() | VarUuid():
-                op, size = _OP_AND_SIZE_OF[type(recipe)]
-                self.op_of_size(size, op)
-            case Ranged(size, low, high):
-                self.op_of_size(size, ops.RANGE, size, low, high)
-            case Ordinal(table):
-                self.op_of_size(4, ops.RANGE, 4, 0, len(table) - 1)
-            case Blob(size):
-                self.op_to_end(ops.BLOB, size)
-            case Varint(bits, low, high) if low <= -(1 << bits - 1) and high >= (1 << bits - 1) - 1:
-                self.op_to_end(ops.VARINT, bits)
-            case Varint(bits, low, high):
-                self.op_to_end(ops.VAR_RANGE, bits, low, high)
-            case Rest():
-                self.op(ops.REST)
-                self._place = None
-            case Unscaled(digits, size):
-                self.op_to_end(ops.DIGITS, size, min(10**digits, 1 << 63) - 1)
-            case _:
-                self.op_to_end(_OP_OF[type(recipe)])
-
-    def _parse_nullable(self, recipe: Nullable) -> list[Item]:
-        if recipe.null is None:
-            flag = self.expect(recipe.value_flag)
-            head = flag if recipe.present == flag.known else Constant(recipe.present)
-            return [head, *self._parse(recipe.value)]
-        start = self.here()
-        if stays(recipe):
-            self._pass_nullable(recipe)
-            return [Copied(start, self.here())]
-        null = Label()
-        self.branch(recipe.null_flag, recipe.value_flag, recipe.padding, null)
-        value = self._parse(recipe.value)
-        self.add(null)
-        otherwise = (Constant(recipe.present), *value)
-        return [Choice(_is_byte(start, recipe.null_flag), (Constant(recipe.null),), otherwise)]
-
-    def _pass_nullable(self, recipe: Nullable) -> None:
-        match recipe:
-            case Nullable(Fixed(size) | Float(8 as size), null_flag=1, value_flag=0) if size:
-                self.op_to_end(ops.MAYBE, size, 0)
-            case Nullable(Boolean(), null_flag=1, value_flag=0):
-                self.op_to_end(ops.MAYBE, 1, NOT_BOOLEAN)
-            case Nullable(Text(), null_flag=1, value_flag=0):
-                self.op_to_end(ops.MAYBE_TEXT)
-            case Nullable(VarText(), null_flag=null_flag, value_flag=value_flag) if {null_flag, value_flag} == {0, 2}:
-                self.op_to_end(ops.MAYBE_VAR_TEXT, null_flag)
-            case _:
-                null = Label()
-                self.branch(recipe.null_flag, recipe.value_flag, 0, null)
-                self._parse(recipe.value)
-                self.add(null)
-
-    def _parse_mask(self, recipe: Masked) -> tuple[Item, Sequence]:
-        """Go over a mask; give what is to be written for it, and the columns behind it."""
-        start, bits = self.here(), recipe.leading + len(recipe.parts)
-        clear = bytearray(-(-bits // 8))
-        for place in (*recipe.clear, *range(bits, 8 * len(clear))):
-            clear[place // 8] |= _bit(place)
-        self.go_over(bytes(clear), bytes(len(clear)))
-        mask: Item = Copied(start, self.here())
-        if not recipe.keeps_mask:
-            mask = Made((ops.BITS, start.register, start.behind, recipe.mask, len(recipe.mask)))
-        columns = (
-            Column(part, start.later(place // 8), _bit(place))
-            for place, part in enumerate(recipe.parts, recipe.leading)
-        )
-        return mask, Sequence(tuple(columns), recipe.emitted)
-
-    def _parse_column(self, recipe: Column) -> list[Item]:
-        start, null = self.here(), Label()
-        self.op(*recipe.is_null, null)
-        value = self._parse(recipe.value)
-        self.add(null)
-        return [Copied(start, self.here()) if stays(recipe) else Choice(recipe.is_null, (), tuple(value))]
-
-    def _parse_either(self, left: Recipe, right: Recipe) -> list[Item]:
-        start, there, done = self.here(), Label(), Label()
-        self.branch(1, 0, 0, there)
-        otherwise = self._parse(right)
-        self.op(ops.JUMP, done)
-        self.add(there)
-        chosen = self._parse(left)
-        self.add(done)
-        if stays(left) and stays(right):
-            return [Copied(start, self.here())]
-        return [Choice(_is_byte(start, 1), (Constant(b"\1"), *chosen), (Constant(b"\0"), *otherwise))]
-
-    def _parse_choice(self, recipe: VarChoice) -> list[Item]:
-        start = self.here()
-        made: list[tuple[Item, ...]] = []
-        self._branches(recipe.branches, lambda value, head: made.append((Constant(head), *self._parse(value))))
-        if stays(recipe):
-            return [Copied(start, self.here())]
-        chosen = made[0]
-        for place, items in enumerate(made[1:], 1):
-            chosen = (Choice(_is_byte(start, 2 * place), items, chosen),)
-        return list(chosen)
-
-    def _branches(self, branches: tuple[tuple[Recipe, bytes], ...], each: Callable[[Recipe, bytes], object]) -> None:
-        """Compile the branches of a value: `each` does one."""
-        start, done, labels = self.here(), Label(), [Label() for _ in branches]
-        table = tuple(range(len(branches)))
-        self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
-        for place in table[1:]:
-            self.op(*_is_byte(start, 2 * place), labels[place])
-        for label, branch in zip(labels, branches, strict=True):
-            self.add(label)
-            each(*branch)
-            self.op(ops.JUMP, done)
-        self.add(done)
-
-    def _parse_items(self, recipe: Counted | VarCounted | Sorted) -> list[Item]:
-        start = self.here()
-        size = plain_size(recipe.item) if isinstance(recipe, Counted) and recipe.key is None else 0
-        if size:
-            self.op_to_end(ops.BLOB, size)
-        else:
-            self._loop(recipe, self._parse)
-        return [Copied(start, self.here()) if stays(recipe) else Again(start, recipe)]
+        self.loop(recipe, self.run)
 
     def flush(self, items: Iterable[Item]) -> None:
         """Write pieces, neighbours as one."""
@@ -466,19 +183,9 @@ class _Compiler(Listing):
                 case Again(start, recipe):
                     self.op(ops.SEEK, start.register, start.behind)
                     self._place = start
-                    before, self._is_again = self._is_again, True
+                    before, self.is_again = self.is_again, True
                     self._run_items(recipe)
-                    self._is_again = before
-
-
-def _bit(place: int) -> int:
-    """The place of a bit in its byte: the first one is the highest."""
-    return 1 << 7 - place % 8
-
-
-def _is_byte(place: Place, byte: int) -> Op:
-    """Give the test whether the byte at a place is `byte`, without its target."""
-    return (ops.TEST, place.register, place.behind, 0xFF, byte)
+                    self.is_again = before
 
 
 def _ascends(emitted: tuple[int | bytes, ...]) -> bool:
