@@ -75,7 +75,7 @@ class Tally:
         Where keys stay as they are, those written, dropped and quarantined are together those that were read.
         """
         transform = None if state is None else state.transform
-        keeps_keys = state is None or state.user_key is None or transform is not None
+        keeps_keys = state is None or state.user_key is None or state.user_key.is_check or transform is not None
         keys_told = self.keys_written + self.keys_dropped + self.keys_quarantined & _CHECKSUM
         is_whole = self.read == self.written + self.dropped + self.quarantined
         if not is_whole or (keeps_keys and self.keys_read != keys_told):
