@@ -1,4 +1,4 @@
-"""The seam of block transcoding: what callers hold, and the one place that chooses an executor.
+"""The seam of block transcoding: what callers hold.
 
 A block is a run of entries of one state within one key group:
 
@@ -14,16 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from ...serializers.errors import DeclarationError
-from ..description import StateKind
-from ..plan import StateAction
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..plan import StatePlan
     from .bad_values import BadValue
-    from .framing import EntryFraming
 
 
 @attrs.frozen
@@ -108,56 +102,3 @@ class ElementTranscoder(Protocol):
     def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
         """Rewrite elements; raises as `Transcoder.transcode`."""
         ...
-
-
-def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool = False) -> Transcoder:
-    """Make what rewrites the entries of a keyed state.
-
-    Args:
-        plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
-        framing: How the state's entries are laid out.
-        quarantines: Whether values that do not fit are handed back, and not raised (rule RUN-4).
-
-    Raises:
-        DeclarationError: The plan converts nothing, or not a keyed state.
-    """
-    from .blocks import BlockTranscoder
-    from .executors import ExecutorName, chosen_executor
-    from .kinds import KindTranscoder
-    from .objects import ObjectTranscoder
-    from .recipes import program_of
-
-    _require(plan, keyed=True)
-    if plan.transform is not None:
-        return KindTranscoder(plan, framing, quarantines)
-    objects, executor = ObjectTranscoder(plan, framing, quarantines), chosen_executor()
-    program = program_of(plan, framing) if executor is not ExecutorName.OBJECTS else None
-    return objects if program is None else BlockTranscoder(objects, program, executor)
-
-
-def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:
-    """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
-
-    Raises:
-        DeclarationError: The plan converts nothing, or a keyed state.
-    """
-    from .element_blocks import ElementBlocks
-    from .elements import BroadcastMaps, ListElements
-    from .executors import ExecutorName, chosen_executor
-    from .recipes import element_program_of
-
-    _require(plan, keyed=False)
-    make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
-    objects, executor = make(plan, quarantines), chosen_executor()
-    program = element_program_of(plan) if executor is not ExecutorName.OBJECTS else None
-    return objects if program is None else ElementBlocks(objects, program, executor)
-
-
-def _require(plan: StatePlan, *, keyed: bool) -> None:
-    if plan.action is not StateAction.CONVERT or plan.kind.is_keyed is not keyed:
-        wanted = "keyed" if keyed else "operator"
-        raise DeclarationError(
-            f"no {wanted} state to be converted: {plan.name!r} is {plan.kind} state, and its plan is {plan.action}",
-            advice="ask for a transcoder only where the plan says convert",
-            state=plan.name,
-        )

@@ -14,8 +14,8 @@ from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framed import Survey, add_keys, survey
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
+from ...compat.transcode.making import make_transcoder
 from ...compat.transcode.objects import SEPARATOR
-from ...compat.transcode.transcoder import Transcoded, Transcoder, make_transcoder
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, cause_text, located, shown
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...compat.plan import Recoding
+    from ...compat.transcode.transcoder import Transcoded, Transcoder
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .quarantine import TakesBadValues
 

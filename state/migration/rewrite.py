@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
-from ...compat.transcode.transcoder import make_element_transcoder
+from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView

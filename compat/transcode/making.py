@@ -1,0 +1,63 @@
+"""The one way in: a transcoder for the plan of a state, and the one place that chooses who carries it out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...serializers.errors import DeclarationError
+from ..description import StateKind
+from ..plan import StateAction
+from .blocks import BlockTranscoder
+from .element_blocks import ElementBlocks
+from .elements import BroadcastMaps, ListElements
+from .executors import ExecutorName, chosen_executor
+from .kinds import KindTranscoder
+from .objects import ObjectTranscoder
+from .recipes import element_program_of, program_of
+
+if TYPE_CHECKING:
+    from ..plan import StatePlan
+    from .framing import EntryFraming
+    from .transcoder import ElementTranscoder, Transcoder
+
+
+def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool = False) -> Transcoder:
+    """Make what rewrites the entries of a keyed state.
+
+    Args:
+        plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
+        framing: How the state's entries are laid out.
+        quarantines: Whether values that do not fit are handed back, and not raised (rule RUN-4).
+
+    Raises:
+        DeclarationError: The plan converts nothing, or not a keyed state.
+    """
+    _require(plan, keyed=True)
+    if plan.transform is not None:
+        return KindTranscoder(plan, framing, quarantines)
+    objects, executor = ObjectTranscoder(plan, framing, quarantines), chosen_executor()
+    program = program_of(plan, framing) if executor is not ExecutorName.OBJECTS else None
+    return objects if program is None else BlockTranscoder(objects, program, executor)
+
+
+def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:
+    """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
+
+    Raises:
+        DeclarationError: The plan converts nothing, or a keyed state.
+    """
+    _require(plan, keyed=False)
+    make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
+    objects, executor = make(plan, quarantines), chosen_executor()
+    program = element_program_of(plan) if executor is not ExecutorName.OBJECTS else None
+    return objects if program is None else ElementBlocks(objects, program, executor)
+
+
+def _require(plan: StatePlan, *, keyed: bool) -> None:
+    if plan.action is not StateAction.CONVERT or plan.kind.is_keyed is not keyed:
+        wanted = "keyed" if keyed else "operator"
+        raise DeclarationError(
+            f"no {wanted} state to be converted: {plan.name!r} is {plan.kind} state, and its plan is {plan.action}",
+            advice="ask for a transcoder only where the plan says convert",
+            state=plan.name,
+        )
