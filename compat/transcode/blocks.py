@@ -44,7 +44,7 @@ class BlockTranscoder:
     def needs_whole_run(self) -> bool:
         return self.objects.needs_whole_run
 
-    def transcode(self, block: bytes) -> Transcoded:
+    def transcode(self, block: bytes | memoryview) -> Transcoded:
         if not self.needs_whole_run:
             return _joined([*self._pieces(block)])
         try:
@@ -53,7 +53,7 @@ class BlockTranscoder:
             return self.objects.transcode(block)  # another failure may come first: two keys that become one
         return found if _are_apart(found.data, found.written) else self.objects.transcode(block)
 
-    def _pieces(self, block: bytes) -> Iterator[Transcoded]:
+    def _pieces(self, block: bytes | memoryview) -> Iterator[Transcoded]:
         at = 0
         while at < len(block):
             done = self._rewritten(block, at)
@@ -69,12 +69,12 @@ class BlockTranscoder:
             else:
                 assert done.status in {DONE, FULL}  # noqa: S101 - there is no other
 
-    def _rewritten(self, block: bytes, at: int) -> Rewritten:
+    def _rewritten(self, block: bytes | memoryview, at: int) -> Rewritten:
         if self._made is None:
             self._made = make_executor(self.executor, self.program)
         return self._made.rewrite(block, at)
 
-    def _slowly(self, block: bytes, start: int, end: int) -> Transcoded:
+    def _slowly(self, block: bytes | memoryview, start: int, end: int) -> Transcoded:
         """Rewrite entries as objects; a failure tells where in the block it was."""
         try:
             found = self.objects.transcode(block[start:end])
@@ -93,15 +93,16 @@ class BlockTranscoder:
         self._made = None
 
 
-def _entry_end(block: bytes, start: int) -> int:
+def _entry_end(block: bytes | memoryview, start: int) -> int:
     """Where an entry ends whose framing is sound."""
     value = start + _LENGTH_BYTES + int.from_bytes(block[start : start + _LENGTH_BYTES], "big")
     return value + _LENGTH_BYTES + int.from_bytes(block[value : value + _LENGTH_BYTES], "big")
 
 
-def _are_apart(data: bytes, count: int) -> bool:
+def _are_apart(data: bytes | memoryview, count: int) -> bool:
     """Whether no two entries have the same key."""
     keys, at, load = set[bytes](), 0, _LENGTH.unpack_from
+    data = bytes(data)
     while at < len(data):
         value = at + _LENGTH_BYTES + load(data, at)[0]
         keys.add(data[at + _LENGTH_BYTES : value])
@@ -114,7 +115,7 @@ def _joined(pieces: list[Transcoded]) -> Transcoded:
     if len(pieces) == 1:
         return pieces[0]
     return Transcoded(
-        b"".join(piece.data for piece in pieces),
+        memoryview(bytearray().join(piece.data for piece in pieces)),
         sum(piece.entries for piece in pieces),
         tuple(key for piece in pieces for key in piece.dropped_keys),
         sum(piece.dropped_elements for piece in pieces),

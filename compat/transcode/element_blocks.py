@@ -50,7 +50,7 @@ class ElementBlocks:
             place, at = start, 0
             while at < len(block):
                 done = executor.rewrite(block, at)
-                found += _elements(done.data)
+                found += _elements(bytes(done.data))
                 place, at = place + done.entries, done.stop
                 if done.status == ODD:
                     slowly = self.objects.transcode([elements[place]])

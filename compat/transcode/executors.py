@@ -46,14 +46,14 @@ class Rewritten:
 
     Attributes:
         status: One of those of the interpreter.
-        data: The new entries, framed.
+        data: The new entries, framed; a view is of memory that nobody else has.
         stop: Where in the block the entry begins that is not rewritten; the block's size where all are.
         entries: How many there are.
         keys: The checksum of the old entries' keys, to 64 bits; see `framed`.
     """
 
     status: int
-    data: bytes
+    data: bytes | memoryview
     stop: int
     entries: int
     keys: int
@@ -62,7 +62,7 @@ class Rewritten:
 class Executor(Protocol):
     """Carries out an op list."""
 
-    def rewrite(self, block: bytes, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
         ...
 
@@ -78,7 +78,7 @@ class PlainExecutor:
     def _make_registers(self) -> list[int]:
         return [0] * self.program.registers
 
-    def rewrite(self, block: bytes, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
         room, code = self.program.room(len(block) - start), self.program.code
         while True:
             target, result, registers = bytearray(room), [0, 0, 0, 0], self._registers
@@ -104,7 +104,7 @@ class EventualExecutor:
     def _make_plain(self) -> Executor:
         return PlainExecutor(self.program)
 
-    def rewrite(self, block: bytes, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
         if self._fast is None and (name := paying(len(block) - start)) is not ExecutorName.PLAIN:
             self._fast = make_executor(name, self.program)
         return (self._fast or self._plain).rewrite(block, start)

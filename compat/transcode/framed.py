@@ -58,7 +58,7 @@ class Run:
     detail: int
     found: Entries | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
 
-    def known_in(self, block: bytes) -> None:
+    def known_in(self, block: memoryview) -> None:
         """Keep for a while that `block` holds the entries of the run, so that nobody looks for them."""
         if self.found is not None:
             from .numpy_framing import known
@@ -108,7 +108,7 @@ def find_run(data: bytes | memoryview, start: int) -> Run:
     return Run(_find_run(data, start, len(data), result), *result)
 
 
-def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes | memoryview]:
+def cut_key_groups(data: memoryview, begins: Sequence[int]) -> Iterator[memoryview]:
     """Cut stored bytes into those of key groups; where it pays to go through all of them at once, that is done first.
 
     Args:
@@ -121,11 +121,10 @@ def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes | memor
         from . import numpy_framing
 
         return numpy_framing.cut_key_groups(data, begins)
-    whole = memoryview(data)
-    return (whole[begin:end] for begin, end in pairwise([*begins, len(data)]))
+    return (data[begin:end] for begin, end in pairwise([*begins, len(data)]))
 
 
-def survey(data: bytes, prefix: bytes) -> Survey:
+def survey(data: bytes | memoryview, prefix: bytes) -> Survey:
     """Look at all entries of a block.
 
     Raises:

@@ -59,7 +59,7 @@ class KindTranscoder:
         assert self.plan.transform is not None  # noqa: S101 - make_transcoder chose this executor by it
         return self.plan.transform
 
-    def transcode(self, block: bytes) -> Transcoded:
+    def transcode(self, block: bytes | memoryview) -> Transcoded:
         target, aside = DataOutputView(), list[BadValue]()
         keys, framed, dropped = 0, 0, list[bytes]()
         with located(state=self.plan.name):
@@ -82,11 +82,11 @@ class KindTranscoder:
                         target.write(part)
         return Transcoded(target.getvalue(), keys, tuple(dropped), quarantined=tuple(aside), framed=framed)
 
-    def _by_key(self, block: bytes) -> dict[bytes, Entries]:
+    def _by_key(self, block: bytes | memoryview) -> dict[bytes, Entries]:
         """Gather the entries of each key, by all of their own key but the user key."""
         gathered: dict[bytes, Entries] = {}
         is_map = self._transform.old_kind is StateKind.MAP
-        source = DataInputView(block)
+        source = DataInputView(bytes(block))
         while source.remaining():
             key = source.read_fully(source.read_size("bytes of a key"))
             value = source.read_fully(source.read_size("bytes of a value"))

@@ -81,30 +81,27 @@ class NumbaExecutor:
         self._registers = np.zeros(program.registers + 1, np.int64)
         self._result = np.zeros(4, np.int64)
         self._moves = np.array(moves_of(program), np.int64)
-        self._room = np.empty(0, np.uint8)
 
-    def rewrite(self, block: bytes, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
         room = self._program.room(len(block) - start)
         while True:
-            if len(self._room) < room + PADDING:
-                self._room = np.empty(room + PADDING, np.uint8)
             done = self._rewrite(block, start, room)
             if done.status != FULL or done.entries:
                 return done
             room *= 2
 
-    def _rewrite(self, block: bytes, start: int, room: int) -> Rewritten:
-        status, stop, size, entries, keys = self._run(
-            np.frombuffer(block, np.uint8), start, len(block), len(block) - PADDING, self._room, room
-        )
+    def _rewrite(self, block: bytes | memoryview, start: int, room: int) -> Rewritten:
+        data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)
+        most = len(block) - max(PADDING - _bytes_behind(block, data), 0)
+        status, stop, size, entries, keys = self._run(data, start, len(block), most, target, room)
         if status == NEAR_END:
             rest = _padded(block[stop:])
             status, more, rest_size, rest_entries, rest_keys = self._run(
-                rest, 0, len(block) - stop, len(block) - stop, self._room[size:], room - size
+                rest, 0, len(block) - stop, len(block) - stop, target[size:], room - size
             )
             stop, size, entries, keys = stop + more, size + rest_size, entries + rest_entries, keys + rest_keys
-        return Rewritten(status, self._room[:size].tobytes(), stop, entries, keys)
+        return Rewritten(status, _without(target, size), stop, entries, keys)
 
     def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int) -> tuple[int, ...]:
         """Call the interpreter; give why it came back, and its result."""
@@ -123,6 +120,24 @@ def load_compiled() -> None:
     call(survey, nothing, 0, 0, 0)
 
 
-def _padded(data: bytes) -> Any:
+def _padded(data: bytes | memoryview) -> Any:
     """Give bytes as an array with room behind them."""
-    return np.frombuffer(data + bytes(PADDING), np.uint8)
+    return np.frombuffer(b"".join((data, bytes(PADDING))), np.uint8)
+
+
+def _bytes_behind(block: bytes | memoryview, data: Any) -> int:
+    """Give how many bytes are known to follow a block in memory, of those that it is a view of.
+
+    Args:
+        block: The block.
+        data: An array of its bytes.
+    """
+    if not isinstance(block, memoryview):
+        return 0
+    whole: Any = np.frombuffer(memoryview(block.obj), np.uint8)
+    return int(whole.ctypes.data + len(whole) - data.ctypes.data - len(data))
+
+
+def _without(target: Any, size: int) -> memoryview:
+    """Give the first bytes of an array; by themselves where they are much less than half of it, which is let go."""
+    return memoryview(target[:size] if 2 * size >= len(target) else target[:size].copy())

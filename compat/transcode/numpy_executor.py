@@ -44,10 +44,10 @@ class _Block:
         keys: What the key of each adds to the checksum.
     """
 
-    block: bytes
+    block: bytes | memoryview
     found: Entries
     declined: Column
-    data: bytes
+    data: memoryview
     ends: Column
     keys: Column
 
@@ -72,7 +72,7 @@ class NumpyExecutor:
         self._reached: dict[int, int] = {}
         self._last: _Block | None = None
 
-    def rewrite(self, block: bytes, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
         done = self._done(block)
         if done is None:
@@ -83,7 +83,7 @@ class NumpyExecutor:
             return self._finished(done, done.data, done.ends[:-1], int(done.keys.sum(dtype=np.uint64)))
         return self._around_declined(done, first)
 
-    def _finished(self, done: _Block, data: bytes, starts: Column, keys: int) -> Rewritten:
+    def _finished(self, done: _Block, data: memoryview, starts: Column, keys: int) -> Rewritten:
         """Give all entries of a block, rewritten; where they lie need not be found again."""
         known.forget(done.block)
         written.put(data, Entries(starts, starts + (done.found.values - done.found.starts)))
@@ -94,7 +94,8 @@ class NumpyExecutor:
         """Put together what is rewritten from an entry on and, by plain Python, those that were declined."""
         block, starts, sizes = done.block, done.found.starts, np.diff(done.ends)
         after = int(np.searchsorted(done.declined, first))
-        pieces, entry, keys = [], first, 0
+        pieces: list[bytes | memoryview] = []
+        entry, keys = first, 0
         for declined in [*done.declined[after:].tolist(), len(starts)]:
             pieces.append(done.data[done.ends[entry] : done.ends[declined]])
             keys += int(done.keys[entry:declined].sum(dtype=np.uint64))
@@ -104,23 +105,23 @@ class NumpyExecutor:
             stop = int(starts[declined + 1]) if declined + 1 < len(starts) else len(block)
             alone = self._plain.rewrite(block[here:stop], 0)
             if alone.status != DONE:
-                return Rewritten(ODD, b"".join(pieces), here, declined - first, keys)
+                return Rewritten(ODD, _joined(pieces), here, declined - first, keys)
             pieces.append(alone.data)
             sizes[declined] = len(alone.data)
             keys += alone.keys
             entry = declined + 1
         if first == 0:
-            return self._finished(done, b"".join(pieces), np.cumsum(sizes) - sizes, keys)
+            return self._finished(done, _joined(pieces), np.cumsum(sizes) - sizes, keys)
         self._last = None
-        return Rewritten(DONE, b"".join(pieces), len(block), len(starts) - first, keys)
+        return Rewritten(DONE, _joined(pieces), len(block), len(starts) - first, keys)
 
-    def _done(self, block: bytes) -> _Block | None:
+    def _done(self, block: bytes | memoryview) -> _Block | None:
         if self._last is None or self._last.block is not block:
             found = entries_of(block)
             self._last = None if found is None else self._rewritten(block, found)
         return self._last
 
-    def _rewritten(self, block: bytes, found: Entries) -> _Block:
+    def _rewritten(self, block: bytes | memoryview, found: Entries) -> _Block:
         buffer = columns.padded(block, self._program.reach)
         stops = np.append(found.starts[1:], len(block))
         ends, keys = np.zeros(len(stops) + 1, np.int64), np.zeros(len(stops), np.uint64)
@@ -135,7 +136,7 @@ class NumpyExecutor:
         declined = np.flatnonzero(ends[1:] == 0)
         if len(declined):
             np.maximum.accumulate(ends, out=ends)
-        return _Block(block, found, declined, b"".join(pieces), ends, keys)
+        return _Block(block, found, declined, _joined(pieces), ends, keys)
 
     def _chunk(self, buffer: Any, starts: Column, values: Column, stops: Column) -> _Chunk:
         """Rewrite entries."""
@@ -161,3 +162,7 @@ class NumpyExecutor:
         return _Chunk(
             which, data, ends, key_sums(buffer, starts, heads - _LENGTH_BYTES, seen, last_words(buffer, values)[0])
         )
+
+
+def _joined(pieces: list[Any]) -> memoryview:
+    return memoryview(pieces[0]) if len(pieces) == 1 else memoryview(bytearray().join(pieces))

@@ -64,7 +64,7 @@ class _Known(Generic[T]):
         found = self._blocks.get(id(block))
         return None if found is None else found[1]
 
-    def forget(self, block: bytes) -> None:
+    def forget(self, block: bytes | memoryview) -> None:
         """Let go of a block that nobody will ask for."""
         with self._lock:
             self._forget(id(block))
@@ -102,7 +102,7 @@ written = _Known[Entries](_READ_BYTES)
 _chains = _Known[_Chain](_READ_BYTES)
 
 
-def entries_of(block: bytes) -> Entries | None:
+def entries_of(block: bytes | memoryview) -> Entries | None:
     """Give where the entries of a block lie; None where it does not consist of entries, or is too small to matter."""
     found = known.get(block)
     if found is None:
@@ -114,29 +114,29 @@ def entries_of(block: bytes) -> Entries | None:
     return found
 
 
-def cut_key_groups(data: bytes, begins: Sequence[int]) -> Iterator[bytes | memoryview]:
+def cut_key_groups(data: memoryview, begins: Sequence[int]) -> Iterator[memoryview]:
     """Cut stored bytes into those of key groups, having gone through all of them at once.
 
     Args:
         data: State ids, entries and end marks.
         begins: Where each key group begins.
     """
-    edges, whole = [*begins, len(data)], memoryview(data)
+    edges = [*begins, len(data)]
     chain = _chain_of(data, np.array(edges))
     if chain is None:
-        yield from (whole[begin:end] for begin, end in pairwise(edges))
+        yield from (data[begin:end] for begin, end in pairwise(edges))
         return
     firsts = np.searchsorted(chain.entries.starts, edges)
     lasts = np.searchsorted(chain.lasts, firsts).tolist()
     pieces = zip(pairwise(edges), pairwise(firsts.tolist()), pairwise(lasts), strict=True)
     for (begin, end), (first, after), (last, last_after) in pieces:
-        piece = whole[begin:end]
+        piece = data[begin:end]
         own = chain.lasts[last:last_after] - first
         _chains.put(piece, _Chain(chain.entries.part(first, after, begin), own, len(piece)))
         yield piece
 
 
-def _chain_of(data: bytes, edges: Column) -> _Chain | None:
+def _chain_of(data: memoryview, edges: Column) -> _Chain | None:
     """Find the entries of whole key groups; None where their bytes are no such."""
     if (np.diff(edges) <= _ID_BYTES).any() or len(data) >= _MOST_BYTES:
         return None
@@ -171,7 +171,7 @@ def _run_in(chain: _Chain, data: bytes | memoryview, start: int) -> Run | None:
     return Run(COMPLETE if is_complete else NEEDS_MORE, stop, int(found.starts[last]), len(run), 0, found=run)
 
 
-def survey_columns(data: bytes, prefix: bytes) -> Survey | None:
+def survey_columns(data: bytes | memoryview, prefix: bytes) -> Survey | None:
     """As `framed.survey`; None where only plain Python can tell."""
     seen = _Seen.of(data)
     if seen is None:
@@ -199,7 +199,7 @@ class Parts:
     lasts: list[int]
 
 
-def survey_together(data: bytes, prefixes: Sequence[bytes], counts: Sequence[int]) -> Parts | None:
+def survey_together(data: bytes | memoryview, prefixes: Sequence[bytes], counts: Sequence[int]) -> Parts | None:
     """Look at all entries of several blocks, put together; None where one is not as it should be.
 
     Args:
@@ -230,7 +230,7 @@ class _Seen:
     lasts: Column
 
     @classmethod
-    def of(cls, data: bytes) -> _Seen | None:
+    def of(cls, data: bytes | memoryview) -> _Seen | None:
         """See that entries lie where they are known to, and fill the block; None where they do not."""
         found = entries_of(data)
         if found is None or found.values[-1] > len(data):
@@ -252,7 +252,7 @@ class _Seen:
         return int(key_sums(self.buffer, self.starts, self.sizes, self.heads, self.lasts).sum(dtype=np.uint64))
 
 
-def put_together(blocks: Sequence[bytes]) -> bytes:
+def put_together(blocks: Sequence[bytes | memoryview]) -> bytes:
     """Put blocks together; what is known of where their entries lie is known of the whole then."""
     data = b"".join(blocks)
     parts, at = [], 0

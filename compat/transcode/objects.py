@@ -129,8 +129,8 @@ class ObjectTranscoder:
     def needs_whole_run(self) -> bool:
         return self.plan.user_key is not None and not self.plan.user_key.is_check
 
-    def transcode(self, block: bytes) -> Transcoded:
-        source, target = DataInputView(block), DataOutputView()
+    def transcode(self, block: bytes | memoryview) -> Transcoded:
+        source, target = DataInputView(bytes(block)), DataOutputView()
         rewrite = {
             ValueFraming.WHOLE: self._whole,
             ValueFraming.SEPARATED: self._separated,

@@ -25,7 +25,7 @@ class Transcoded:
     """A block of new entries.
 
     Attributes:
-        data: The entries, framed as they came.
+        data: The entries, framed as they came; a view is of memory that nobody else has.
         entries: How many were read. Written are those that were neither dropped nor quarantined (rule RUN-2).
         dropped_keys: The keys, as they came, of those that were left out.
         dropped_elements: How many elements of lists were left out, those of lists that were left out whole among them.
@@ -34,7 +34,7 @@ class Transcoded:
         keys_read: The checksum of the keys of the entries that were read (`framed`), where it was taken on the way.
     """
 
-    data: bytes
+    data: bytes | memoryview
     entries: int
     dropped_keys: tuple[bytes, ...] = ()
     dropped_elements: int = 0
@@ -82,7 +82,7 @@ class Transcoder(Protocol):
         """
         ...
 
-    def transcode(self, block: bytes) -> Transcoded:
+    def transcode(self, block: bytes | memoryview) -> Transcoded:
         """Rewrite a block.
 
         Raises:

@@ -21,7 +21,7 @@ from ..migration.performing import perform
 from ..migration.rewrite import new_keyed_header
 from ..migration.run import new_parallelism, publish_result, split
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
-from ..savepoint.keyed_readers import open_keyed, read_header
+from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import keyed_state
@@ -159,7 +159,7 @@ class _Merge:
             with open_keyed(handle, self.base.folder, self.new.max_parallelism) as reader:
                 ids = [self.new.header.state_id(info.name) for info in reader.header.states]
                 held: list[Block] = []
-                for block in reader.blocks(task.key_groups):
+                for block in blocks_ahead(reader, task.key_groups):
                     if held and held[0].key_group != block.key_group:
                         yield from held
                         held = []

@@ -23,7 +23,7 @@ MOST_BYTES = 1 << 30
 _VARINT_BYTES, _VARINT_BITS = 5, 7
 
 
-def padded(*pieces: bytes) -> tuple[bytes, Bytes]:
+def padded(*pieces: bytes | memoryview) -> tuple[bytes, Bytes]:
     """Join bytes, with room behind them; give them, and the same for numpy."""
     raw = b"".join([*pieces, bytes(PADDING)])
     return raw, np.frombuffer(raw, np.uint8)

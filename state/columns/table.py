@@ -22,7 +22,7 @@ from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
 from ..key_groups import has_stable_hash, key_group, key_hasher
-from ..savepoint.keyed_readers import open_keyed
+from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
 from ..savepoint.sources import open_stream
@@ -209,7 +209,7 @@ class StateTable:
             return
         ((state_id, info),) = found
         columns = self._columns_for(self.columns, reader, info)
-        blocks = reader.blocks(key_groups, [state_id])
+        blocks = blocks_ahead(reader, key_groups, [state_id])
         if wanted is not None:
             blocks = (block for block in blocks if block.key_group in wanted)
         for run in runs_of(blocks):

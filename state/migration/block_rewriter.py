@@ -113,9 +113,34 @@ def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -
         yield from join_pieces(pending)
 
 
+@attrs.frozen
+class Converted:
+    """A block that was converted, and is neither counted nor proven yet.
+
+    Attributes:
+        key_group: Where its entries belong.
+        new_id: That of the state in the new stream.
+        entries: How many the old block had.
+        transcoded: The new entries.
+        read: What was seen in the old block, where the new one does not tell.
+        stray: The key of the first entry of the old block that lies elsewhere, where the new one does not tell.
+        addresses: The checksum of the keys read, where the kind of the state changes.
+    """
+
+    key_group: int
+    new_id: int
+    entries: int
+    transcoded: Transcoded
+    read: Survey | None
+    stray: bytes | None
+    addresses: int
+
+
 @attrs.define
 class BlockRewriter:
     """Converts the blocks of one state of one stored stream.
+
+    That is done in two parts, so that one thread converts blocks while another counts, proves and writes those before.
 
     Attributes:
         plan: What happens to the state.
@@ -167,6 +192,10 @@ class BlockRewriter:
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block; count it, and check where its entries lie."""
+        return self.finish(self.convert(block, new_id), tally)
+
+    def convert(self, block: Block, new_id: int) -> Converted:
+        """Convert a block; the old one may be let go then."""
         block.refuse_oversized()
         try:
             with trusting(self.plan.trust):
@@ -174,15 +203,23 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        keys_read, found = self._surveyed(block, transcoded)
-        result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
+        read = None if transcoded.keys_read is not None else survey(block.data, self._prefix(block.key_group))
+        transform = self.plan.transform
+        addresses = 0 if transform is None else add_keys(0, self._addresses(block, transform.old_kind))
+        stray = None if read is None else _key_at(block.data, read.misplaced)
+        return Converted(block.key_group, new_id, block.entries, transcoded, read, stray, addresses)
+
+    def finish(self, converted: Converted, tally: Tally) -> Block:
+        """Count a block that was converted, and check where its entries lie."""
+        transcoded = converted.transcoded
+        keys_read, found = self._surveyed(converted)
+        result = Block(converted.key_group, converted.new_id, transcoded.data, transcoded.new_entries, found.last)
         self._put_aside(transcoded, tally)
         if self.plan.transform is None:
             tally.add(transcoded, keys_read, found.keys)
         else:
-            tally.add(transcoded, 0, 0)
-            tally.keys_read = add_keys(tally.keys_read, self._addresses(block, self.plan.transform.old_kind))
-            tally.keys_written = add_keys(tally.keys_written, self._addresses(result, self.plan.kind))
+            addresses = add_keys(0, self._addresses(result, self.plan.kind))
+            tally.add(transcoded, converted.addresses, addresses)
         if not self.proven:
             self._prove_one(result)
         return result
@@ -194,38 +231,37 @@ class BlockRewriter:
                 prove_readable(self.plan, value)
             self.proven = True
 
-    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[int, Survey]:
+    def _prefix(self, key_group: int) -> bytes:
+        return key_group.to_bytes(self.framing.key_group_bytes, "big")
+
+    def _surveyed(self, converted: Converted) -> tuple[int, Survey]:
         """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.
 
         A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
         and those left out.
         """
-        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
+        transcoded, prefix = converted.transcoded, self._prefix(converted.key_group)
         found = survey(transcoded.data, prefix)
-        if transcoded.keys_read is None:
-            read = survey(block.data, prefix)
-            entries, keys_read, misplaced, data = read.entries, read.keys, read.misplaced, block.data
-        else:
-            entries, keys_read, misplaced, data = (
-                transcoded.entries,
-                transcoded.keys_read,
-                found.misplaced,
-                transcoded.data,
-            )
+        keys_read, entries, stray = (
+            transcoded.keys_read or 0,
+            transcoded.entries,
+            _key_at(transcoded.data, found.misplaced),
+        )
+        if converted.read is not None:
+            keys_read, entries, stray = converted.read.keys, converted.read.entries, converted.stray
         left_out = (*transcoded.dropped_keys, *(bad.key_bytes for bad in transcoded.quarantined))
-        key = next((key for key in left_out if not key.startswith(prefix)), None)
-        if misplaced >= 0:
-            size_at = misplaced + _LENGTH_BYTES
-            key = data[size_at : size_at + int.from_bytes(data[misplaced:size_at], "big")]
+        key = stray or next((key for key in left_out if not key.startswith(prefix)), None)
         if key is not None:
             raise CorruptSavepoint(
-                f"an entry lies in key group {block.key_group} and says that it belongs to another",
+                f"an entry lies in key group {converted.key_group} and says that it belongs to another",
                 state=self.plan.name,
                 key=self.framing.show_key(key),
                 rule="RUN-3",
             )
-        if entries != block.entries or found.entries != transcoded.new_entries:
-            raise CorruptSavepoint(f"the block of key group {block.key_group} does not hold {block.entries} entries")
+        if entries != converted.entries or found.entries != transcoded.new_entries:
+            raise CorruptSavepoint(
+                f"the block of key group {converted.key_group} does not hold {converted.entries} entries"
+            )
         return keys_read, found
 
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
@@ -253,6 +289,12 @@ class BlockRewriter:
         tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
             self.quarantine.put(self.plan, transcoded.quarantined)
+
+
+def _key_at(data: bytes | memoryview, place: int) -> bytes | None:
+    """Give the key of the entry that begins at a place; None where that is -1."""
+    start = place + _LENGTH_BYTES
+    return None if place < 0 else bytes(data[start : start + int.from_bytes(data[place:start], "big")])
 
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:

@@ -6,16 +6,17 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.making import make_element_transcoder
-from ...serializers.errors import UnsupportedFormat, located
+from ...serializers.errors import StateShiftError, UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
-from ..savepoint.keyed_readers import open_keyed, read_header
+from ..savepoint.keyed_readers import batches, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
     KEY_SERIALIZER,
@@ -34,11 +35,11 @@ from ..savepoint.operator_stream import (
 )
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StreamSink
-from ..savepoint.sources import open_stream
+from ..savepoint.sources import ahead, open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine, TakesBadValues
 from .tasks import KeyedTask, OperatorTask, TaskResult
-from .together import batches, convert_together
+from .together import convert_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..savepoint.keyed_readers import KeyedReader
+    from .together import Step
 
 _MOST_TRIES = 100
 
@@ -136,6 +138,8 @@ def rewritten_blocks(
 ) -> Iterator[Block]:
     """Give the blocks of one stored stream under the ids of the new header, their values converted as planned.
 
+    A thread reads and converts them; who takes them from here has them counted and proven.
+
     Args:
         plan: Of the operator.
         key_groups: Which are read.
@@ -154,31 +158,41 @@ def rewritten_blocks(
         for info, state in zip(infos, plans, strict=True)
     ]
 
-    def one(block: Block) -> Block | None:
-        rewriter, tally, new_id = (
-            rewriters[block.state_id],
-            tallies[infos[block.state_id].name],
-            new_ids[block.state_id],
-        )
+    def step(block: Block) -> Step:
+        rewriter, new_id = rewriters[block.state_id], new_ids[block.state_id]
+        tally = tallies[infos[block.state_id].name]
         if new_id is not None and rewriter is not None:
-            with located(file=reader.name):
-                return rewriter.rewrite(block, new_id, tally)
-        tally.read += block.entries
-        if new_id is None:
-            tally.dropped += block.entries
-            return None
-        tally.written += block.entries
-        return attrs.evolve(block, state_id=new_id)
+            return partial(rewriter.finish, rewriter.convert(block, new_id), tally)
+        return partial(_passed, block, new_id, tally)
 
-    for batch in batches(whole_runs(reader.blocks(key_groups), rewriters)):
-        together = convert_together(batch, rewriters, new_ids)
-        made = {state_id: iter(found.blocks) for state_id, found in together.items()}
-        for state_id, found in together.items():
-            found.count(tallies[infos[state_id].name])
-        for block in batch:
-            new = next(made[block.state_id]) if block.state_id in made else one(block)
-            if new is not None:
-                yield new
+    def steps() -> Iterator[list[Step]]:
+        for batch in batches(whole_runs(reader.blocks(key_groups), rewriters)):
+            together = convert_together(batch, rewriters, new_ids)
+            made = {state_id: found.steps(tallies[infos[state_id].name]) for state_id, found in together.items()}
+            found: list[Step] = []
+            try:
+                found += (next(made[block.state_id]) if block.state_id in made else step(block) for block in batch)
+            except StateShiftError:
+                yield found  # what lies before the damage comes before the error
+                raise
+            yield found
+
+    with located(file=reader.name):
+        for some in ahead(steps()):
+            for finish in some:
+                new = finish()
+                if new is not None:
+                    yield new
+
+
+def _passed(block: Block, new_id: int | None, tally: Tally) -> Block | None:
+    """Count a block that stays as it is, or is dropped."""
+    tally.read += block.entries
+    if new_id is None:
+        tally.dropped += block.entries
+        return None
+    tally.written += block.entries
+    return attrs.evolve(block, state_id=new_id)
 
 
 def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:

@@ -6,6 +6,8 @@ in their order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -22,26 +24,8 @@ if TYPE_CHECKING:
     from ...compat.transcode.transcoder import Transcoded
     from .block_rewriter import BlockRewriter, Tally
 
-TOGETHER_BYTES = 4 << 20
-
-
-def batches(blocks: Iterator[Block]) -> Iterator[list[Block]]:
-    """Give blocks in batches of about as many bytes as are best converted together; else one by one."""
-    batch: list[Block] = []
-    size = 0
-    try:
-        for block in blocks:
-            batch.append(block)
-            size += len(block.data)
-            if size >= TOGETHER_BYTES or paying(0) is not ExecutorName.NUMPY:
-                yield batch
-                batch, size = [], 0
-    except StateShiftError:
-        if batch:
-            yield batch  # what lies before the damage comes before the error
-        raise
-    if batch:
-        yield batch
+Step = Callable[[], Block | None]
+"""What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
 
 
 @attrs.define
@@ -58,9 +42,20 @@ class Together:
     found: Transcoded
     keys_written: int
 
-    def count(self, tally: Tally) -> None:
-        """Count them."""
-        tally.add(self.found, self.found.keys_read or 0, self.keys_written)
+    def steps(self, tally: Tally) -> Iterator[Step]:
+        """Give what is left to do: the first of the blocks counts them all."""
+        first, *rest = self.blocks
+
+        def count() -> Block:
+            tally.add(self.found, self.found.keys_read or 0, self.keys_written)
+            return first
+
+        yield count
+        yield from (partial(_as_it_is, block) for block in rest)
+
+
+def _as_it_is(block: Block) -> Block:
+    return block
 
 
 def convert_together(
@@ -74,14 +69,17 @@ def convert_together(
         new_ids: By the id of a state the new one, if it is not dropped.
     """
     made: dict[int, Together] = {}
-    for state_id in dict.fromkeys(block.state_id for block in batch) if len(batch) > 1 else ():
+    if len(batch) == 1 or paying(0) is not ExecutorName.NUMPY:
+        return made
+    for state_id in dict.fromkeys(block.state_id for block in batch):
         rewriter, new_id = rewriters[state_id], new_ids[state_id]
         if rewriter is None or new_id is None:
             continue
         blocks = [block for block in batch if block.state_id == state_id]
-        found = _converted(rewriter, blocks, new_id) if rewriter.proven and rewriter.joins else None
+        is_proven = rewriter.proven  # by the thread that finishes blocks
+        found = _converted(rewriter, blocks, new_id) if is_proven and rewriter.joins else None
         if found is None:
-            rewriter.joins = not rewriter.proven
+            rewriter.joins = not is_proven
             return {}
         made[state_id] = found
     return made

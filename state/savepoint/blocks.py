@@ -36,7 +36,8 @@ class Block:
     Attributes:
         key_group: The key group.
         state_id: The place of the state in the stream's header.
-        data: The entries, `i32 n, key, i32 m, value` each.
+        data: The entries, `i32 n, key, i32 m, value` each; bytes, or a view of memory that the block owns and that
+            who takes the block may write.
         entries: How many they are.
         last_entry: Where the last of them begins in `data`; -1 where it is not known, and then found when needed.
         oversized: Where not 0, the block is one entry whose value has that many bytes, more than an entry may have: the
@@ -45,7 +46,7 @@ class Block:
 
     key_group: int
     state_id: int
-    data: bytes = attrs.field(repr=False)
+    data: bytes | memoryview = attrs.field(repr=False)
     entries: int
     last_entry: int = -1
     oversized: int = 0
@@ -85,7 +86,7 @@ class Block:
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Give the entries as pairs of key bytes and value bytes; errors as `refuse_oversized`."""
         self.refuse_oversized()
-        data, at = self.data, 0
+        data, at = bytes(self.data), 0
         for _ in range(self.entries):
             key_at = at + _LENGTH_BYTES
             value_at = key_at + _length(data, at) + _LENGTH_BYTES
@@ -125,7 +126,7 @@ def _joined(pieces: list[Block]) -> Block:
         return pieces[0]
     last = pieces[-1]
     at = sum(len(piece.data) for piece in pieces[:-1]) + last.last_entry if last.last_entry >= 0 else -1
-    data = b"".join(piece.data for piece in pieces)
+    data = memoryview(bytearray().join(piece.data for piece in pieces))
     return Block(last.key_group, last.state_id, data, sum(piece.entries for piece in pieces), at)
 
 
@@ -148,18 +149,17 @@ class BlockWalker:
     Args:
         key_group: The key group.
         states: How many states the header has.
-        pieces: The bytes from the key group's offset to its end, in order; blocks are copied out of them.
+        pieces: The bytes from the key group's offset to its end, in order, in memory that may be written: blocks are
+            views of it.
         size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
     """
 
-    def __init__(
-        self, key_group: int, states: int, pieces: Iterator[bytes | memoryview], size: int | None = None
-    ) -> None:
+    def __init__(self, key_group: int, states: int, pieces: Iterator[memoryview], size: int | None = None) -> None:
         self._key_group = key_group
         self._states = states
         self._pieces = pieces
         self._left = size
-        self._data: bytes | memoryview = b""
+        self._data = memoryview(bytearray())
         self._at = 0
         self._passed = 0
 
@@ -179,7 +179,7 @@ class BlockWalker:
             yield from self._state(state_id)
         if not seen:
             raise self._corrupt("there is no entry")
-        if self._at < len(self._data) or next(self._pieces, b""):
+        if self._at < len(self._data) or next(self._pieces, None):
             raise self._corrupt("bytes follow the end mark that belong to no key group")
 
     def _state(self, state_id: int) -> Iterator[Block]:
@@ -237,15 +237,14 @@ class BlockWalker:
             if self._left is not None:
                 self._left -= len(piece)
         self._passed += self._at
-        self._data, self._at = parts[0] if len(parts) == 1 else b"".join(parts), 0
+        self._data, self._at = parts[0] if len(parts) == 1 else memoryview(bytearray().join(parts)), 0
 
     def _corrupt(self, what: str, at: int | None = None) -> CorruptSavepoint:
         place = self._passed + (self._at if at is None else at)
         return CorruptSavepoint(f"key group {self._key_group}, {place} bytes after its start: {what}")
 
 
-def _cut(data: bytes | memoryview, begin: int, end: int, last: int, is_last: bool) -> bytes:  # noqa: FBT001 - private
-    if not is_last:
-        return bytes(data[begin:end])
-    whole, flag = memoryview(data), last + _LENGTH_BYTES
-    return b"".join((whole[begin:flag], bytes([data[flag] & ~LAST_FLAG]), whole[flag + 1 : end]))
+def _cut(data: memoryview, begin: int, end: int, last: int, is_last: bool) -> memoryview:  # noqa: FBT001 - private
+    if is_last:
+        data[last + _LENGTH_BYTES] &= ~LAST_FLAG
+    return data[begin:end]

@@ -5,17 +5,21 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ...compat.transcode.executors import ExecutorName, paying
+from ...serializers.errors import StateShiftError
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import KeyedStreamReader, read_stream_header
-from .sources import open_stream
+from .sources import ahead, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from .blocks import Block
     from .files import Folder
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
+
+_BYTES, _NUMPY_BYTES = 1 << 20, 4 << 20
 
 
 class KeyedReader(Protocol):
@@ -73,3 +77,31 @@ def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> Ite
             yield NativeStreamReader.open(source, handle, max_parallelism)
         else:
             yield KeyedStreamReader.open(source, handle)
+
+
+def blocks_ahead(
+    reader: KeyedReader, key_groups: range | None = None, state_ids: Collection[int] | None = None
+) -> Iterator[Block]:
+    """Give blocks as a reader does; while they are worked on, a thread reads and finds the next ones."""
+    for batch in ahead(batches(reader.blocks(key_groups, state_ids))):
+        yield from batch
+
+
+def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
+    """Put blocks together to lists of about as many bytes as are best worked on at once."""
+    most = _NUMPY_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
+    batch: list[Block] = []
+    size = 0
+    try:
+        for block in blocks:
+            batch.append(block)
+            size += len(block.data)
+            if size >= most:
+                yield batch
+                batch, size = [], 0
+    except StateShiftError:
+        if batch:
+            yield batch  # what lies before the damage comes before the error
+        raise
+    if batch:
+        yield batch

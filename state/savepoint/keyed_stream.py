@@ -9,6 +9,7 @@ Nothing here decodes a key or a value. Source: format notes, sections 4 and 5.2.
 from __future__ import annotations
 
 from functools import lru_cache
+from io import BytesIO
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
-from .sources import ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -44,7 +44,11 @@ RUN_BYTES = 4 << 20
 _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
+_WHOLE_BYTES = 2 << 20
+"""A key group of no more is read at once."""
 _LENGTH_BYTES = 4
+_ROOM_BYTES = 128
+"""Machine code may look at bytes behind those that it goes through, if there are any."""
 
 
 @attrs.frozen
@@ -154,29 +158,10 @@ class KeyedStreamReader:
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
         """Give the blocks of some key groups and states (by default all), key groups ascending, states as stored.
 
-        A long block comes in several pieces, one after the other, so that memory stays bounded. While blocks are worked
-        on, a thread reads and finds the next ones.
+        A long block comes in several pieces, one after the other, so that memory stays bounded.
         """
         chosen = [extent for extent in self._extents if key_groups is None or extent.key_group in key_groups]
-        for batch in ahead(self._batches(chosen, state_ids)):
-            yield from batch
-
-    def _batches(self, extents: list[Extent], state_ids: Collection[int] | None) -> Iterator[list[Block]]:
-        """Give the wanted ones of the blocks of about as many bytes as are read at once."""
-        batch: list[Block] = []
-        passed = 0
-        try:
-            for block in self._found(extents):
-                if state_ids is None or block.state_id in state_ids:
-                    batch.append(block)
-                passed += len(block.data)
-                if passed >= self._most_bytes:
-                    yield batch
-                    batch, passed = [], 0
-        except StateShiftError:
-            yield batch  # what lies before the damage comes before the error
-            raise
-        yield batch
+        return (block for block in self._found(chosen) if state_ids is None or block.state_id in state_ids)
 
     def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
@@ -190,13 +175,14 @@ class KeyedStreamReader:
         """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
         return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
 
-    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[bytes | memoryview]]]:
+    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[memoryview]]]:
         if self.header.compressed:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
             return
-        runs = [(run, _pieces_of(run, self._most_bytes)) for run in _runs(extents, self._most_bytes)]
-        reads = (self.source.read_at(*piece) for _, pieces in runs for piece in pieces)
+        most, together = min(max(self._most_bytes, _WHOLE_BYTES), RUN_BYTES), self._most_bytes
+        runs = [(run, _pieces_of(run, most)) for run in _runs(extents, together)]
+        reads = (self._read(*piece) for _, pieces in runs for piece in pieces)
         for run, pieces in runs:
             if len(pieces) > 1:
                 yield run[0], islice(reads, len(pieces))
@@ -204,6 +190,11 @@ class KeyedStreamReader:
             begins = [extent.start - run[0].start for extent in run]
             for extent, piece in zip(run, cut_key_groups(next(reads), begins), strict=True):
                 yield extent, iter((piece,))
+
+    def _read(self, offset: int, size: int) -> memoryview:
+        """Read a piece into memory that may be written, with room behind it where the file goes on."""
+        room = min(_ROOM_BYTES, self.source.size - offset - size)
+        return BytesIO(self.source.read_at(offset, size + room)).getbuffer()[:size]
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
@@ -272,7 +263,8 @@ def _pieces_of(run: list[Extent], most_bytes: int) -> list[tuple[int, int]]:
 class KeyedStreamWriter:
     """Writes the keyed state of one subtask, in bounded memory.
 
-    Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`.
+    Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`. Blocks
+    are given away: where their bytes may be written, the flag of the last entry is.
 
     Args:
         header: Keys and states; it says whether each key group is compressed.
@@ -362,16 +354,11 @@ class KeyedStreamWriter:
 
     def _close(self, block: Block) -> None:
         """Write the last piece of a block, with the flag that says so."""
-        flag = block.find_last_entry() + _LENGTH_BYTES
-        if len(block.data) < _LARGE_BYTES:
-            closed = bytearray(block.data)
-            closed[flag] |= LAST_FLAG
-            self._emit(memoryview(closed))
-            return
         data = memoryview(block.data)
-        self._emit(data[:flag])
-        self._emit(bytes([data[flag] | LAST_FLAG]))
-        self._emit(data[flag + 1 :])
+        if data.readonly:
+            data = memoryview(bytearray(data))
+        data[block.find_last_entry() + _LENGTH_BYTES] |= LAST_FLAG
+        self._emit(data)
 
     def _emit(self, data: bytes | memoryview) -> None:
         if self._frame is not None:

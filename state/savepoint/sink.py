@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Self
 
@@ -16,8 +14,6 @@ from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from concurrent.futures import Future
     from types import TracebackType
 
     from .files import FileOutput, Folder
@@ -42,16 +38,8 @@ class StoredBytes:
     digest: FileDigest | None = None
 
 
-_WITHOUT_THREAD_BYTES = 1 << 20
-_BATCH_BYTES = 1 << 20
-_UNDERWAY_BYTES = 8 << 20
-
-
 class StreamSink:
     """Takes the bytes of one stream. Used in a `with` block: if that fails, the attempt's file is removed.
-
-    A large stream is hashed and written by a thread, while what follows is made: at most 8 MiB and a piece are on their
-    way. What fails there is raised by a later call, at the latest by `finish`.
 
     Args:
         folder: The target.
@@ -69,11 +57,6 @@ class StreamSink:
         self._size = 0
         self._output: FileOutput | None = None
         self._open = ExitStack()
-        self._thread: ThreadPoolExecutor | None = None
-        self._batch: list[bytes | memoryview] = []
-        self._batch_bytes = 0
-        self._underway: deque[tuple[int, Future[None]]] = deque()
-        self._underway_bytes = 0
 
     def write(self, data: bytes | memoryview) -> int:
         """Append bytes."""
@@ -90,41 +73,11 @@ class StreamSink:
         return len(data)
 
     def _put(self, output: FileOutput, data: bytes | memoryview) -> None:
-        if self._size < _WITHOUT_THREAD_BYTES:
-            self._take(output, (data,))
-            return
-        self._batch.append(data)
-        self._batch_bytes += len(data)
-        if self._batch_bytes >= _BATCH_BYTES:
-            self._begin(output)
-            self._wait(_UNDERWAY_BYTES)
-
-    def _begin(self, output: FileOutput) -> None:
-        """Give the pieces that have come together to the thread."""
-        if self._thread is None:
-            self._thread = self._open.enter_context(ThreadPoolExecutor(1))
-        batch, size = self._batch, self._batch_bytes
-        self._underway.append((size, self._thread.submit(self._take, output, batch)))
-        self._underway_bytes += size
-        self._batch, self._batch_bytes = [], 0
-
-    def _take(self, output: FileOutput, batch: Iterable[bytes | memoryview]) -> None:
-        for data in batch:
-            self._hash.update(data)
-            output.write(data)
-
-    def _wait(self, most_bytes: int) -> None:
-        """Wait until no more bytes than that are on their way."""
-        while self._underway_bytes > most_bytes:
-            size, begun = self._underway.popleft()
-            self._underway_bytes -= size
-            begun.result()
+        self._hash.update(data)
+        output.write(data)
 
     def finish(self) -> StoredBytes:
         """Close the file, and say what was written."""
-        if self._output is not None and self._batch:
-            self._begin(self._output)
-        self._wait(0)
         self._open.close()
         if self._output is None:
             return StoredBytes(self._name, self._size, data=bytes(self._buffer))

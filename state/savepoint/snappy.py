@@ -27,8 +27,8 @@ _SKIPPABLE_FROM = 0x80
 _STREAM_HEADER_TYPE = 0xFF
 
 
-def decompress(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
-    """Give the content of the chunks in `[start, end)`, in pieces of at most 2 MiB.
+def decompress(source: ByteSource, start: int, end: int) -> Iterator[memoryview]:
+    """Give the content of the chunks in `[start, end)`, in pieces of at most 2 MiB, in memory that may be written.
 
     Raises:
         CorruptSavepoint: They are damaged (a checksum is wrong) or cut off.
@@ -57,12 +57,12 @@ def decompress(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
         yield _content(bytes(chunks), source, begin)
 
 
-def _content(chunks: bytes, source: ByteSource, start: int) -> bytes:
+def _content(chunks: bytes, source: ByteSource, start: int) -> memoryview:
     import cramjam
 
     framed = chunks if chunks.startswith(STREAM_HEADER) else STREAM_HEADER + chunks
     try:
-        return bytes(cramjam.snappy.decompress(framed))
+        return memoryview(bytearray(cramjam.snappy.decompress(framed)))
     except cramjam.DecompressionError as error:
         raise CorruptSavepoint(f"compressed bytes are damaged: {error}", file=source.name, offset=start) from error
 

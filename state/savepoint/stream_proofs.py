@@ -25,6 +25,7 @@ from ...serializers.layout import Counted, Nullable, Separated, Sequence
 from ...serializers.views import DataInputView
 from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
 from .entry_keys import EntryKeyFormat, TimerKeyFormat, decode
+from .keyed_readers import blocks_ahead
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER
 from .state_kinds import info_snapshot, keyed_kind
 
@@ -67,7 +68,7 @@ def prove_stream(reader: KeyedReader, max_parallelism: int) -> StreamProof:
     proof.hidden |= reader.hidden.keys()
     proof.unread -= proof.hidden
     reached = [state_id for state_id, state in enumerate(states) if state.name not in proof.hidden]
-    for block in reader.blocks(state_ids=reached):
+    for block in blocks_ahead(reader, state_ids=reached):
         state = states[block.state_id]
         with located(file=reader.name, state=state.name):
             if not state.look_at(block):

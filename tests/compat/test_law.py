@@ -334,7 +334,7 @@ def test_the_verdict_predicts_what_happens_to_a_value_k11_v_5(change, data):
     state, rewrite = judged(StateKind.VALUE, change.old, change.new)
 
     if rewrite is not None:
-        body = rewrite.transcode(entry(stored)).data[len(entry(b"")) :]
+        body = bytes(rewrite.transcode(entry(stored)).data)[len(entry(b"")) :]
         assert change.model(value) == read(change.new, body)
     elif state.decision is Decision.START:
         assert change.model(value) == read(taking_over(state, change.new), stored)
@@ -349,7 +349,7 @@ def test_the_verdict_predicts_what_happens_to_the_elements_of_a_list_k11(change,
 
     if state.decision is Decision.REFUSE:
         return
-    body = rewrite.transcode(entry(stored)).data[len(entry(b"")) :] if rewrite else stored
+    body = bytes(rewrite.transcode(entry(stored)).data)[len(entry(b"")) :] if rewrite else stored
     reader = taking_over(state, ListSerializer(change.new)).element
     source, found = DataInputView(body), []
     while source.remaining():
@@ -372,7 +372,7 @@ def test_the_verdict_predicts_what_happens_to_the_entries_of_a_map_k11(change, d
 
     if state.decision is Decision.REFUSE:
         return
-    source, found = DataInputView(rewrite.transcode(block).data if rewrite else block), {}
+    source, found = DataInputView(bytes(rewrite.transcode(block).data) if rewrite else block), {}
     reader = taking_over(state, new)
     while source.remaining():
         key = source.read_fully(source.read_int())[10:]

@@ -36,7 +36,8 @@ def huge(*, is_last):
     """A block of a state with an entry of 3 GiB among others, whose bytes are never all there at once."""
     head = len(KEY).to_bytes(4, "big") + bytes([KEY[0] | 0x80 * is_last]) + KEY[1:] + SIZE.to_bytes(4, "big")
     tail = b"" if is_last else framed(FEW, ends=True)
-    return chain([b"\0\0" + framed(FEW) + head], repeat(PIECE, SIZE // len(PIECE)), [tail + b"\xff\xff"])
+    pieces = chain([b"\0\0" + framed(FEW) + head], repeat(PIECE, SIZE // len(PIECE)), [tail + b"\xff\xff"])
+    return (memoryview(bytearray(piece) if piece is not PIECE else piece) for piece in pieces)
 
 
 @pytest.mark.parametrize("is_last", [True, False])
@@ -74,7 +75,7 @@ def test_a_length_that_goes_past_the_stream_is_damage():
 
     for size in (None, 2 + len(head) + 100):
         with pytest.raises(CorruptSavepoint, match="a value has -1073741824 bytes"):
-            list(BlockWalker(7, 1, iter([b"\0\0" + head, bytes(100)]), size).blocks())
+            list(BlockWalker(7, 1, iter(map(memoryview, [bytearray(b"\0\0" + head), bytearray(100)])), size).blocks())
 
 
 class TestWriting:
