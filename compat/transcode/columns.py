@@ -23,8 +23,25 @@ _PIECES = (16, 8, 4, 2, 1)
 
 
 def padded(data: bytes | memoryview, room: int = PADDING) -> Any:
-    """Give bytes as a buffer, with so many more behind them."""
-    return np.frombuffer(b"".join((data, bytes(room))), np.uint8)
+    """Give bytes as a buffer, with so many more behind them; where nobody has put those there, bytes are copied."""
+    buffer, behind = np.frombuffer(data, np.uint8), bytes_behind(data)
+    if behind < room:
+        return np.frombuffer(b"".join((data, bytes(room))), np.uint8)
+    return np.lib.stride_tricks.as_strided(buffer, (len(buffer) + room,), writeable=False)
+
+
+def bytes_behind(block: bytes | memoryview) -> int:
+    """Give how many bytes are known to follow a block in memory: of those that it is a view of."""
+    if not isinstance(block, memoryview) or not block:
+        return 0
+    whole: Any = np.frombuffer(memoryview(block.obj), np.uint8)
+    part: Any = np.frombuffer(block, np.uint8)
+    return _address(whole) + len(whole) - _address(part) - len(part)
+
+
+def _address(array: Any) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def view(buffer: Any, dtype: str) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import framed, ops
+from .columns import bytes_behind
 from .even import moves_of, rewrite_even
 from .executors import Rewritten
 from .held import keep_freed_memory
@@ -93,7 +94,7 @@ class NumbaExecutor:
 
     def _rewrite(self, block: bytes | memoryview, start: int, room: int) -> Rewritten:
         data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)
-        most = len(block) - max(PADDING - _bytes_behind(block, data), 0)
+        most = len(block) - max(PADDING - bytes_behind(block), 0)
         status, stop, size, entries, keys = self._run(data, start, len(block), most, target, room)
         if status == NEAR_END:
             rest = _padded(block[stop:])
@@ -123,19 +124,6 @@ def load_compiled() -> None:
 def _padded(data: bytes | memoryview) -> Any:
     """Give bytes as an array with room behind them."""
     return np.frombuffer(b"".join((data, bytes(PADDING))), np.uint8)
-
-
-def _bytes_behind(block: bytes | memoryview, data: Any) -> int:
-    """Give how many bytes are known to follow a block in memory, of those that it is a view of.
-
-    Args:
-        block: The block.
-        data: An array of its bytes.
-    """
-    if not isinstance(block, memoryview):
-        return 0
-    whole: Any = np.frombuffer(memoryview(block.obj), np.uint8)
-    return int(whole.ctypes.data + len(whole) - data.ctypes.data - len(data))
 
 
 def _without(target: Any, size: int) -> memoryview:

@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 _LAST_FLAG = 0x80
 _LENGTH_BYTES, _HEAD_BYTES, _TAIL_BYTES = 4, 8, 12
 _ID_BYTES = 2
+_ROOM_BYTES = 1 << 12
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
 _AHEAD_BYTES, _READ_BYTES = (
     24 << 20,
     8 << 20,
-)  # pieces of 4 MB: three are found ahead, one is worked on and put together
+)  # pieces of 3 MB: three are found ahead, one is worked on and put together
 T = TypeVar("T")
 _SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 KEY_HEAD_BYTES = 12
@@ -97,8 +98,8 @@ class _Chain:
 
 known = _Known[Entries](_AHEAD_BYTES)
 """Blocks that were found, until they are rewritten."""
-written = _Known[Entries](_READ_BYTES)
-"""Blocks that were written."""
+written = _Known[Entries](_AHEAD_BYTES)
+"""Blocks that were written, until they are looked at."""
 _chains = _Known[_Chain](_READ_BYTES)
 
 
@@ -174,6 +175,7 @@ def _run_in(chain: _Chain, data: bytes | memoryview, start: int) -> Run | None:
 def survey_columns(data: bytes | memoryview, prefix: bytes) -> Survey | None:
     """As `framed.survey`; None where only plain Python can tell."""
     seen = _Seen.of(data)
+    written.forget(data)
     if seen is None:
         return None
     misplaced = seen.sizes < len(prefix)
@@ -208,6 +210,7 @@ def survey_together(data: bytes | memoryview, prefixes: Sequence[bytes], counts:
         counts: How many entries each has, one at least.
     """
     seen = _Seen.of(data)
+    written.forget(data)
     ends = np.cumsum(counts)
     if seen is None or len(seen.starts) != ends[-1] or (seen.sizes < len(prefixes[0])).any():
         return None
@@ -252,9 +255,9 @@ class _Seen:
         return int(key_sums(self.buffer, self.starts, self.sizes, self.heads, self.lasts).sum(dtype=np.uint64))
 
 
-def put_together(blocks: Sequence[bytes | memoryview]) -> bytes:
-    """Put blocks together; what is known of where their entries lie is known of the whole then."""
-    data = b"".join(blocks)
+def put_together(blocks: Sequence[bytes | memoryview]) -> memoryview:
+    """Put blocks together, with room behind; what is known of where their entries lie is known of the whole then."""
+    data = memoryview(bytearray().join([*blocks, bytes(_ROOM_BYTES)]))[:-_ROOM_BYTES]
     parts, at = [], 0
     for block in blocks:
         found = entries_of(block)

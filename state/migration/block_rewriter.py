@@ -5,6 +5,7 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -203,9 +204,11 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        read = None if transcoded.keys_read is not None else survey(block.data, self._prefix(block.key_group))
+        read = None if transcoded.keys_read is not None else survey(block.data, self.prefix(block.key_group))
         transform = self.plan.transform
         addresses = 0 if transform is None else add_keys(0, self._addresses(block, transform.old_kind))
+        if not self.proven:
+            self._prove_one(Block(block.key_group, new_id, transcoded.data, transcoded.new_entries))
         stray = None if read is None else _key_at(block.data, read.misplaced)
         return Converted(block.key_group, new_id, block.entries, transcoded, read, stray, addresses)
 
@@ -220,9 +223,11 @@ class BlockRewriter:
         else:
             addresses = add_keys(0, self._addresses(result, self.plan.kind))
             tally.add(transcoded, converted.addresses, addresses)
-        if not self.proven:
-            self._prove_one(result)
         return result
+
+    def copied(self) -> BlockRewriter:
+        """Give another one, for another thread."""
+        return attrs.evolve(self, transcoder=copy(self.transcoder))
 
     def _prove_one(self, block: Block) -> None:
         """Read the first entry that was written, of all blocks (rule RUN-7)."""
@@ -231,7 +236,8 @@ class BlockRewriter:
                 prove_readable(self.plan, value)
             self.proven = True
 
-    def _prefix(self, key_group: int) -> bytes:
+    def prefix(self, key_group: int) -> bytes:
+        """What the keys of a key group begin with."""
         return key_group.to_bytes(self.framing.key_group_bytes, "big")
 
     def _surveyed(self, converted: Converted) -> tuple[int, Survey]:
@@ -240,7 +246,7 @@ class BlockRewriter:
         A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
         and those left out.
         """
-        transcoded, prefix = converted.transcoded, self._prefix(converted.key_group)
+        transcoded, prefix = converted.transcoded, self.prefix(converted.key_group)
         found = survey(transcoded.data, prefix)
         keys_read, entries, stray = (
             transcoded.keys_read or 0,

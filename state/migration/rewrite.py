@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
+from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import StateShiftError, UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
-from ..savepoint.keyed_readers import batches, open_keyed, read_header
+from ..savepoint.keyed_readers import batches, blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
     KEY_SERIALIZER,
@@ -166,7 +167,9 @@ def rewritten_blocks(
         return partial(_passed, block, new_id, tally)
 
     def steps() -> Iterator[list[Step]]:
-        for batch in batches(whole_runs(reader.blocks(key_groups), rewriters)):
+        # numpy takes so long to find blocks that another thread does it; else a third one would only be in the way
+        read = blocks_ahead if paying(0) is ExecutorName.NUMPY else type(reader).blocks
+        for batch in batches(whole_runs(read(reader, key_groups), rewriters)):
             together = convert_together(batch, rewriters, new_ids)
             made = {state_id: found.steps(tallies[infos[state_id].name]) for state_id, found in together.items()}
             found: list[Step] = []

@@ -28,34 +28,48 @@ Step = Callable[[], Block | None]
 """What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
 
 
-@attrs.define
+@attrs.frozen
 class Together:
-    """Blocks of one state that were converted together.
+    """Blocks of one state that were converted together, and are neither counted nor proven yet.
 
     Attributes:
-        blocks: The new ones, in the order of the old.
+        rewriter: Who did it.
+        blocks: The old ones.
+        new_id: That of the state in the new stream.
         found: What the transcoder gave.
-        keys_written: The checksum of the keys written.
     """
 
+    rewriter: BlockRewriter
     blocks: list[Block]
+    new_id: int
     found: Transcoded
-    keys_written: int
 
     def steps(self, tally: Tally) -> Iterator[Step]:
-        """Give what is left to do: the first of the blocks counts them all."""
-        first, *rest = self.blocks
+        """Give what is left to do: the first of the blocks has them all counted and proven."""
+        new: list[Block] = []
 
-        def count() -> Block:
-            tally.add(self.found, self.found.keys_read or 0, self.keys_written)
-            return first
+        def first() -> Block:
+            new.extend(self._finished(tally))
+            return new[0]
 
-        yield count
-        yield from (partial(_as_it_is, block) for block in rest)
+        yield first
+        yield from (partial(new.__getitem__, place) for place in range(1, len(self.blocks)))
 
+    def _finished(self, tally: Tally) -> Iterator[Block]:
+        from ...compat.transcode.numpy_framing import survey_together
 
-def _as_it_is(block: Block) -> Block:
-    return block
+        rewriter, blocks, data = self.rewriter, self.blocks, self.found.data
+        parts = survey_together(
+            data, [rewriter.prefix(block.key_group) for block in blocks], [block.entries for block in blocks]
+        )
+        if parts is None:
+            rewriter.joins = False
+            alone = rewriter.copied()  # another thread may be at work with the one that is there
+            yield from (alone.rewrite(block, self.new_id, tally) for block in blocks)
+            return
+        tally.add(self.found, self.found.keys_read or 0, parts.keys)
+        for block, (begin, end), last in zip(blocks, pairwise(parts.edges), parts.lasts, strict=True):
+            yield Block(block.key_group, self.new_id, data[begin:end], block.entries, last - begin)
 
 
 def convert_together(
@@ -76,34 +90,25 @@ def convert_together(
         if rewriter is None or new_id is None:
             continue
         blocks = [block for block in batch if block.state_id == state_id]
-        is_proven = rewriter.proven  # by the thread that finishes blocks
-        found = _converted(rewriter, blocks, new_id) if is_proven and rewriter.joins else None
+        found = _converted(rewriter, blocks, new_id) if rewriter.proven and rewriter.joins else None
         if found is None:
-            rewriter.joins = not is_proven
+            rewriter.joins = not rewriter.proven
             return {}
         made[state_id] = found
     return made
 
 
 def _converted(rewriter: BlockRewriter, blocks: list[Block], new_id: int) -> Together | None:
-    from ...compat.transcode.numpy_framing import put_together, survey_together
+    from ...compat.transcode.numpy_framing import put_together
 
     if rewriter.plan.transform is not None or any(block.oversized or not block.entries for block in blocks):
         return None
-    counts = [block.entries for block in blocks]
     try:
         with trusting(rewriter.plan.trust):
             found = rewriter.transcoder.transcode(put_together([block.data for block in blocks]))
     except StateShiftError:
         return None
-    if found.keys_read is None or found.dropped_elements or not found.new_entries == found.entries == sum(counts):
+    entries = sum(block.entries for block in blocks)
+    if found.keys_read is None or found.dropped_elements or not found.new_entries == found.entries == entries:
         return None
-    prefixes = [block.key_group.to_bytes(rewriter.framing.key_group_bytes, "big") for block in blocks]
-    parts = survey_together(found.data, prefixes, counts)
-    if parts is None:
-        return None
-    new = [
-        Block(block.key_group, new_id, found.data[begin:end], block.entries, last - begin)
-        for block, (begin, end), last in zip(blocks, pairwise(parts.edges), parts.lasts, strict=True)
-    ]
-    return Together(new, found, parts.keys)
+    return Together(rewriter, blocks, new_id, found)

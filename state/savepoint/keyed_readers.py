@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
 from .handles import NATIVE, NATIVE_OLD
-from .keyed_stream import KeyedStreamReader, read_stream_header
+from .keyed_stream import NUMPY_BYTES, KeyedStreamReader, read_stream_header
 from .sources import ahead, open_stream
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
 
-_BYTES, _NUMPY_BYTES = 1 << 20, 4 << 20
+_BYTES = 1 << 20
 
 
 class KeyedReader(Protocol):
@@ -89,7 +89,7 @@ def blocks_ahead(
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Put blocks together to lists of about as many bytes as are best worked on at once."""
-    most = _NUMPY_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
+    most = NUMPY_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
     batch: list[Block] = []
     size = 0
     try:
