@@ -6,7 +6,7 @@ The checksum does not depend on the order of the entries. Of a key it takes word
 first and the last 8 bytes, which may overlap, and those from the 9th on, 8 by 8, that begin before the last 8. A key of
 4 to 7 bytes has its first and its last 4; a shorter one its first byte, and 256 times the middle one plus the last one.
 With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, it goes from 0x1E3779B97F4A7C15 through
-the first word, those between, the last one, and the size, and adds what comes out. That tells what was lost or
+the size, the first word, those between, and the last one, and adds what comes out. That tells what was lost or
 changed by mistake, not on purpose.
 
 The functions with a leading underscore, and the two that they share, are compiled by numba as they are; where it pays,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
+_AT_ONCE = 128  # bytes that were looked at are in the nearest cache then
 _MASK = (1 << 64) - 1
 
 COMPLETE, NEEDS_MORE, NO_KEY, OVERSIZED = 0, 1, 2, 3
@@ -274,7 +275,9 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         entries += 1
         last, at = at, end
         if value_size == last_size and key_size >= prefix_bytes:
-            count, entry_size = alike(data, at, size, key_size, value_size, prefix_bytes, mask, prefix), at - last
+            entry_size = at - last
+            some_end = min(size, at + _AT_ONCE * entry_size)
+            count = alike(data, at, some_end, key_size, value_size, prefix_bytes, mask, prefix)
             keys += key_sums(data, at, count, entry_size, key_size)
             entries += count
             last += count * entry_size

@@ -34,7 +34,7 @@ def mixed(number: int, word: int) -> int:
 def key_sum(data: Any, at: int, size: int) -> int:
     """Give what a key adds to the checksum (`framed`)."""
     if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few instructions that stand where they are asked for
-        return mixed(mixed(mixed(_SEED, load(data, at, 8)), load(data, at + size - 8, 8)), size)
+        return mixed(mixed(mixed(_SEED, size), load(data, at, 8)), load(data, at + size - 8, 8))
     return any_key_sum(data, at, size)
 
 
@@ -48,10 +48,10 @@ def any_key_sum(data: Any, at: int, size: int) -> int:
     elif size > 0:
         first = load(data, at, 1)
         last = load(data, at + (size >> 1), 1) * _MIDDLE + load(data, at + size - 1, 1)
-    total = mixed(_SEED, first)
+    total = mixed(mixed(_SEED, size), first)
     for place in range(at + 8, at + size - 8, 8):
         total = mixed(total, load(data, place, 8))
-    return mixed(mixed(total, last), size)
+    return mixed(total, last)
 
 
 def store(data: Any, at: int, size: int, value: int) -> None:

@@ -293,15 +293,13 @@ def key_sums(buffer: Any, starts: Column, sizes: Column, heads: Any, lasts: Colu
     if sizes.min(initial=8) < 8:
         few = np.flatnonzero(sizes < 8)
         total[few], lasts[few] = _short_words(buffer, starts[few] + _LENGTH_BYTES, sizes[few])
-    total ^= _SEED
+    total ^= _mix(sizes.view(np.uint64) ^ _SEED)
     _mix(total)
     for place in range(8, int(sizes.max(initial=0)) - 8, 8):
         more = np.flatnonzero(sizes > place + 8)
         total[more] = _mix(total[more] ^ _words(buffer, starts[more] + (_LENGTH_BYTES + place), 8))
-    for word in (lasts, sizes.view(np.uint64)):
-        total ^= word
-        _mix(total)
-    return total
+    total ^= lasts
+    return _mix(total)
 
 
 def _short_words(buffer: Any, at: Column, sizes: Column) -> tuple[Column, Column]:

@@ -126,6 +126,7 @@ class Converted:
         read: What was seen in the old block, where the new one does not tell.
         stray: The key of the first entry of the old block that lies elsewhere, where the new one does not tell.
         addresses: The checksum of the keys read, where the kind of the state changes.
+        found: What was seen in the new block, where it was looked at.
     """
 
     key_group: int
@@ -135,6 +136,7 @@ class Converted:
     read: Survey | None
     stray: bytes | None
     addresses: int
+    found: Survey | None
 
 
 @attrs.define
@@ -195,8 +197,14 @@ class BlockRewriter:
         """Convert a block; count it, and check where its entries lie."""
         return self.finish(self.convert(block, new_id), tally)
 
-    def convert(self, block: Block, new_id: int) -> Converted:
-        """Convert a block; the old one may be let go then."""
+    def convert(self, block: Block, new_id: int, *, surveys: bool = False) -> Converted:
+        """Convert a block; the old one may be let go then.
+
+        Args:
+            block: The old one.
+            new_id: That of the state in the new stream.
+            surveys: Whether the new one is looked at, too; else that is left to `finish`.
+        """
         block.refuse_oversized()
         try:
             with trusting(self.plan.trust):
@@ -210,7 +218,8 @@ class BlockRewriter:
         if not self.proven:
             self._prove_one(Block(block.key_group, new_id, transcoded.data, transcoded.new_entries))
         stray = None if read is None else _key_at(block.data, read.misplaced)
-        return Converted(block.key_group, new_id, block.entries, transcoded, read, stray, addresses)
+        found = survey(transcoded.data, self.prefix(block.key_group)) if surveys else None
+        return Converted(block.key_group, new_id, block.entries, transcoded, read, stray, addresses, found)
 
     def finish(self, converted: Converted, tally: Tally) -> Block:
         """Count a block that was converted, and check where its entries lie."""
@@ -247,7 +256,7 @@ class BlockRewriter:
         and those left out.
         """
         transcoded, prefix = converted.transcoded, self.prefix(converted.key_group)
-        found = survey(transcoded.data, prefix)
+        found = converted.found or survey(transcoded.data, prefix)
         keys_read, entries, stray = (
             transcoded.keys_read or 0,
             transcoded.entries,

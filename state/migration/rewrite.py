@@ -36,7 +36,7 @@ from ..savepoint.operator_stream import (
 )
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StreamSink
-from ..savepoint.sources import ahead, open_stream
+from ..savepoint.sources import Ahead, open_stream
 from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
 from .quarantine import Quarantine, TakesBadValues
 from .tasks import KeyedTask, OperatorTask, TaskResult
@@ -163,7 +163,7 @@ def rewritten_blocks(
         rewriter, new_id = rewriters[block.state_id], new_ids[block.state_id]
         tally = tallies[infos[block.state_id].name]
         if new_id is not None and rewriter is not None:
-            return partial(rewriter.finish, rewriter.convert(block, new_id), tally)
+            return partial(rewriter.finish, rewriter.convert(block, new_id, surveys=line.waits), tally)
         return partial(_passed, block, new_id, tally)
 
     def steps() -> Iterator[list[Step]]:
@@ -180,8 +180,9 @@ def rewritten_blocks(
                 raise
             yield found
 
+    line = Ahead(steps())
     with located(file=reader.name):
-        for some in ahead(steps()):
+        for some in line:
             for finish in some:
                 new = finish()
                 if new is not None:
