@@ -5,7 +5,6 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 
 from __future__ import annotations
 
-from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -116,34 +115,24 @@ def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -
 
 @attrs.frozen
 class Converted:
-    """A block that was converted, and is neither counted nor proven yet.
+    """A block that was converted, and is not counted yet.
 
     Attributes:
-        key_group: Where its entries belong.
-        new_id: That of the state in the new stream.
-        entries: How many the old block had.
-        transcoded: The new entries.
-        read: What was seen in the old block, where the new one does not tell.
-        stray: The key of the first entry of the old block that lies elsewhere, where the new one does not tell.
-        addresses: The checksum of the keys read, where the kind of the state changes.
-        found: What was seen in the new block, where it was looked at.
+        block: The new one.
+        transcoded: How it came about.
+        keys_read: The checksum of the keys read.
+        keys_written: That of those written.
     """
 
-    key_group: int
-    new_id: int
-    entries: int
+    block: Block
     transcoded: Transcoded
-    read: Survey | None
-    stray: bytes | None
-    addresses: int
-    found: Survey | None
+    keys_read: int
+    keys_written: int
 
 
 @attrs.define
 class BlockRewriter:
     """Converts the blocks of one state of one stored stream.
-
-    That is done in two parts, so that one thread converts blocks while another counts, proves and writes those before.
 
     Attributes:
         plan: What happens to the state.
@@ -194,17 +183,11 @@ class BlockRewriter:
         return cls(plan, framing, transcoder, quarantine)
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
-        """Convert a block; count it, and check where its entries lie."""
-        return self.finish(self.convert(block, new_id), tally)
+        """Convert a block, and count it."""
+        return self.count(self.convert(block, new_id), tally)
 
-    def convert(self, block: Block, new_id: int, *, surveys: bool = False) -> Converted:
-        """Convert a block; the old one may be let go then.
-
-        Args:
-            block: The old one.
-            new_id: That of the state in the new stream.
-            surveys: Whether the new one is looked at, too; else that is left to `finish`.
-        """
+    def convert(self, block: Block, new_id: int) -> Converted:
+        """Convert a block, and check where its entries lie."""
         block.refuse_oversized()
         try:
             with trusting(self.plan.trust):
@@ -212,31 +195,21 @@ class BlockRewriter:
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        read = None if transcoded.keys_read is not None else survey(block.data, self.prefix(block.key_group))
-        transform = self.plan.transform
-        addresses = 0 if transform is None else add_keys(0, self._addresses(block, transform.old_kind))
+        keys_read, found = self._surveyed(block, transcoded)
+        result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
+        keys_written = found.keys
+        if self.plan.transform is not None:
+            keys_read = add_keys(0, self._addresses(block, self.plan.transform.old_kind))
+            keys_written = add_keys(0, self._addresses(result, self.plan.kind))
         if not self.proven:
-            self._prove_one(Block(block.key_group, new_id, transcoded.data, transcoded.new_entries))
-        stray = None if read is None else _key_at(block.data, read.misplaced)
-        found = survey(transcoded.data, self.prefix(block.key_group)) if surveys else None
-        return Converted(block.key_group, new_id, block.entries, transcoded, read, stray, addresses, found)
+            self._prove_one(result)
+        return Converted(result, transcoded, keys_read, keys_written)
 
-    def finish(self, converted: Converted, tally: Tally) -> Block:
-        """Count a block that was converted, and check where its entries lie."""
-        transcoded = converted.transcoded
-        keys_read, found = self._surveyed(converted)
-        result = Block(converted.key_group, converted.new_id, transcoded.data, transcoded.new_entries, found.last)
-        self._put_aside(transcoded, tally)
-        if self.plan.transform is None:
-            tally.add(transcoded, keys_read, found.keys)
-        else:
-            addresses = add_keys(0, self._addresses(result, self.plan.kind))
-            tally.add(transcoded, converted.addresses, addresses)
-        return result
-
-    def copied(self) -> BlockRewriter:
-        """Give another one, for another thread."""
-        return attrs.evolve(self, transcoder=copy(self.transcoder))
+    def count(self, converted: Converted, tally: Tally) -> Block:
+        """Count a block that was converted, and put aside what does not fit; give the new one."""
+        self._put_aside(converted.transcoded, tally)
+        tally.add(converted.transcoded, converted.keys_read, converted.keys_written)
+        return converted.block
 
     def _prove_one(self, block: Block) -> None:
         """Read the first entry that was written, of all blocks (rule RUN-7)."""
@@ -245,38 +218,38 @@ class BlockRewriter:
                 prove_readable(self.plan, value)
             self.proven = True
 
-    def prefix(self, key_group: int) -> bytes:
-        """What the keys of a key group begin with."""
-        return key_group.to_bytes(self.framing.key_group_bytes, "big")
-
-    def _surveyed(self, converted: Converted) -> tuple[int, Survey]:
+    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[int, Survey]:
         """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.
 
         A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
         and those left out.
         """
-        transcoded, prefix = converted.transcoded, self.prefix(converted.key_group)
-        found = converted.found or survey(transcoded.data, prefix)
-        keys_read, entries, stray = (
-            transcoded.keys_read or 0,
-            transcoded.entries,
-            _key_at(transcoded.data, found.misplaced),
-        )
-        if converted.read is not None:
-            keys_read, entries, stray = converted.read.keys, converted.read.entries, converted.stray
+        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
+        found = survey(transcoded.data, prefix)
+        if transcoded.keys_read is None:
+            read = survey(block.data, prefix)
+            entries, keys_read, misplaced, data = read.entries, read.keys, read.misplaced, block.data
+        else:
+            entries, keys_read, misplaced, data = (
+                transcoded.entries,
+                transcoded.keys_read,
+                found.misplaced,
+                transcoded.data,
+            )
         left_out = (*transcoded.dropped_keys, *(bad.key_bytes for bad in transcoded.quarantined))
-        key = stray or next((key for key in left_out if not key.startswith(prefix)), None)
+        key = next((key for key in left_out if not key.startswith(prefix)), None)
+        if misplaced >= 0:
+            size_at = misplaced + _LENGTH_BYTES
+            key = bytes(data[size_at : size_at + int.from_bytes(data[misplaced:size_at], "big")])
         if key is not None:
             raise CorruptSavepoint(
-                f"an entry lies in key group {converted.key_group} and says that it belongs to another",
+                f"an entry lies in key group {block.key_group} and says that it belongs to another",
                 state=self.plan.name,
                 key=self.framing.show_key(key),
                 rule="RUN-3",
             )
-        if entries != converted.entries or found.entries != transcoded.new_entries:
-            raise CorruptSavepoint(
-                f"the block of key group {converted.key_group} does not hold {converted.entries} entries"
-            )
+        if entries != block.entries or found.entries != transcoded.new_entries:
+            raise CorruptSavepoint(f"the block of key group {block.key_group} does not hold {block.entries} entries")
         return keys_read, found
 
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
@@ -304,12 +277,6 @@ class BlockRewriter:
         tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
         if self.quarantine is not None:
             self.quarantine.put(self.plan, transcoded.quarantined)
-
-
-def _key_at(data: bytes | memoryview, place: int) -> bytes | None:
-    """Give the key of the entry that begins at a place; None where that is -1."""
-    start = place + _LENGTH_BYTES
-    return None if place < 0 else bytes(data[start : start + int.from_bytes(data[place:start], "big")])
 
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:

@@ -24,7 +24,7 @@ from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
 from .quarantine import Gathered
-from .rewrite import new_state_id, rewritten_blocks
+from .stream_rewriter import StreamRewriter, new_state_id
 from .uniting import write_parcels
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ class _Reading:
     def parcels(self, key_groups: range) -> Iterator[Parcel]:
         """Give all entries of some stored key groups, in parcels."""
         task, size, current = self._task, 0, -1
-        blocks = rewritten_blocks(
-            task.plan, key_groups, task.stored_max_parallelism, self._reader, task.header, self._tallies, self.aside
+        stream = StreamRewriter(
+            task.plan, task.stored_max_parallelism, self._reader, task.header, self._tallies, self.aside
         )
-        for block in blocks:
+        for block in stream.blocks(key_groups):
             if block.key_group != current:
                 self._keys.forget()
                 current = block.key_group

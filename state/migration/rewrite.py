@@ -6,18 +6,16 @@ its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
-from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.making import make_element_transcoder
-from ...serializers.errors import StateShiftError, UnsupportedFormat, located
+from ...serializers.errors import UnsupportedFormat
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
-from ..savepoint.keyed_readers import batches, blocks_ahead, open_keyed, read_header
+from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.meta_info import (
     KEY_SERIALIZER,
@@ -36,20 +34,15 @@ from ..savepoint.operator_stream import (
 )
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StreamSink
-from ..savepoint.sources import Ahead, open_stream
-from .block_rewriter import BlockRewriter, Tally, new_name, whole_runs
-from .quarantine import Quarantine, TakesBadValues
+from ..savepoint.sources import open_stream
+from .block_rewriter import BlockRewriter, Tally, new_name
+from .quarantine import Quarantine
+from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult
-from .together import convert_together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..savepoint.blocks import Block
     from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
-    from ..savepoint.keyed_readers import KeyedReader
-    from .together import Step
 
 _MOST_TRIES = 100
 
@@ -67,10 +60,8 @@ def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             with open_keyed(handle, source, task.max_parallelism) as reader:
-                for block in rewritten_blocks(
-                    task.plan, task.key_groups, task.max_parallelism, reader, header, tallies, quarantine
-                ):
-                    writer.add(block)
+                stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
+                stream.write(task.key_groups, writer.add)
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(
@@ -84,7 +75,7 @@ def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> Ke
     infos: dict[str, StateMetaInfo] = {}
     for info in (info for header in headers for info in header.states):
         state = plan.state(info.name, keyed=True)
-        if _is_dropped(state):
+        if is_dropped(state):
             continue
         new = _relabelled(info, state)
         infos[new.name], disagreed = merged_info(infos.get(new.name, new), new)
@@ -103,10 +94,6 @@ def _is_compressed(plan: OperatorPlan, was: bool) -> bool:  # noqa: FBT001 - pri
     return was if plan.compression is Compression.KEEP else plan.compression is Compression.SNAPPY
 
 
-def _is_dropped(state: StatePlan | None) -> bool:
-    return state is not None and state.action is StateAction.DROP
-
-
 def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
     """Give a state's metadata the name and the snapshots of its plan."""
     if state is None or state.action is StateAction.COPY:
@@ -120,83 +107,6 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
         KEY_SERIALIZER: state.new.key,
     }
     return info.with_snapshots(**{role: snapshot for role, snapshot in labels.items() if snapshot is not None})
-
-
-def new_state_id(plan: OperatorPlan, info: StateMetaInfo, header: KeyedStreamHeader) -> int | None:
-    """Give the place of a stored state in the new header; None where it is dropped."""
-    state = plan.state(info.name, keyed=True)
-    return None if _is_dropped(state) else header.state_id(new_name(info, state))
-
-
-def rewritten_blocks(
-    plan: OperatorPlan,
-    key_groups: range,
-    max_parallelism: int,
-    reader: KeyedReader,
-    header: KeyedStreamHeader,
-    tallies: dict[str, Tally],
-    quarantine: TakesBadValues,
-) -> Iterator[Block]:
-    """Give the blocks of one stored stream under the ids of the new header, their values converted as planned.
-
-    A thread reads and converts them; who takes them from here has them counted and proven.
-
-    Args:
-        plan: Of the operator.
-        key_groups: Which are read.
-        max_parallelism: Number of key groups of the stored operator.
-        reader: Of the stream.
-        header: The new one.
-        tallies: Counts by stored name, which go on; entries of dropped states are counted, and not given.
-        quarantine: Takes values that do not fit, where the plan allows any.
-    """
-    infos = reader.header.states
-    plans = [plan.state(info.name, keyed=True) for info in infos]
-    new_ids = [new_state_id(plan, info, header) for info in infos]
-    aside = quarantine if plan.max_bad_values else None
-    rewriters = [
-        BlockRewriter.of(info, state, reader.header.key_snapshot, max_parallelism, aside)
-        for info, state in zip(infos, plans, strict=True)
-    ]
-
-    def step(block: Block) -> Step:
-        rewriter, new_id = rewriters[block.state_id], new_ids[block.state_id]
-        tally = tallies[infos[block.state_id].name]
-        if new_id is not None and rewriter is not None:
-            return partial(rewriter.finish, rewriter.convert(block, new_id, surveys=line.waits), tally)
-        return partial(_passed, block, new_id, tally)
-
-    def steps() -> Iterator[list[Step]]:
-        # numpy takes so long to find blocks that another thread does it; else a third one would only be in the way
-        read = blocks_ahead if paying(0) is ExecutorName.NUMPY else type(reader).blocks
-        for batch in batches(whole_runs(read(reader, key_groups), rewriters)):
-            together = convert_together(batch, rewriters, new_ids)
-            made = {state_id: found.steps(tallies[infos[state_id].name]) for state_id, found in together.items()}
-            found: list[Step] = []
-            try:
-                found += (next(made[block.state_id]) if block.state_id in made else step(block) for block in batch)
-            except StateShiftError:
-                yield found  # what lies before the damage comes before the error
-                raise
-            yield found
-
-    line = Ahead(steps())
-    with located(file=reader.name):
-        for some in line:
-            for finish in some:
-                new = finish()
-                if new is not None:
-                    yield new
-
-
-def _passed(block: Block, new_id: int | None, tally: Tally) -> Block | None:
-    """Count a block that stays as it is, or is dropped."""
-    tally.read += block.entries
-    if new_id is None:
-        tally.dropped += block.entries
-        return None
-    tally.written += block.entries
-    return attrs.evolve(block, state_id=new_id)
 
 
 def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
@@ -243,7 +153,7 @@ def _operator_plan(plan: OperatorPlan, info: StateMetaInfo) -> StatePlan | None:
 
 def _relabelled_all(plan: OperatorPlan, infos: tuple[StateMetaInfo, ...]) -> tuple[StateMetaInfo, ...]:
     pairs = [(info, _operator_plan(plan, info)) for info in infos]
-    return tuple(_relabelled(info, state) for info, state in pairs if not _is_dropped(state))
+    return tuple(_relabelled(info, state) for info, state in pairs if not is_dropped(state))
 
 
 def _transcoded_elements(
@@ -265,7 +175,7 @@ def _transcoded_elements(
             quarantine.put(state, transcoded.quarantined)
             found, aside = list(transcoded.elements), len(transcoded.quarantined)
         read, written = (_count(side, is_map=is_map) for side in (parts, found))
-        if _is_dropped(state):
+        if is_dropped(state):
             tallies[info.name] = Tally(read=read, dropped=read)
             continue
         tallies[info.name] = Tally(read=read, written=written, quarantined=aside)

@@ -28,48 +28,34 @@ Step = Callable[[], Block | None]
 """What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
 
 
-@attrs.frozen
+@attrs.define
 class Together:
-    """Blocks of one state that were converted together, and are neither counted nor proven yet.
+    """Blocks of one state that were converted together.
 
     Attributes:
-        rewriter: Who did it.
-        blocks: The old ones.
-        new_id: That of the state in the new stream.
+        blocks: The new ones, in the order of the old.
         found: What the transcoder gave.
+        keys_written: The checksum of the keys written.
     """
 
-    rewriter: BlockRewriter
     blocks: list[Block]
-    new_id: int
     found: Transcoded
+    keys_written: int
 
     def steps(self, tally: Tally) -> Iterator[Step]:
-        """Give what is left to do: the first of the blocks has them all counted and proven."""
-        new: list[Block] = []
+        """Give what is left to do: the first of the blocks counts them all."""
+        first, *rest = self.blocks
 
-        def first() -> Block:
-            new.extend(self._finished(tally))
-            return new[0]
+        def count() -> Block:
+            tally.add(self.found, self.found.keys_read or 0, self.keys_written)
+            return first
 
-        yield first
-        yield from (partial(new.__getitem__, place) for place in range(1, len(self.blocks)))
+        yield count
+        yield from (partial(_as_it_is, block) for block in rest)
 
-    def _finished(self, tally: Tally) -> Iterator[Block]:
-        from ...compat.transcode.numpy_framing import survey_together
 
-        rewriter, blocks, data = self.rewriter, self.blocks, self.found.data
-        parts = survey_together(
-            data, [rewriter.prefix(block.key_group) for block in blocks], [block.entries for block in blocks]
-        )
-        if parts is None:
-            rewriter.joins = False
-            alone = rewriter.copied()  # another thread may be at work with the one that is there
-            yield from (alone.rewrite(block, self.new_id, tally) for block in blocks)
-            return
-        tally.add(self.found, self.found.keys_read or 0, parts.keys)
-        for block, (begin, end), last in zip(blocks, pairwise(parts.edges), parts.lasts, strict=True):
-            yield Block(block.key_group, self.new_id, data[begin:end], block.entries, last - begin)
+def _as_it_is(block: Block) -> Block:
+    return block
 
 
 def convert_together(
@@ -99,16 +85,24 @@ def convert_together(
 
 
 def _converted(rewriter: BlockRewriter, blocks: list[Block], new_id: int) -> Together | None:
-    from ...compat.transcode.numpy_framing import put_together
+    from ...compat.transcode.numpy_framing import put_together, survey_together
 
     if rewriter.plan.transform is not None or any(block.oversized or not block.entries for block in blocks):
         return None
+    counts = [block.entries for block in blocks]
     try:
         with trusting(rewriter.plan.trust):
             found = rewriter.transcoder.transcode(put_together([block.data for block in blocks]))
     except StateShiftError:
         return None
-    entries = sum(block.entries for block in blocks)
-    if found.keys_read is None or found.dropped_elements or not found.new_entries == found.entries == entries:
+    if found.keys_read is None or found.dropped_elements or not found.new_entries == found.entries == sum(counts):
         return None
-    return Together(rewriter, blocks, new_id, found)
+    prefixes = [block.key_group.to_bytes(rewriter.framing.key_group_bytes, "big") for block in blocks]
+    parts = survey_together(found.data, prefixes, counts)
+    if parts is None:
+        return None
+    new = [
+        Block(block.key_group, new_id, found.data[begin:end], block.entries, last - begin)
+        for block, (begin, end), last in zip(blocks, pairwise(parts.edges), parts.lasts, strict=True)
+    ]
+    return Together(new, found, parts.keys)

@@ -10,7 +10,7 @@ from ...serializers.errors import CorruptSavepoint, StateShiftError
 from .files import FileRange, attempt_name
 from .lineage import FileDigest
 from .sink import StoredBytes, StreamSink
-from .sources import Ahead
+from .sources import ahead
 
 if TYPE_CHECKING:
     from .files import Folder
@@ -34,7 +34,7 @@ def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
     most = stream.piece_bytes
     pieces = (stream.read_at(start, min(most, stream.size - start)) for start in range(0, stream.size, most))
     with StreamSink(target, name, inline_bytes=0) as sink:
-        for data in Ahead(pieces):
+        for data in ahead(pieces):
             sink.write(data)
         return sink.finish()
 

@@ -9,7 +9,7 @@ from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import NUMPY_BYTES, KeyedStreamReader, read_stream_header
-from .sources import Ahead, open_stream
+from .sources import ahead, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
 
-_BYTES = 1 << 20
+_BYTES = 2 << 20
 
 
 class KeyedReader(Protocol):
@@ -83,7 +83,7 @@ def blocks_ahead(
     reader: KeyedReader, key_groups: range | None = None, state_ids: Collection[int] | None = None
 ) -> Iterator[Block]:
     """Give blocks as a reader does; while they are worked on, a thread reads and finds the next ones."""
-    for batch in Ahead(batches(reader.blocks(key_groups, state_ids))):
+    for batch in ahead(batches(reader.blocks(key_groups, state_ids))):
         yield from batch
 
 

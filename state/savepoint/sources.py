@@ -6,7 +6,7 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, assert_never
+from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
 
 import attrs
 
@@ -16,7 +16,6 @@ from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from concurrent.futures import Future
 
     from .files import Folder
     from .handles import StreamHandle
@@ -72,38 +71,22 @@ class InlineBytes:
         return self.data[offset : offset + size]
 
 
-class Ahead(Generic[T]):
-    """Gives items in their order; while one is worked on, a thread makes the next ones.
+def ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give items in their order; while one is worked on, a thread makes the next ones.
 
     That begins with the third: who looks at the first alone waits for no other, and for so few no thread is needed.
     What fails is raised where the item would have come.
-
-    Args:
-        items: They are taken once.
     """
-
-    def __init__(self, items: Iterator[T]) -> None:
-        self._items = items
-        self._coming: deque[Future[T | None]] = deque()
-
-    @property
-    def waits(self) -> bool:
-        """Whether an item is ready, and who takes them is still at work: then more can be done for the next ones."""
-        return bool(self._coming) and self._coming[0].done()
-
-    def __iter__(self) -> Iterator[T]:
-        """Give the items."""
-        items, coming = self._items, self._coming
-        yield from islice(items, 1)
-        item = next(items, None)
-        if item is None:
-            return
-        with ThreadPoolExecutor(1) as thread:
-            coming.extend(thread.submit(next, items, None) for _ in range(_MOST_AHEAD))
-            while item is not None:
-                yield item
-                item = coming.popleft().result()
-                coming.append(thread.submit(next, items, None))
+    yield from islice(items, 1)
+    item = next(items, None)
+    if item is None:
+        return
+    with ThreadPoolExecutor(1) as thread:
+        coming = deque(thread.submit(next, items, None) for _ in range(_MOST_AHEAD))
+        while item is not None:
+            yield item
+            item = coming.popleft().result()
+            coming.append(thread.submit(next, items, None))
 
 
 @contextmanager

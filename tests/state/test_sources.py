@@ -8,7 +8,7 @@ from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress
-from stateshift.state.savepoint.sources import Ahead, InlineBytes, open_stream
+from stateshift.state.savepoint.sources import InlineBytes, ahead, open_stream
 
 
 def read_all(handle, folder):
@@ -106,7 +106,7 @@ def test_a_chunk_that_claims_gigabytes_is_refused():
 
 @pytest.mark.parametrize("count", range(6))
 def test_items_come_in_their_order_whoever_makes_them(count):
-    assert [*range(count)] == [*Ahead(iter(range(count)))]
+    assert [*range(count)] == [*ahead(iter(range(count)))]
 
 
 def test_who_looks_at_the_first_alone_waits_for_no_other():
@@ -117,7 +117,7 @@ def test_who_looks_at_the_first_alone_waits_for_no_other():
             made.append(number)
             yield number
 
-    assert 0 == next(iter(Ahead(items())))
+    assert 0 == next(ahead(items()))
     assert [0] == made
 
 
@@ -129,13 +129,13 @@ def test_no_more_than_two_items_wait_for_who_works_on_them():
             made.append(number)
             yield number
 
-    for item in Ahead(items()):
+    for item in ahead(items()):
         assert len(made) <= item + 1 + 2
 
 
 def test_what_fails_is_raised_where_the_item_would_have_come():
     source = InlineBytes(b"abcdef")
-    reads = Ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
+    reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
 
     assert [b"ab", b"cd"] == [next(reads), next(reads)]
     with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
