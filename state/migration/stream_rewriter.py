@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
+from ...compat.transcode.blocks import BlockTranscoder
 from ...serializers.errors import StateShiftError, located
 from ..savepoint.keyed_readers import batches
 from .block_rewriter import BlockRewriter, new_name, whole_runs
@@ -73,13 +74,21 @@ class StreamRewriter:
             yield from self._finished(self._converted(batch, rewriters))
 
     def write(self, key_groups: range, add: Callable[[Block], object]) -> None:
-        """Give the new blocks of some key groups to `add`, in their order; two threads share the work."""
+        """Give the new blocks of some key groups to `add`, in their order.
+
+        Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's.
+        """
+        rewriters = self._rewriters()
+        if not all(rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder) for rewriter in rewriters):
+            for block in self.blocks(key_groups):
+                add(block)
+            return
 
         def finish(steps: list[Step]) -> None:
             for block in self._finished(steps):
                 add(block)
 
-        found = batches(whole_runs(self.reader.blocks(key_groups), self._rewriters()))
+        found = batches(whole_runs(self.reader.blocks(key_groups), rewriters))
         Turns(found, finish).carry(lambda: partial(self._converted, rewriters=self._rewriters()))
 
     def _rewriters(self) -> Rewriters:

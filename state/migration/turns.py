@@ -1,7 +1,7 @@
 """Items carried through three steps by two threads: taken one by one, worked on at once, and finished in their order.
 
 A thread keeps an item for all its steps, so that what one step has touched is still in the processor's cache for the
-next. The first item is carried by who asks, alone: who looks at little needs no thread.
+next. The first item is carried by who asks, alone: what both need is loaded then.
 """
 
 from __future__ import annotations
