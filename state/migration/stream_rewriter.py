@@ -69,9 +69,7 @@ class StreamRewriter:
 
     def blocks(self, key_groups: range) -> Iterator[Block]:
         """Give the new blocks of some key groups."""
-        rewriters = self._rewriters()
-        for batch in batches(whole_runs(self.reader.blocks(key_groups), rewriters)):
-            yield from self._finished(self._converted(batch, rewriters))
+        return self._one_by_one(key_groups, self._rewriters())
 
     def write(self, key_groups: range, add: Callable[[Block], object]) -> None:
         """Give the new blocks of some key groups to `add`, in their order.
@@ -80,7 +78,7 @@ class StreamRewriter:
         """
         rewriters = self._rewriters()
         if not all(rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder) for rewriter in rewriters):
-            for block in self.blocks(key_groups):
+            for block in self._one_by_one(key_groups, rewriters):
                 add(block)
             return
 
@@ -88,8 +86,18 @@ class StreamRewriter:
             for block in self._finished(steps):
                 add(block)
 
-        found = batches(whole_runs(self.reader.blocks(key_groups), rewriters))
-        Turns(found, finish).carry(lambda: partial(self._converted, rewriters=self._rewriters()))
+        def make_worker() -> Callable[[list[Block]], list[Step]]:
+            return partial(self._converted, rewriters=made.pop() if made else self._rewriters())
+
+        made = [rewriters]
+        Turns(self._batches(key_groups, rewriters), finish).carry(make_worker)
+
+    def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[list[Block]]:
+        return batches(whole_runs(self.reader.blocks(key_groups), rewriters))
+
+    def _one_by_one(self, key_groups: range, rewriters: Rewriters) -> Iterator[Block]:
+        for batch in self._batches(key_groups, rewriters):
+            yield from self._finished(self._converted(batch, rewriters))
 
     def _rewriters(self) -> Rewriters:
         """Make who converts the states, by their stored ids; each is for one thread."""

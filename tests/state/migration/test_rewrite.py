@@ -1,5 +1,7 @@
 """What one task does: entries converted, proven and counted, and a failure told with its place."""
 
+import threading
+import time
 from typing import Annotated, Any, ClassVar
 
 import attrs
@@ -7,6 +9,7 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.planner import plan
+from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -366,6 +369,41 @@ def test_a_converter_decides_what_values_become(tmp_path, migrate):
     assert {1: 3, 2: 0} == values_of(found)
     (state,) = found.lineage.plan["operators"][0]["states"]
     assert "builtins.len" == state["rewrites"][0]["converter"]
+
+
+def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two(tmp_path, monkeypatch):
+    monkeypatch.setattr("stateshift.state.savepoint.keyed_readers._BYTES", 1)  # each block is a batch
+    monkeypatch.setenv("STATESHIFT_EXECUTOR", "plain")
+    seen = []
+
+    def watch():
+        seen.append(threading.get_ident())
+        if len(seen) < 10:
+            time.sleep(0.01)  # another thread has time to come
+
+    def length(text):
+        watch()
+        return len(text)
+
+    rewrite = PlainExecutor.rewrite
+
+    def watched(self, block, start):
+        watch()
+        return rewrite(self, block, start)
+
+    monkeypatch.setattr(PlainExecutor, "rewrite", watched)
+    threads = []
+    for name, old, new, value in (
+        ("a", ValueStateDescriptor("s", str), ValueStateDescriptor("s", int, converter=length), "abc"),
+        ("b", ValueStateDescriptor("s", Int32), ValueStateDescriptor("s", int), 3),
+    ):
+        savepoint = written(tmp_path / name, one_state(old), dict.fromkeys(range(200), value))
+        (task,) = tasks_for(savepoint, one_state(new))
+        perform(task, savepoint.folder, Folder.at(tmp_path / "new"))
+        threads.append(len(set(seen)))
+        seen.clear()
+
+    assert [1, 2] == threads
 
 
 def test_a_converter_that_fails_is_told_with_the_key(tmp_path):
