@@ -271,12 +271,17 @@ def _sorted(parts: list[Entries]) -> Entries:
 def _one_by_one(buffer: Any, cursors: Column, goals: Column, *, stored: bool) -> tuple[Entries, list[int]]:
     """Lead cursors on in plain Python, as far as entries end before their goals; give the entries, and how far."""
     starts, values, stops = [], [], []
-    data = memoryview(buffer)
+    data, size_at, mark = memoryview(buffer), _LENGTH.unpack_from, _MARK_BYTES if stored else 0
     for at, goal in zip(cursors.tolist(), goals.tolist(), strict=True):
         here = at
-        while here < goal:
-            following, value = _next_one(data, here, goal, stored=stored)
-            if following < 0:
+        while here <= goal - 8:  # as `_next_one`, which would be called once for each entry
+            key_size = size_at(data, here)[0]
+            value = here + 8 + key_size
+            size = size_at(data, value - 4)[0] if key_size >= 0 and value <= goal else -1
+            following = value + size
+            if mark and size >= 0 and data[here + _KEY_AT] >= _LAST_FLAG:
+                following += mark
+            if size < 0 or following > goal:
                 break
             starts.append(here)
             values.append(value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
 from .handles import NATIVE, NATIVE_OLD
-from .keyed_stream import NUMPY_BYTES, KeyedStreamReader, read_stream_header
+from .keyed_stream import RUN_BYTES, KeyedStreamReader, read_stream_header
 from .sources import ahead, open_stream
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def blocks_ahead(
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Put blocks together to lists of about as many bytes as are best worked on at once."""
-    most = NUMPY_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
+    most = RUN_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
     batch: list[Block] = []
     size = 0
     try:

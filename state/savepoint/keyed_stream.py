@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20
-NUMPY_BYTES = 3 << 20
-"""As much numpy goes through at once: the more, the faster, and the more memory."""
 _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
@@ -174,9 +172,8 @@ class KeyedStreamReader:
 
     @property
     def _most_bytes(self) -> int:
-        """Bytes that are read and gone through at once."""
-        most = NUMPY_BYTES if paying(0) is ExecutorName.NUMPY else self.source.piece_bytes
-        return min(RUN_BYTES, most)
+        """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
+        return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
 
     def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[memoryview]]]:
         if self.header.compressed:
