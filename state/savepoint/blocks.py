@@ -152,13 +152,19 @@ class BlockWalker:
         pieces: The bytes from the key group's offset to its end, in order, in memory that may be written: blocks are
             views of it.
         size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
+        overlap: How many bytes each piece repeats of those before it, if there are so many: what an entry has there
+            need not be put before the piece then.
     """
 
-    def __init__(self, key_group: int, states: int, pieces: Iterator[memoryview], size: int | None = None) -> None:
+    def __init__(
+        self, key_group: int, states: int, pieces: Iterator[memoryview], size: int | None = None, overlap: int = 0
+    ) -> None:
         self._key_group = key_group
         self._states = states
         self._pieces = pieces
         self._left = size
+        self._most_overlap = overlap
+        self._given = 0
         self._data = memoryview(bytearray())
         self._at = 0
         self._passed = 0
@@ -211,13 +217,11 @@ class BlockWalker:
             raise self._corrupt(f"a value has {size - _UNSIGNED - 1} bytes")
         self._passed += self._at + head + size
         while have < size:
-            piece = next(self._pieces, None)
+            piece, overlap = self._next_piece()
             if piece is None:
                 raise self._corrupt(f"a value has {size - _UNSIGNED - 1} bytes")
-            have += len(piece)
+            have += len(piece) - overlap
             self._data = piece
-            if self._left is not None:
-                self._left -= len(piece)
         self._data, self._at = self._data[len(self._data) - (have - size) :], 0
 
     def _need(self, size: int) -> None:
@@ -227,17 +231,30 @@ class BlockWalker:
             return
         if self._left is not None and size - have > self._left:
             raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
-        parts = [self._data[self._at :]] if have else []
+        self._passed += self._at
+        self._data, self._at = self._data[self._at :], 0
+        parts = [self._data]
         while have < size:
-            piece = next(self._pieces, None)
+            piece, overlap = self._next_piece()
             if piece is None:
                 raise self._corrupt(f"{size} bytes are announced, and {have} are left")
-            parts.append(piece)
-            have += len(piece)
+            if have <= overlap:  # they are in the piece already
+                self._at = overlap - have
+                self._passed -= self._at
+                parts = [piece]
+            else:
+                parts.append(piece[overlap:])
+            have += len(piece) - overlap
+        self._data = parts[0] if len(parts) == 1 else memoryview(bytearray().join(parts))
+
+    def _next_piece(self) -> tuple[memoryview | None, int]:
+        """Give the next piece, and how many of its bytes were in those before it."""
+        piece, overlap = next(self._pieces, None), min(self._most_overlap, self._given)
+        if piece is not None:
+            self._given += len(piece) - overlap
             if self._left is not None:
-                self._left -= len(piece)
-        self._passed += self._at
-        self._data, self._at = parts[0] if len(parts) == 1 else memoryview(bytearray().join(parts)), 0
+                self._left -= len(piece) - overlap
+        return piece, overlap
 
     def _corrupt(self, what: str, at: int | None = None) -> CorruptSavepoint:
         place = self._passed + (self._at if at is None else at)

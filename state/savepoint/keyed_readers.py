@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
 
-_BYTES = 2 << 20
+_BYTES = 1 << 20
 
 
 class KeyedReader(Protocol):

@@ -44,8 +44,10 @@ RUN_BYTES = 4 << 20
 _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
-_WHOLE_BYTES = 2 << 20
+_PIECE_BYTES = 2 << 20
 """A key group of no more is read at once."""
+_OVERLAP_BYTES = 1 << 12
+"""A piece of a longer one has so many bytes before it: few entries that go on in the next piece are longer."""
 _LENGTH_BYTES = 4
 _ROOM_BYTES = 128
 """Machine code may look at bytes behind those that it goes through, if there are any."""
@@ -166,9 +168,9 @@ class KeyedStreamReader:
     def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
             for extent, pieces in self._pieces(extents):
-                size = None if self.header.compressed else extent.end - extent.start
+                known = (None, 0) if self.header.compressed else (extent.end - extent.start, _OVERLAP_BYTES)
                 with located(offset=extent.start):
-                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, size).blocks()
+                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, *known).blocks()
 
     @property
     def _most_bytes(self) -> int:
@@ -180,9 +182,9 @@ class KeyedStreamReader:
             for extent in extents:
                 yield extent, decompress(self.source, extent.start, extent.end)
             return
-        most, together = min(max(self._most_bytes, _WHOLE_BYTES), RUN_BYTES), self._most_bytes
+        most, together = min(max(self._most_bytes, _PIECE_BYTES), RUN_BYTES), self._most_bytes
         runs = [(run, _pieces_of(run, most)) for run in _runs(extents, together)]
-        reads = (self._read(*piece) for _, pieces in runs for piece in pieces)
+        reads = (self._read(run[0].start, *piece) for run, pieces in runs for piece in pieces)
         for run, pieces in runs:
             if len(pieces) > 1:
                 yield run[0], islice(reads, len(pieces))
@@ -191,10 +193,13 @@ class KeyedStreamReader:
             for extent, piece in zip(run, cut_key_groups(next(reads), begins), strict=True):
                 yield extent, iter((piece,))
 
-    def _read(self, offset: int, size: int) -> memoryview:
-        """Read a piece into memory that may be written, with room behind it where the file goes on."""
-        room = min(_ROOM_BYTES, self.source.size - offset - size)
-        return BytesIO(self.source.read_at(offset, size + room)).getbuffer()[:size]
+    def _read(self, start: int, offset: int, size: int) -> memoryview:
+        """Read a piece of what begins at `start` into memory that may be written, with some bytes before it.
+
+        Where the file goes on, there is room behind it, too.
+        """
+        before, room = min(_OVERLAP_BYTES, offset - start), min(_ROOM_BYTES, self.source.size - offset - size)
+        return BytesIO(self.source.read_at(offset - before, before + size + room)).getbuffer()[: before + size]
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
@@ -257,7 +262,9 @@ def _runs(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
 def _pieces_of(run: list[Extent], most_bytes: int) -> list[tuple[int, int]]:
     """Give offset and size of what a run is read in; only that of one long key group is read in several pieces."""
     start, end = run[0].start, run[-1].end
-    return [(at, min(most_bytes, end - at)) for at in range(start, end, most_bytes)]
+    count = -(-(end - start) // most_bytes)
+    size = -(-(end - start) // count)  # about the same for all
+    return [(at, min(size, end - at)) for at in range(start, end, size)]
 
 
 class KeyedStreamWriter:

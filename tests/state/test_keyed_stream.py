@@ -363,3 +363,17 @@ def test_a_snapshot_that_was_skipped_is_read_once_its_class_is_registered():
         del registry._snapshots[Late.snapshot_id]
 
     assert (type(before), type(after)) == (SkippedSnapshot, Late)
+
+
+@pytest.mark.parametrize("overlap", [0, 3, 5, 24, 1_000])
+@pytest.mark.parametrize("size", [1, 7, 30, 100])
+def test_damage_is_told_at_its_place_however_pieces_are_cut(size, overlap):
+    data = b"\0\0" + Block.of(5, 0, [(b"\x05key%02d" % n, b"value") for n in range(40)]).data
+    damaged = bytearray(data + data[2:] + b"\xff\xff")
+    place = len(data) + 20 * (4 + 6 + 4 + 5)
+    damaged[place : place + 4] = (-1).to_bytes(4, "big", signed=True)
+    cuts = range(0, len(damaged), size)
+    pieces = (memoryview(bytearray(damaged[max(at - overlap, 0) : at + size])) for at in cuts)
+
+    with pytest.raises(CorruptSavepoint, match=f"key group 5, {place} bytes after its start: a key has -1 bytes"):
+        list(BlockWalker(5, 3, pieces, len(damaged), overlap).blocks())
