@@ -231,8 +231,8 @@ class BlockWalker:
             return
         if self._left is not None and size - have > self._left:
             raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
-        self._passed += self._at
-        self._data, self._at = self._data[self._at :], 0
+        place = self._passed + self._at
+        self._data, self._at, self._passed = self._data[self._at :], 0, place
         parts = [self._data]
         while have < size:
             piece, overlap = self._next_piece()
@@ -240,7 +240,7 @@ class BlockWalker:
                 raise self._corrupt(f"{size} bytes are announced, and {have} are left")
             if have <= overlap:  # they are in the piece already
                 self._at = overlap - have
-                self._passed -= self._at
+                self._passed = place - self._at
                 parts = [piece]
             else:
                 parts.append(piece[overlap:])
