@@ -571,7 +571,7 @@ def test_a_key_that_is_stored_twice_is_damage_and_no_collision(tmp_path):
 
 
 def test_redacted_messages_tell_no_key(tmp_path):
-    source = write_orders(tmp_path / "source", int, [1111, 1118])
+    source = write_orders(tmp_path / "source", int, [98_765_431, 98_765_438])
     colliding = prepared(source, job_of(str, key_converter=tens))
     failing = prepared(source, job_of(str, key_converter=lambda key: f"{key}" / 0))
     redact_values(True)
@@ -583,4 +583,4 @@ def test_redacted_messages_tell_no_key(tmp_path):
     finally:
         redact_values(False)
 
-    assert [] == [error for error in (collided, failed) if "111" in f"{error.value} {error.value.where}"]
+    assert [] == [error for error in (collided, failed) if "9876543" in f"{error.value} {error.value.where}"]
