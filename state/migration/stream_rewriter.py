@@ -90,14 +90,11 @@ class StreamRewriter:
             return partial(self._converted, rewriters=made.pop() if made else self._rewriters())
 
         made = [rewriters]
-        Turns(self._batches(key_groups, rewriters), finish).carry(make_worker)
-
-    def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[list[Block]]:
-        return batches(whole_runs(self.reader.blocks(key_groups), rewriters))
+        Turns(batches(whole_runs(self.reader.blocks(key_groups), rewriters)), finish).carry(make_worker)
 
     def _one_by_one(self, key_groups: range, rewriters: Rewriters) -> Iterator[Block]:
-        for batch in self._batches(key_groups, rewriters):
-            yield from self._finished(self._converted(batch, rewriters))
+        for block in whole_runs(self.reader.blocks(key_groups), rewriters):
+            yield from self._finished(self._converted([block], rewriters))
 
     def _rewriters(self) -> Rewriters:
         """Make who converts the states, by their stored ids; each is for one thread."""

@@ -361,11 +361,14 @@ class KeyedStreamWriter:
 
     def _close(self, block: Block) -> None:
         """Write the last piece of a block, with the flag that says so."""
-        data = memoryview(block.data)
-        if data.readonly:
-            data = memoryview(bytearray(data))
-        data[block.find_last_entry() + _LENGTH_BYTES] |= LAST_FLAG
-        self._emit(data)
+        data, flag = memoryview(block.data), block.find_last_entry() + _LENGTH_BYTES
+        if not data.readonly:
+            data[flag] |= LAST_FLAG
+            self._emit(data)
+            return
+        self._emit(data[:flag])
+        self._emit(bytes([data[flag] | LAST_FLAG]))
+        self._emit(data[flag + 1 :])
 
     def _emit(self, data: bytes | memoryview) -> None:
         if self._frame is not None:
