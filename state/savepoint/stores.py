@@ -153,7 +153,7 @@ def local_path(uri: str) -> str:
 
 
 class _LocalFiles:
-    """pyarrow's local file system, but for reading and writing, which Python does with less ado."""
+    """pyarrow's local file system, but for reading."""
 
     @staticmethod
     def open_input_stream(path: str) -> Any:
@@ -162,10 +162,6 @@ class _LocalFiles:
     @staticmethod
     def open_input_file(path: str) -> Any:
         return _LocalFile(_opened_file(path))
-
-    @staticmethod
-    def open_output_stream(path: str) -> Any:
-        return Path(path).open("wb")
 
     def __getattr__(self, name: str) -> Any:
         from pyarrow import fs
