@@ -44,20 +44,20 @@ class BlockTranscoder:
     def needs_whole_run(self) -> bool:
         return self.objects.needs_whole_run
 
-    def transcode(self, block: bytes | memoryview) -> Transcoded:
+    def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:
         if not self.needs_whole_run:
-            return _joined([*self._pieces(block)])
+            return _joined([*self._pieces(block, prefix)])
         try:
-            found = _joined([*self._pieces(block)])
+            found = _joined([*self._pieces(block, prefix)])
         except StateShiftError:
             return self.objects.transcode(block)  # another failure may come first: two keys that become one
         return found if _are_apart(found.data, found.written) else self.objects.transcode(block)
 
-    def _pieces(self, block: bytes | memoryview) -> Iterator[Transcoded]:
+    def _pieces(self, block: bytes | memoryview, prefix: bytes) -> Iterator[Transcoded]:
         at = 0
         while at < len(block):
-            done = self._rewritten(block, at)
-            yield Transcoded(done.data, done.entries, keys_read=done.keys & _CHECKSUM)
+            done = self._rewritten(block, at, prefix)
+            yield Transcoded(done.data, done.entries, keys_read=done.keys & _CHECKSUM, seen=done.seen)
             at = done.stop
             if done.status == ODD:
                 end = _entry_end(block, at)
@@ -69,10 +69,10 @@ class BlockTranscoder:
             else:
                 assert done.status in {DONE, FULL}  # noqa: S101 - there is no other
 
-    def _rewritten(self, block: bytes | memoryview, at: int) -> Rewritten:
+    def _rewritten(self, block: bytes | memoryview, at: int, prefix: bytes) -> Rewritten:
         if self._made is None:
             self._made = make_executor(self.executor, self.program)
-        return self._made.rewrite(block, at)
+        return self._made.rewrite(block, at, prefix)
 
     def _slowly(self, block: bytes | memoryview, start: int, end: int) -> Transcoded:
         """Rewrite entries as objects; a failure tells where in the block it was."""

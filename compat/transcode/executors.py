@@ -23,6 +23,8 @@ from .interpreter import FULL, interpret
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .framed import Survey
+
     from .program import Program
 
 VARIABLE = "STATESHIFT_EXECUTOR"
@@ -50,6 +52,7 @@ class Rewritten:
         stop: Where in the block the entry begins that is not rewritten; the block's size where all are.
         entries: How many there are.
         keys: The checksum of the old entries' keys, to 64 bits; see `framed`.
+        seen: What was seen of the new entries, if they were looked at on the way.
     """
 
     status: int
@@ -57,13 +60,20 @@ class Rewritten:
     stop: int
     entries: int
     keys: int
+    seen: Survey | None = attrs.field(default=None, eq=False)
 
 
 class Executor(Protocol):
     """Carries out an op list."""
 
-    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
-        """Rewrite the entries of a block from `start` on, until one stops it."""
+    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
+        """Rewrite the entries of a block from `start` on, until one stops it.
+
+        Args:
+            block: Entries.
+            start: Where the first one begins.
+            prefix: How the keys of the new entries must begin; for who looks at them.
+        """
         ...
 
 
@@ -78,7 +88,7 @@ class PlainExecutor:
     def _make_registers(self) -> list[int]:
         return [0] * self.program.registers
 
-    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         room, code = self.program.room(len(block) - start), self.program.code
         while True:
             target, result, registers = bytearray(room), [0, 0, 0, 0], self._registers
@@ -104,10 +114,10 @@ class EventualExecutor:
     def _make_plain(self) -> Executor:
         return PlainExecutor(self.program)
 
-    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         if self._fast is None and (name := paying(len(block) - start)) is not ExecutorName.PLAIN:
             self._fast = make_executor(name, self.program)
-        return (self._fast or self._plain).rewrite(block, start)
+        return (self._fast or self._plain).rewrite(block, start, prefix)
 
 
 @attrs.define

@@ -89,6 +89,13 @@ class Survey:
     misplaced: int
     last: int
 
+    def go_on(self, rest: Survey, at: int) -> Survey:
+        """Put behind it what was seen of the entries that begin at a place."""
+        if not rest.entries:
+            return self
+        misplaced = at + rest.misplaced if self.misplaced < 0 <= rest.misplaced else self.misplaced
+        return Survey(self.entries + rest.entries, self.keys + rest.keys & _MASK, misplaced, at + rest.last)
+
 
 def find_run(data: bytes | memoryview, start: int) -> Run:
     """Go from entry to entry, to the last one of a state or of the data."""

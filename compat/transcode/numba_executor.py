@@ -14,10 +14,14 @@ from . import framed, ops
 from .columns import bytes_behind
 from .even import moves_of, rewrite_even
 from .executors import Rewritten
+from .framed import Survey
 from .held import keep_freed_memory
 from .interpreter import FULL, NEAR_END, interpret
 from .machine import PADDING, address, compiled
 from .program import Program
+
+_AT_ONCE = 1 << 16
+_CHECKSUM = (1 << 64) - 1
 
 keep_freed_memory()
 
@@ -25,25 +29,42 @@ keep_freed_memory()
 @compiled
 def run(
     data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, room: int,
-    registers: Any, result: Any,
+    registers: Any, prefix: int, prefix_bytes: int, result: Any,
 ) -> int:  # fmt: skip
     """The interpreter, after entries of one size that are rewritten at once, where `moves` tell how.
 
+    What was written is looked at as in `survey`, some of it at a time, while it is in the processor's cache: the result
+    has those four numbers behind the interpreter's. Of what is not sound, it says that no entry was seen.
+
     Buffers are arrays of bytes; the op list, moves, registers and result are arrays of 64-bit integers.
     """
-    at, written, entries, keys = start, 0, 0, 0
-    if len(moves) > 0:
-        rewrite_even(
-            address(data), start, most, address(moves), address(constants), address(target), room, address(result)
-        )
-        at, written, entries, keys = result
-    status = interpret(
-        address(data), at, size, most, address(code), address(constants), address(target[written:]), room - written,
-        address(registers), address(result),
-    )  # fmt: skip
-    result[1] += written
-    result[2] += entries
-    result[3] += keys
+    at, written, entries, keys, most_room = start, 0, 0, 0, _AT_ONCE
+    seen, seen_keys, misplaced, last = 0, 0, -1, -1
+    while True:
+        left, made = room - written, 0
+        free = min(left, most_room)
+        if len(moves) > 0:
+            rewrite_even(
+                address(data), at, most, address(moves), address(constants), address(target[written:]), free,
+                address(result),
+            )  # fmt: skip
+            at, made, entries, keys = result[0], result[1], entries + result[2], keys + result[3]
+        status = interpret(
+            address(data), at, size, most, address(code), address(constants), address(target[written + made :]),
+            free - made, address(registers), address(result),
+        )  # fmt: skip
+        at, made, entries, keys = result[0], made + result[1], entries + result[2], keys + result[3]
+        if framed._survey(address(target[written:]), made, prefix, prefix_bytes, address(result)) and made > 0:  # noqa: SLF001 - what is compiled is marked so
+            seen, seen_keys, last = seen + result[0], seen_keys + result[1], written + result[3]
+            if misplaced < 0 <= result[2]:
+                misplaced = written + result[2]
+        written += made
+        if status != FULL or (made == 0 and free == left):
+            break
+        if made == 0:
+            most_room *= 2
+    result[0], result[1], result[2], result[3] = at, written, entries, keys
+    result[4], result[5], result[6], result[7] = seen, seen_keys, misplaced, last
     return status
 
 
@@ -80,37 +101,41 @@ class NumbaExecutor:
         self._code = np.array(program.code, np.int64)
         self._constants = _padded(program.constants)
         self._registers = np.zeros(program.registers + 1, np.int64)
-        self._result = np.zeros(4, np.int64)
+        self._result = np.zeros(8, np.int64)
         self._moves = np.array(moves_of(program), np.int64)
 
-    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
         room = self._program.room(len(block) - start)
         while True:
-            done = self._rewrite(block, start, room)
+            done = self._rewrite(block, start, room, prefix)
             if done.status != FULL or done.entries:
                 return done
             room *= 2
 
-    def _rewrite(self, block: bytes | memoryview, start: int, room: int) -> Rewritten:
+    def _rewrite(self, block: bytes | memoryview, start: int, room: int, prefix: bytes) -> Rewritten:
         data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)
         most = len(block) - max(PADDING - bytes_behind(block), 0)
-        status, stop, size, entries, keys = self._run(data, start, len(block), most, target, room)
+        status, stop, size, entries, keys, seen = self._run(data, start, len(block), most, target, room, prefix)
         if status == NEAR_END:
             rest = _padded(block[stop:])
-            status, more, rest_size, rest_entries, rest_keys = self._run(
-                rest, 0, len(block) - stop, len(block) - stop, target[size:], room - size
+            status, more, rest_size, rest_entries, rest_keys, rest_seen = self._run(
+                rest, 0, len(block) - stop, len(block) - stop, target[size:], room - size, prefix
             )
+            seen = seen.go_on(rest_seen, size)
             stop, size, entries, keys = stop + more, size + rest_size, entries + rest_entries, keys + rest_keys
-        return Rewritten(status, _without(target, size), stop, entries, keys)
+        return Rewritten(status, _without(target, size), stop, entries, keys, seen)
 
-    def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int) -> tuple[int, ...]:
-        """Call the interpreter; give why it came back, and its result."""
+    def _run(
+        self, data: Any, start: int, size: int, most: int, target: Any, room: int, prefix: bytes
+    ) -> tuple[int, int, int, int, int, Survey]:
+        """Call the interpreter; give why it came back, its result, and what was seen of what it wrote."""
         status = run(
             data, start, size, most, self._code, self._moves, self._constants, target, room - self._program.fixed,
-            self._registers, self._result,
+            self._registers, int.from_bytes(prefix, "big"), len(prefix), self._result,
         )  # fmt: skip
-        return status, *self._result.tolist()
+        stop, written, entries, keys, seen, seen_keys, misplaced, last = self._result.tolist()
+        return status, stop, written, entries, keys, Survey(seen, seen_keys & _CHECKSUM, misplaced, last)
 
 
 def load_compiled() -> None:

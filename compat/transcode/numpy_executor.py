@@ -72,7 +72,7 @@ class NumpyExecutor:
         self._reached: dict[int, int] = {}
         self._last: _Block | None = None
 
-    def rewrite(self, block: bytes | memoryview, start: int) -> Rewritten:
+    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
         done = self._done(block)
         if done is None:

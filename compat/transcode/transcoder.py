@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .bad_values import BadValue
+    from .framed import Survey
 
 
 @attrs.frozen
@@ -32,6 +33,7 @@ class Transcoded:
         quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
         framed: How many entries `data` holds, where a transform to another kind of state counts keys; else None.
         keys_read: The checksum of the keys of the entries that were read (`framed`), where it was taken on the way.
+        seen: What was seen of the entries of `data`, if they were looked at on the way.
     """
 
     data: bytes | memoryview
@@ -41,6 +43,7 @@ class Transcoded:
     quarantined: tuple[BadValue, ...] = ()
     framed: int | None = None
     keys_read: int | None = attrs.field(default=None, eq=False)
+    seen: Survey | None = attrs.field(default=None, eq=False)
 
     @property
     def dropped(self) -> int:
@@ -82,8 +85,12 @@ class Transcoder(Protocol):
         """
         ...
 
-    def transcode(self, block: bytes | memoryview) -> Transcoded:
+    def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:
         """Rewrite a block.
+
+        Args:
+            block: Entries.
+            prefix: How the keys of the new entries must begin; for who looks at them on the way (`Transcoded.seen`).
 
         Raises:
             ValueNotConvertible: A value does not fit.

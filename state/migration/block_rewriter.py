@@ -189,13 +189,14 @@ class BlockRewriter:
     def convert(self, block: Block, new_id: int) -> Converted:
         """Convert a block, and check where its entries lie."""
         block.refuse_oversized()
+        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
         try:
             with trusting(self.plan.trust):
-                transcoded = self.transcoder.transcode(block.data)
+                transcoded = self.transcoder.transcode(block.data, prefix)
         except StateShiftError as error:
             error.where.pop("offset", None)  # within the block, which is not a place in the file
             raise
-        keys_read, found = self._surveyed(block, transcoded)
+        keys_read, found = self._surveyed(block, transcoded, prefix)
         result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
         keys_written = found.keys
         if self.plan.transform is not None:
@@ -218,14 +219,13 @@ class BlockRewriter:
                 prove_readable(self.plan, value)
             self.proven = True
 
-    def _surveyed(self, block: Block, transcoded: Transcoded) -> tuple[int, Survey]:
+    def _surveyed(self, block: Block, transcoded: Transcoded, prefix: bytes) -> tuple[int, Survey]:
         """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.
 
         A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
         and those left out.
         """
-        prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
-        found = survey(transcoded.data, prefix)
+        found = transcoded.seen or survey(transcoded.data, prefix)
         if transcoded.keys_read is None:
             read = survey(block.data, prefix)
             entries, keys_read, misplaced, data = read.entries, read.keys, read.misplaced, block.data

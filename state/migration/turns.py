@@ -1,13 +1,16 @@
 """Items carried through three steps by two threads: taken one by one, worked on at once, and finished in their order.
 
-A thread keeps an item for all its steps, so that what one step has touched is still in the processor's cache for the
-next. The first item is carried by who asks, alone: what both need is loaded then.
+A thread that has worked on an item finishes it, and those behind it that are ready; where one before it is still at
+work, or another thread is finishing, it goes on with the next item, and they finish it. So nobody waits for another
+while there is something to do, and what one step has touched is mostly still in the processor's cache for the next.
+The first item is carried by who asks, alone: what both need is loaded then.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
+_MOST_READY = 2
+"""How many results may wait: each holds memory."""
 
 
 class Turns(Generic[T, R]):
@@ -26,11 +31,12 @@ class Turns(Generic[T, R]):
         finish: Takes what came of each item, in the order of the items; called by one thread at a time.
     """
 
-    def __init__(self, items: Iterator[T], finish: Callable[[R], None]) -> None:
+    def __init__(self, items: Iterator[T], finish: Callable[[R], object]) -> None:
         self._items, self._finish = items, finish
         self._taking, self._turn = Lock(), Condition()
         self._taken = self._finished = 0
-        self._failed = False
+        self._ready: dict[int, Callable[[], object]] = {}
+        self._is_finishing = self._has_failed = False
 
     def carry(self, make_worker: Callable[[], Callable[[T], R]]) -> None:
         """Carry all items through; what fails is raised once all items before it are finished.
@@ -52,36 +58,54 @@ class Turns(Generic[T, R]):
                 pass
         except BaseException:
             with self._turn:
-                self._failed = True
+                self._has_failed = True
                 self._turn.notify_all()
             raise
 
     def _carry_one(self, work: Callable[[T], R]) -> bool:
-        """Carry an item through; False where there is none, or where the other thread has failed before."""
-        problem: Exception | None = None
-        result: R | None = None
-        item = None
+        """Take an item, work on it, and finish what is ready; False where there is none, or where all is to end."""
+        item, last_step = None, None
         with self._taking:
             place, self._taken = self._taken, self._taken + 1
             try:
                 item = next(self._items, None)
             except Exception as error:  # noqa: BLE001 - raised when its turn comes
-                problem = error
-        if item is None and problem is None:
-            return False
+                last_step = partial(_raised, error)
+        if item is not None:
+            try:
+                last_step = partial(self._finish, work(item))
+            except Exception as error:  # noqa: BLE001 - as above
+                last_step = partial(_raised, error)
+        return last_step is not None and self._finish_ready(place, last_step)
+
+    def _finish_ready(self, place: int, last_step: Callable[[], object]) -> bool:
+        """Finish what is ready, or leave that to the other thread; False where all is to end."""
+        with self._turn:
+            self._ready[place] = last_step
+            self._turn.wait_for(lambda: self._has_failed or self._may_finish() or len(self._ready) < _MOST_READY)
+            while self._may_finish() and not self._has_failed:
+                self._finish_next()
+            return not self._has_failed
+
+    def _may_finish(self) -> bool:
+        return not self._is_finishing and self._finished in self._ready
+
+    def _finish_next(self) -> None:
+        """Take the last step of an item; the other thread goes on meanwhile."""
+        last_step, self._is_finishing = self._ready.pop(self._finished), True
+        self._turn.notify_all()
+        self._turn.release()
         try:
-            result = work(item) if item is not None else None
-        except Exception as error:  # noqa: BLE001 - as above
-            problem = error
-        with self._turn:
-            self._turn.wait_for(lambda: self._failed or self._finished == place)
-            if self._failed:
-                return False
-        if problem is not None:
-            raise problem
-        assert result is not None  # noqa: S101 - that is what the type says
-        self._finish(result)
-        with self._turn:
+            last_step()
+        except BaseException:
+            self._has_failed = True
+            raise
+        finally:
+            self._turn.acquire()
+            self._is_finishing = False
             self._finished += 1
             self._turn.notify_all()
-        return True
+
+
+def _raised(error: Exception) -> None:
+    raise error

@@ -12,8 +12,9 @@ pytest.importorskip("numba")
 from stateshift.compat.transcode.compiler import compile_value
 from stateshift.compat.transcode.even import moves_of, rewrite_even
 from stateshift.compat.transcode.executors import PlainExecutor
-from stateshift.compat.transcode.framed import add_keys
+from stateshift.compat.transcode.framed import add_keys, survey
 from stateshift.compat.transcode.framing import ValueFraming
+from stateshift.compat.transcode.interpreter import DONE
 from stateshift.compat.transcode.numba_executor import NumbaExecutor
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 
@@ -67,11 +68,28 @@ def test_they_come_out_as_one_by_one_whatever_is_among_them(made, sizes, data):
     cut = data.draw(st.one_of(st.just(0), st.integers(0, len(block))))
     given_data = bytes(block[: len(block) - cut])
 
-    done = NumbaExecutor(program).rewrite(given_data, 0)
+    prefix = bytes(data.draw(st.integers(0, 2)))
+    done = NumbaExecutor(program).rewrite(given_data, 0, prefix)
 
     plain = PlainExecutor(program).rewrite(given_data, 0)
     assert moves_of(program)
     assert to_64_bits(plain) == to_64_bits(done)
+    assert survey(plain.data, prefix) == done.seen
+
+
+@pytest.mark.parametrize("sizes", [[5] * 9000, [5] * 4000 + [6] * 40 + [200_000, 7, 300_000] + [5] * 4000])
+@pytest.mark.parametrize("wrong", [None, 0, 4010, 7000])
+def test_what_was_written_is_seen_as_a_look_at_all_of_it_sees_it(sizes, wrong):
+    program = compile_value(Sequence((Text(), Widened(4, 8))), ValueFraming.WHOLE, nullable=False)
+    values = [bytes([size % 100 + 1]) + b"a" * (size % 100) + b"wide" for size in sizes]
+    keys = [(b"\2" if place == wrong else b"\1") + b"k" * size for place, size in enumerate(sizes)]
+    block = framed(zip(keys, values, strict=True))
+
+    done = NumbaExecutor(program).rewrite(block, 0, b"\1")
+
+    assert done.seen == survey(done.data, b"\1")
+    assert (DONE, len(sizes)) == (done.status, done.seen.entries)
+    assert (wrong is None) == (done.seen.misplaced < 0)
 
 
 @settings(max_examples=20)

@@ -38,15 +38,15 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
     data = np.frombuffer(count * entry + bytes(PADDING), np.uint8)
     code, moves = (np.array(numbers, np.int64) for numbers in (program.code, moves_of(program)))
     constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
-    registers, result = np.zeros(program.registers, np.int64), np.zeros(4, np.int64)
+    registers, result = np.zeros(program.registers, np.int64), np.zeros(8, np.int64)
 
     def rewritten(room):
         target = np.full(room + 3 * PADDING, 0xAA, np.uint8)
         size, free = count * len(entry), room - program.fixed
-        status = run(data, 0, size, size, code, moves, constants, target, free, registers, result)
+        status = run(data, 0, size, size, code, moves, constants, target, free, registers, 0, 0, result)
         assert (target[room + PADDING :] == 0xAA).all()
-        stop, written, entries, _ = result.tolist()
-        assert (stop, written <= room) == (entries * len(entry), True)
+        stop, written, entries, _, seen, *_ = result.tolist()
+        assert (stop, written <= room, seen) == (entries * len(entry), True, entries)
         return status, entries, target[:written].tobytes()
 
     status, entries, whole = rewritten(100_000)
