@@ -102,9 +102,12 @@ def _parts(size: int) -> Iterator[tuple[int, int]]:
 
 
 def rewrite_even(
-    data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, result: Any
-) -> None:
+    data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, prefix: int,
+    prefix_bytes: int, result: Any,
+) -> None:  # fmt: skip
     """Rewrite entries as long as many of one size follow one another, are as expected, and have room.
+
+    What was written is looked at: the keys must be there, and the lengths.
 
     Args:
         data: Entries.
@@ -114,29 +117,59 @@ def rewrite_even(
         constants: Those of the op list.
         target: Takes the new entries.
         room: Bytes that it takes.
-        result: As of the interpreter.
+        prefix: How each key begins, as a number; another one stops it.
+        prefix_bytes: How many bytes that are.
+        result: As of the interpreter; behind it, where the last new entry begins.
     """
-    at, written, entries, keys, count = start, 0, 0, 0, _FEWEST
+    at, written, entries, keys, last, count = start, 0, 0, 0, -1, _FEWEST
+    mask = (1 << 8 * prefix_bytes) - 1
     while count >= _FEWEST and most - at >= 2 * _LENGTH_BYTES:
         key_size = load(data, at, 4)
-        if key_size < 0 or key_size > most - at:
+        if key_size < prefix_bytes or key_size > most - at:
             break
         head = _LENGTH_BYTES + key_size
         old_size, new_size = head + _LENGTH_BYTES + moves[0], head + _LENGTH_BYTES + moves[1]
         end = min(most, at + _AT_ONCE * old_size)
-        count = min(alike(data, at, end, key_size, moves[0], 0, 0, 0), max(room - written, 0) // new_size)
+        count = min(
+            alike(data, at, end, key_size, moves[0], prefix_bytes, mask, prefix), max(room - written, 0) // new_size
+        )
         count = _expected(data, at, moves, constants, old_size, count)
         for entry in range(count):
             copy(target, written + entry * new_size, data, at + entry * old_size, head)
-        keys += key_sums(data, at, count, old_size, key_size)
         value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES
         for move in range(moves[3]):
             place = _FIRST + moves[2] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
             _move(data, value, old_size, target, new_value, new_size, moves, place, count)
+        if not _are_framed(data, at, old_size, target, written, new_size, head, moves[1], count):
+            break
+        keys += key_sums(data, at, count, old_size, key_size)
         at += count * old_size
         written += count * new_size
         entries += count
-    result[0], result[1], result[2], result[3] = at, written, entries, keys
+        last = written - new_size if count > 0 else last
+    result[0], result[1], result[2], result[3], result[4] = at, written, entries, keys, last
+
+
+def _are_framed(
+    data: Any, at: int, old_size: int, target: Any, written: int, new_size: int, head: int, value_size: int, count: int
+) -> bool:
+    """Whether so many new entries have the keys of the old ones, and values of one size."""
+    differs = 0
+    if _WORD_BYTES <= head <= 2 * _WORD_BYTES:  # most keys: a few instructions for each entry
+        for entry in range(count):
+            old, new = at + entry * old_size, written + entry * new_size
+            differs |= load(target, new + head, 4) ^ value_size
+            differs |= load(target, new, 8) ^ load(data, old, 8)
+            differs |= load(target, new + head - 8, 8) ^ load(data, old + head - 8, 8)
+        return differs == 0
+    width = min(head, _WORD_BYTES) // _LENGTH_BYTES * _LENGTH_BYTES
+    for entry in range(count):
+        old, new = at + entry * old_size, written + entry * new_size
+        differs |= load(target, new + head, 4) ^ value_size
+        for place in range(0, head - width, width):
+            differs |= load(target, new + place, width) ^ load(data, old + place, width)
+        differs |= load(target, new + head - width, width) ^ load(data, old + head - width, width)
+    return differs == 0
 
 
 def _expected(data: Any, at: int, moves: Any, constants: Any, size: int, count: int) -> int:

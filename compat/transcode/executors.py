@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .framed import Survey
-
     from .program import Program
 
 VARIABLE = "STATESHIFT_EXECUTOR"

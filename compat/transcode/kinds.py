@@ -59,7 +59,7 @@ class KindTranscoder:
         assert self.plan.transform is not None  # noqa: S101 - make_transcoder chose this executor by it
         return self.plan.transform
 
-    def transcode(self, block: bytes | memoryview) -> Transcoded:
+    def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:
         target, aside = DataOutputView(), list[BadValue]()
         keys, framed, dropped = 0, 0, list[bytes]()
         with located(state=self.plan.name):

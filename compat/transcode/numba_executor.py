@@ -46,22 +46,26 @@ def run(
         if len(moves) > 0:
             rewrite_even(
                 address(data), at, most, address(moves), address(constants), address(target[written:]), free,
-                address(result),
+                prefix, prefix_bytes, address(result),
             )  # fmt: skip
             at, made, entries, keys = result[0], result[1], entries + result[2], keys + result[3]
+            seen, seen_keys = seen + result[2], seen_keys + result[3]
+            last = written + result[4] if made > 0 else last
+        written += made
         status = interpret(
-            address(data), at, size, most, address(code), address(constants), address(target[written + made :]),
-            free - made, address(registers), address(result),
+            address(data), at, size, most, address(code), address(constants), address(target[written:]), free - made,
+            address(registers), address(result),
         )  # fmt: skip
-        at, made, entries, keys = result[0], made + result[1], entries + result[2], keys + result[3]
-        if framed._survey(address(target[written:]), made, prefix, prefix_bytes, address(result)) and made > 0:  # noqa: SLF001 - what is compiled is marked so
+        more = result[1]
+        at, entries, keys = result[0], entries + result[2], keys + result[3]
+        if more > 0 and framed._survey(address(target[written:]), more, prefix, prefix_bytes, address(result)):  # noqa: SLF001 - what is compiled is marked so
             seen, seen_keys, last = seen + result[0], seen_keys + result[1], written + result[3]
             if misplaced < 0 <= result[2]:
                 misplaced = written + result[2]
-        written += made
-        if status != FULL or (made == 0 and free == left):
+        written += more
+        if status != FULL or (made + more == 0 and free == left):
             break
-        if made == 0:
+        if made + more == 0:
             most_room *= 2
     result[0], result[1], result[2], result[3] = at, written, entries, keys
     result[4], result[5], result[6], result[7] = seen, seen_keys, misplaced, last

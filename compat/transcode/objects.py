@@ -129,7 +129,7 @@ class ObjectTranscoder:
     def needs_whole_run(self) -> bool:
         return self.plan.user_key is not None and not self.plan.user_key.is_check
 
-    def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:  # noqa: ARG002 - nothing is looked at
+    def transcode(self, block: bytes | memoryview, prefix: bytes = b"") -> Transcoded:
         source, target = DataInputView(bytes(block)), DataOutputView()
         rewrite = {
             ValueFraming.WHOLE: self._whole,

@@ -10,7 +10,7 @@ import attrs
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
 from ...serializers.errors import StateShiftError, located
-from ..savepoint.keyed_readers import batches
+from ..savepoint.keyed_readers import batches, blocks_ahead
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .together import convert_together
 from .turns import Turns
@@ -93,7 +93,7 @@ class StreamRewriter:
         Turns(batches(whole_runs(self.reader.blocks(key_groups), rewriters)), finish).carry(make_worker)
 
     def _one_by_one(self, key_groups: range, rewriters: Rewriters) -> Iterator[Block]:
-        for block in whole_runs(self.reader.blocks(key_groups), rewriters):
+        for block in whole_runs(blocks_ahead(self.reader, key_groups), rewriters):
             yield from self._finished(self._converted([block], rewriters))
 
     def _rewriters(self) -> Rewriters:

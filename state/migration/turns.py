@@ -64,7 +64,8 @@ class Turns(Generic[T, R]):
 
     def _carry_one(self, work: Callable[[T], R]) -> bool:
         """Take an item, work on it, and finish what is ready; False where there is none, or where all is to end."""
-        item, last_step = None, None
+        last_step: Callable[[], object] | None = None
+        item = None
         with self._taking:
             place, self._taken = self._taken, self._taken + 1
             try:

@@ -15,6 +15,7 @@ from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.compat.transcode.framed import add_keys, survey
 from stateshift.compat.transcode.framing import ValueFraming
 from stateshift.compat.transcode.interpreter import DONE
+from stateshift.compat.transcode.memory import copy
 from stateshift.compat.transcode.numba_executor import NumbaExecutor
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Literal, Sequence, Text, ToFloat, Widened
 
@@ -98,17 +99,38 @@ def test_most_entries_of_one_size_are_rewritten_at_once_also_by_plain_python(mad
     program, chosen = made
     keys = [bytes([entry & 0x7F]) * key_size for entry in range(count)]
     block = framed((key, value_of(chosen, entry & 0xFF)) for entry, key in enumerate(keys))
-    room, result = program.room(len(block)), [0, 0, 0, 0]
+    room, result = program.room(len(block)), [0, 0, 0, 0, 0]
     target = bytearray(room)
 
-    rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, room, result)
+    rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, room, 0, 0, result)
 
     whole = PlainExecutor(program).rewrite(block, 0)
-    stop, size, entries, sums = result
+    stop, size, entries, sums, last = result
     assert (count if count >= 16 else entries) == entries
     assert (len(block) // count * entries if count else 0) == stop
     assert whole.data[:size] == target[:size]
+    assert survey(target[:size], b"").last == last
     assert add_keys(0, keys[:entries]) == sums & (1 << 64) - 1
+
+
+@pytest.mark.parametrize("key_size", [1, 3, 4, 5, 12, 13, 40])
+def test_where_other_bytes_were_written_than_should_be_nothing_is_rewritten_at_once(monkeypatch, key_size):
+    program = compile_value(Sequence((Fixed(4), Widened(4, 8))), ValueFraming.WHOLE, nullable=False)
+    block = framed((bytes([entry]) * key_size, bytes(8)) for entry in range(20))
+
+    def entries_rewritten(wrong=None):
+        def copied(target, to, source, at, size):
+            copy(target, to, source, at, size)
+            if wrong is not None and to:
+                target[to + wrong] ^= 1
+
+        monkeypatch.setattr("stateshift.compat.transcode.even.copy", copied)
+        result, target = [0, 0, 0, 0, 0], bytearray(program.room(len(block)))
+        rewrite_even(block, 0, len(block), moves_of(program), program.constants, target, len(target), 0, 0, result)
+        return result[2]
+
+    assert 20 == entries_rewritten()
+    assert not any(entries_rewritten(wrong) for wrong in range(4 + key_size))
 
 
 @pytest.mark.parametrize("recipe", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])

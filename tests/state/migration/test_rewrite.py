@@ -387,9 +387,9 @@ def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two
 
     rewrite = PlainExecutor.rewrite
 
-    def watched(self, block, start):
+    def watched(*arguments):
         watch()
-        return rewrite(self, block, start)
+        return rewrite(*arguments)
 
     monkeypatch.setattr(PlainExecutor, "rewrite", watched)
     threads = []
