@@ -6,6 +6,7 @@ last entries of a block are copied to where that is harmless.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .machine import PADDING, address, compiled
 from .program import Program
 
 _AT_ONCE = 1 << 16
+_SLACK, _SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 
 keep_freed_memory()
@@ -107,15 +109,21 @@ class NumbaExecutor:
         self._registers = np.zeros(program.registers + 1, np.int64)
         self._result = np.zeros(8, np.int64)
         self._moves = np.array(moves_of(program), np.int64)
+        self._growth = math.inf  # how many bytes became of one, of the last block; of the first one it is not known
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
         """Rewrite the entries of a block from `start` on, until one stops it."""
-        room = self._program.room(len(block) - start)
+        size = len(block) - start
+        most = self._program.room(size)
+        room = int(min(most, size * self._growth * _SLACK + _SPARE_BYTES))
         while True:
             done = self._rewrite(block, start, room, prefix)
-            if done.status != FULL or done.entries:
+            if done.status != FULL:
+                self._growth = len(done.data) / max(done.stop - start, 1)
                 return done
-            room *= 2
+            if done.entries and room >= most:
+                return done
+            room = most if room < most else 2 * room
 
     def _rewrite(self, block: bytes | memoryview, start: int, room: int, prefix: bytes) -> Rewritten:
         data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)

@@ -64,8 +64,12 @@ class Turns(Generic[T, R]):
 
     def _carry_one(self, work: Callable[[T], R]) -> bool:
         """Take an item, work on it, and finish what is ready; False where there is none, or where all is to end."""
-        last_step: Callable[[], object] | None = None
+        return self._work_on_one(work) and self._finish_ready()
+
+    def _work_on_one(self, work: Callable[[T], R]) -> bool:
+        """Take an item and work on it, which nobody needs then; False where there is none."""
         item = None
+        last_step: Callable[[], object] = _nothing
         with self._taking:
             place, self._taken = self._taken, self._taken + 1
             try:
@@ -77,12 +81,15 @@ class Turns(Generic[T, R]):
                 last_step = partial(self._finish, work(item))
             except Exception as error:  # noqa: BLE001 - as above
                 last_step = partial(_raised, error)
-        return last_step is not None and self._finish_ready(place, last_step)
-
-    def _finish_ready(self, place: int, last_step: Callable[[], object]) -> bool:
-        """Finish what is ready, or leave that to the other thread; False where all is to end."""
+        if last_step is _nothing:
+            return False
         with self._turn:
             self._ready[place] = last_step
+        return True
+
+    def _finish_ready(self) -> bool:
+        """Finish what is ready, or leave that to the other thread; False where all is to end."""
+        with self._turn:
             self._turn.wait_for(lambda: self._has_failed or self._may_finish() or len(self._ready) < _MOST_READY)
             while self._may_finish() and not self._has_failed:
                 self._finish_next()
@@ -106,6 +113,10 @@ class Turns(Generic[T, R]):
             self._is_finishing = False
             self._finished += 1
             self._turn.notify_all()
+
+
+def _nothing() -> None:
+    """The last step of no item."""
 
 
 def _raised(error: Exception) -> None:

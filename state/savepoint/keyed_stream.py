@@ -44,7 +44,7 @@ RUN_BYTES = 4 << 20
 _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
-_PIECE_BYTES = 4 << 20
+_PIECE_BYTES = 3 << 20
 """A key group of no more is read at once."""
 _OVERLAP_BYTES = 1 << 12
 """A piece of a longer one has so many bytes before it: few entries that go on in the next piece are longer."""

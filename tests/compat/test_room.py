@@ -10,10 +10,11 @@ import numpy as np
 
 from stateshift.compat.transcode.compiler import compile_value
 from stateshift.compat.transcode.even import moves_of
+from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.compat.transcode.framing import ValueFraming
 from stateshift.compat.transcode.interpreter import DONE, FULL
 from stateshift.compat.transcode.machine import PADDING
-from stateshift.compat.transcode.numba_executor import run
+from stateshift.compat.transcode.numba_executor import NumbaExecutor, run
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
@@ -56,3 +57,18 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
         assert status == (DONE if entries == count else FULL)
         assert whole[: entries * len(whole) // count] == part
     assert entries == count
+
+
+def test_blocks_of_which_more_becomes_than_of_those_before_have_room_too():
+    program = compile_value(Sequence((Text(), Constant(b"c" * 10))), ValueFraming.WHOLE, nullable=False)
+    executor, plain = NumbaExecutor(program), PlainExecutor(program)
+
+    for size in (100, 0, 100, 1, 0):
+        value = bytes([size + 1]) + b"t" * size
+        block = 20_000 * (b"\0\0\0\3key" + len(value).to_bytes(4, "big") + value)
+
+        done = executor.rewrite(block, 0)
+
+        assert (DONE, len(block), 20_000) == (done.status, done.stop, done.entries)
+        assert plain.rewrite(block, 0).data == done.data
+        assert 20_000 == done.seen.entries
