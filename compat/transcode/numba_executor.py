@@ -22,7 +22,9 @@ from .machine import PADDING, address, compiled
 from .program import Program
 
 _AT_ONCE = 1 << 16
+"""So many new bytes are looked at before more are written."""
 _SLACK, _SPARE_BYTES = 9 / 8, 1 << 14
+"""How much more may become of a block than of the one before it."""
 _CHECKSUM = (1 << 64) - 1
 
 keep_freed_memory()
@@ -119,7 +121,8 @@ class NumbaExecutor:
         while True:
             done = self._rewrite(block, start, room, prefix)
             if done.status != FULL:
-                self._growth = len(done.data) / max(done.stop - start, 1)
+                if done.stop > start:
+                    self._growth = len(done.data) / (done.stop - start)
                 return done
             if done.entries and room >= most:
                 return done
