@@ -1,6 +1,7 @@
 """Items that two threads carry through: all of them, in their order, up to the first that fails."""
 
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -50,6 +51,22 @@ def test_two_threads_work_at_once_each_with_its_own_worker():
     assert (0, threading.get_ident()) == found[0]
     assert 2 == len(set(found))
     assert [0, 1] == made
+
+
+def test_few_results_wait_for_an_item_that_takes_long():
+    taken, waiting = [], threading.Event()
+
+    def work(item):
+        taken.append(item)
+        if item == 3:
+            waiting.set()
+        if item == 1:
+            assert waiting.wait(20)
+            time.sleep(0.05)
+            assert [0, 1, 2, 3] == taken
+        return item
+
+    assert ([*range(9)], None) == carried(range(9), work)
 
 
 def test_what_is_empty_takes_no_thread(monkeypatch):
