@@ -247,12 +247,12 @@ def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
                 way,
                 f"{one['ns']:,.0f}",
                 f"{found['bytes'] / found['entries'] / one['ns'] * 1e3:,.0f}",
-                f"{flink['ns'] / one['ns']:.2f} x" if flink else "",
-                f"{one['ns'] / copy['ns']:.2f} x",
+                _times(flink, one, "ns"),
+                _times(one, copy, "ns"),
                 f"{one['cpu_ns']:,.0f}",
-                f"{flink['cpu_ns'] / one['cpu_ns']:.2f} x" if flink else "",
+                _times(flink, one, "cpu_ns"),
                 f"{kernel:,.0f}" if kernel else "",
-                f"{flink['kernel_ns'] / kernel:.2f} x" if flink and kernel else "",
+                _times(flink, one, "kernel_ns"),
                 f"{one['peak_bytes'] / 1e6:,.0f}",
                 "yes" if one["same_bytes"] else "NO",
             )
@@ -260,6 +260,11 @@ def print_shape(name: str, found: dict[str, Any], *, markdown: bool) -> None:
     title = f"{name}: {found['title']}; {found['entries']:,} entries, {found['bytes'] / 1e6:,.1f} MB"
     columns = ("way", "ns", "MB/s", "x Flink", "x copy", "CPU ns", "x Flink", "kernel ns", "x Flink", "peak MB", "same")
     print_table(title, columns, rows, markdown=markdown)
+
+
+def _times(one: dict[str, Any] | None, other: dict[str, Any], figure: str) -> str:
+    """Say how many times as much one has as another; nothing of what was not measured, or was too short to be."""
+    return f"{one[figure] / other[figure]:.2f} x" if one and other[figure] else ""
 
 
 def main() -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks.compare import print_shape
+
 EXECUTORS = {"numba", "numpy", "plain", "objects"}
 
 
@@ -35,3 +37,12 @@ def test_every_shape_becomes_what_the_serializers_of_real_flink_make_of_it(bench
     assert found["shapes"].keys() == {"S1", "S2", "S2n", "S3", "map", "list", "nested", "ttl"}
     for shape in found["shapes"].values():
         assert {"Flink", "Avro Java"} & shape["ways"].keys()
+
+
+def test_what_was_too_short_to_be_measured_has_no_ratio(capsys):
+    way = {"ns": 5.0, "cpu_ns": 0.0, "kernel_ns": None, "peak_bytes": 0, "same_bytes": True}
+    found = {"title": "short", "entries": 1, "bytes": 1, "ways": {"Flink": way, "copy": way}}
+
+    print_shape("S1", found, markdown=True)
+
+    assert "| copy | 5 | 200 | 1.00 x | 1.00 x | 0 |  |  |  | 0 | yes |" in capsys.readouterr().out
