@@ -13,7 +13,11 @@ from .peers import ROOT
 
 PROGRAMS: tuple[tuple[str, list[int], list[str]], ...] = (
     ("compare", [2_000_000], []),
-    ("compare", [10_000_000], ["--shapes", "S1", "--without", "plain,objects"]),  # 60 MB of it are gone too soon
+    (
+        "compare",
+        [10_000_000],
+        ["--shapes", "S1", "--without", "plain,objects"],
+    ),  # 2 million are 60 MB, mostly the cost of a block
     ("migrate", [2_500_000, 5_000_000, 10_000_000], []),
     ("downtime", [5_000_000], []),
 )

@@ -8,7 +8,8 @@ Nearly all its time is the start; so few entries need no machine code, and the o
 that. Medians of runs; of memory the greatest.
 
     time              from the start of the command to its end
-    start             the time of a thousand entries by machine code, which is loaded then
+    start             the time of a thousand entries by machine code: Spark's start, and the loading of that code; the
+                      time of the column of a thousand entries is the former alone
     rest              what is over the start
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
     rest / kernel     what reading, proofs, writing and Spark cost; on Spark the kernel's time is divided by the cores,
@@ -34,6 +35,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from stateshift.compat.transcode.executors import VARIABLE
+
 from .compare import LEAST_ENTRIES, ROOT, Source, chosen_process, executors
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .shapes import SHAPES, Shape, write_savepoint
@@ -46,7 +49,7 @@ WAYS = ("as it comes", ON_SPARK)
 
 
 def migrate(
-    source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace, executor: str = "auto"
+    source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace, executor: str = ""
 ) -> dict[str, Any]:
     """Migrate in processes of their own; give seconds, peaks in bytes, who did it, and how much was written."""
     log = target.with_suffix(".gc")
@@ -58,7 +61,7 @@ def migrate(
     process = subprocess.Popen(
         [sys.executable, "-m", "stateshift", *map(str, command)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env=os.environ | {"SPARK_SUBMIT_OPTS": f"-Xlog:gc:file={log}", "STATESHIFT_EXECUTOR": executor},
+        env=os.environ | {"SPARK_SUBMIT_OPTS": f"-Xlog:gc:file={log}"} | ({VARIABLE: executor} if executor else {}),
     )  # fmt: skip
     with Watch(process.pid) as watch:
         printed, problems = process.communicate()
@@ -83,11 +86,11 @@ def measure(
     """Migrate savepoints of all sizes by turns; the first is the one whose time is the start of the others."""
     least, *_ = places
     target = places[least].with_name("target")
-    fastest, *_ = executors()
-    migrate(places[least], target, shape, way, arguments, fastest)  # fills the page cache
+    chosen = os.environ.get(VARIABLE) or executors()[0]
+    migrate(places[least], target, shape, way, arguments, chosen)  # fills the page cache
     starts, runs = [], []
     for _ in range(arguments.runs):
-        starts.append(migrate(places[least], target, shape, way, arguments, fastest)["seconds"])
+        starts.append(migrate(places[least], target, shape, way, arguments, chosen)["seconds"])
         runs.append({size: migrate(place, target, shape, way, arguments) for size, place in places.items()})
     found: dict[int, dict[str, Any]] = {}
     for size, place in places.items():

@@ -26,10 +26,8 @@ _ID_BYTES = 2
 _ROOM_BYTES = 1 << 12
 _FEWEST_BYTES = 1 << 11
 _MOST_BYTES = 1 << 31
-_AHEAD_BYTES, _READ_BYTES = (
-    24 << 20,
-    8 << 20,
-)  # pieces of 4 MB: three are found ahead, one is worked on and put together
+_AHEAD_BYTES, _READ_BYTES = 24 << 20, 8 << 20
+"""Pieces have 4 MB: of a DataFrame three are found ahead, and one is worked on and put together."""
 T = TypeVar("T")
 _SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 KEY_HEAD_BYTES = 12

@@ -67,7 +67,7 @@ class Turns(Generic[T, R]):
         return self._work_on_one(work) and self._finish_ready()
 
     def _work_on_one(self, work: Callable[[T], R]) -> bool:
-        """Take an item and work on it, which nobody needs then; False where there is none."""
+        """Take an item and work on it, and let go of it; False where there is none."""
         item = None
         last_step: Callable[[], object] = _nothing
         with self._taking:
