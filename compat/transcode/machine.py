@@ -345,17 +345,15 @@ for _function in (
 
 
 def compiled(function: Any) -> Any:
-    """Compile a function, or take what was compiled of the same files: numba itself looks at the function's own only.
+    """Compile a function, or take what was compiled of this package as it is: numba looks at the function's file only.
 
     Where nothing can be kept, in a folder that is read only or a package that is zipped, each process compiles.
     """
     try:
         made: Any = njit(nogil=True, cache=True)(function)
         kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        parts = (even, framed, interpreter, memory, ops, texts, varints)
-        modules = (*parts, sys.modules[__name__], sys.modules[function.__module__])
-        files = (Path(str(module.__file__)).stat() for module in modules)
-        kept._source_stamp = tuple((file.st_mtime, file.st_size) for file in files)  # noqa: SLF001 - as above
+        files = (Path(str(sys.modules[function.__module__].__file__)), *sorted(Path(__file__).parent.glob("*.py")))
+        kept._source_stamp = tuple((one.st_mtime, one.st_size) for one in (file.stat() for file in files))  # noqa: SLF001 - as above
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)
     return made

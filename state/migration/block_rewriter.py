@@ -28,9 +28,10 @@ from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ...compat.plan import Recoding
+    from ...compat.transcode.key_groups import StateTotal
     from ...compat.transcode.transcoder import Transcoded, Transcoder
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .quarantine import TakesBadValues
@@ -70,6 +71,15 @@ class Tally:
         self.keys_read = self.keys_read + keys_read & _CHECKSUM
         self.keys_written = self.keys_written + keys_written & _CHECKSUM
 
+    def add_total(self, total: StateTotal, *, is_dropped: bool) -> None:
+        """Count entries that were all converted or copied, or all dropped."""
+        self.read += total.entries
+        self.dropped += total.entries if is_dropped else 0
+        self.written += 0 if is_dropped else total.entries
+        self.entries += 0 if is_dropped else total.entries
+        self.keys_read = self.keys_read + total.keys_read & _CHECKSUM
+        self.keys_written = self.keys_written + total.keys_written & _CHECKSUM
+
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
         """Give the counts for the lineage, after checking them (rule RUN-2).
 
@@ -97,7 +107,7 @@ class Tally:
         )  # fmt: skip
 
 
-def whole_runs(blocks: Iterator[Block], rewriters: list[BlockRewriter | None]) -> Iterator[Block]:
+def whole_runs(blocks: Iterator[Block], rewriters: Sequence[BlockRewriter | None]) -> Iterator[Block]:
     """Join the pieces of a long block for those states that must be seen whole, to find colliding user keys."""
     pending: list[Block] = []
     for block in blocks:

@@ -61,7 +61,7 @@ def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             with open_keyed(handle, source, task.max_parallelism) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
-                stream.write(task.key_groups, writer.add)
+                stream.write(task.key_groups, writer)
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(

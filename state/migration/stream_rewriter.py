@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,24 +11,31 @@ import attrs
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
 from ...serializers.errors import StateShiftError, located
+from ..key_groups import prefix_size
+from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import batches, blocks_ahead
+from ..savepoint.keyed_stream import KeyedStreamReader, Stretch
 from .block_rewriter import BlockRewriter, new_name, whole_runs
+from .stretch_rewriter import StretchRewriter, may_be_whole
 from .together import convert_together
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ..savepoint.blocks import Block
+    from ...compat.transcode.key_groups import NewKeyGroups
     from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.keyed_stream import KeyedStreamHeader
+    from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
     from ..savepoint.meta_info import StateMetaInfo
     from .block_rewriter import Tally
     from .quarantine import TakesBadValues
     from .together import Step
 
-    Rewriters = list[BlockRewriter | None]
+    Rewriters = Sequence[BlockRewriter | None]
+
+Batch = Stretch | list[Block]
+Finish = Callable[[], None]
 
 
 def is_dropped(state: StatePlan | None) -> bool:
@@ -71,26 +79,64 @@ class StreamRewriter:
         """Give the new blocks of some key groups."""
         return self._one_by_one(key_groups, self._rewriters())
 
-    def write(self, key_groups: range, add: Callable[[Block], object]) -> None:
-        """Give the new blocks of some key groups to `add`, in their order.
+    def write(self, key_groups: range, writer: KeyedStreamWriter) -> None:
+        """Write some key groups, in their order.
 
         Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's.
         """
         rewriters = self._rewriters()
         if not all(rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder) for rewriter in rewriters):
             for block in self._one_by_one(key_groups, rewriters):
-                add(block)
+                writer.add(block)
             return
 
-        def finish(steps: list[Step]) -> None:
-            for block in self._finished(steps):
-                add(block)
+        def make_worker() -> Callable[[Batch], Finish]:
+            worker = StretchRewriter(made.pop() if made else self._rewriters(), self._new_ids, prefix)
+            return partial(self._worked, worker=worker, writer=writer)
 
-        def make_worker() -> Callable[[list[Block]], list[Step]]:
-            return partial(self._converted, rewriters=made.pop() if made else self._rewriters())
+        made, prefix = [rewriters], prefix_size(self.max_parallelism)
+        Turns(self._batches(key_groups, rewriters), _finish).carry(make_worker)
 
-        made = [rewriters]
-        Turns(batches(whole_runs(self.reader.blocks(key_groups), rewriters)), finish).carry(make_worker)
+    def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
+        """Give the stored bytes as they are best worked on: in stretches where whole key groups can be converted."""
+        is_plain = not self.reader.header.compressed and not self.header.compressed
+        if not isinstance(self.reader, KeyedStreamReader) or not is_plain or not may_be_whole(rewriters):
+            return batches(whole_runs(self.reader.blocks(key_groups), rewriters))
+        return _stretched(self.reader, key_groups)
+
+    def _worked(self, batch: Batch, worker: StretchRewriter, writer: KeyedStreamWriter) -> Finish:
+        """Convert a batch; give what is left to do."""
+        if isinstance(batch, Stretch):
+            found = worker.convert(batch)
+            if found is not None:
+                return partial(self._put, found, [extent.key_group for extent in batch.extents], writer)
+            steps = self._by_blocks(batch, worker.rewriters)
+        else:
+            steps = self._converted(batch, worker.rewriters)
+        return partial(self._add, steps, writer)
+
+    def _by_blocks(self, stretch: Stretch, rewriters: Rewriters) -> list[Step]:
+        steps: list[Step] = []
+        try:
+            for batch in batches(stretch.blocks()):
+                steps += self._converted(batch, rewriters)
+        except StateShiftError as error:
+            steps.append(partial(_raised, error))
+        return steps
+
+    def _add(self, steps: list[Step], writer: KeyedStreamWriter) -> None:
+        for block in self._finished(steps):
+            writer.add(block)
+
+    def _put(self, found: NewKeyGroups, key_groups: list[int], writer: KeyedStreamWriter) -> None:
+        """Write new key groups, and count what is in them."""
+        entries = [0] * len(self.header.states)
+        for total in found.totals:
+            new_id = self._new_ids[total.state_id]
+            self._tally(total.state_id).add_total(total, is_dropped=new_id is None)
+            if new_id is not None:
+                entries[new_id] += total.entries
+        writer.add_key_groups(key_groups, found.offsets, found.data, entries)
 
     def _one_by_one(self, key_groups: range, rewriters: Rewriters) -> Iterator[Block]:
         for block in whole_runs(blocks_ahead(self.reader, key_groups), rewriters):
@@ -147,3 +193,17 @@ def _passed(block: Block, new_id: int | None, tally: Tally) -> Block | None:
 
 def _raised(error: StateShiftError) -> None:
     raise error
+
+
+def _stretched(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
+    """Give stretches; of a long key group its blocks."""
+    with located(file=reader.name):
+        for found in reader.stretches(key_groups):
+            if isinstance(found, Stretch):
+                yield found
+            else:
+                yield from batches(found)
+
+
+def _finish(what: Finish) -> None:
+    what()

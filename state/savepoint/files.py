@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PIECE_BYTES = 4 << 20
-_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 1 << 19, 1 << 18
+_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 1 << 20, 1 << 18
 _LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 
@@ -216,12 +216,6 @@ class Folder:
                 stream.write(piece)
             return reader.size
 
-    def take(self, path: str, name: str) -> None:
-        """Let the operating system copy a local file into this local folder, replacing what was there."""
-        new_path = self._path(name)
-        with _writing(self.place, name):
-            shutil.copyfile(path, new_path)
-
     def free_space_bytes(self) -> int | None:
         """Bytes that are free where the folder lies, or would lie; None where the store does not tell."""
         if not self.is_local:
@@ -238,17 +232,16 @@ class FileRange:
     Attributes:
         name: What messages call the file.
         size: Its size in bytes.
-        path: Where it lies in the local file system; "" in any other.
     """
 
-    __slots__ = ("_file", "_place", "name", "path", "size")
+    __slots__ = ("_file", "_is_local", "_place", "name", "size")
 
     def __init__(self, file: Any, place: str, name: str) -> None:
         self._file = file
         self._place = place
         self.name = name
         self.size: int = file.size()
-        self.path: str = getattr(file, "path", "")
+        self._is_local = bool(getattr(file, "path", ""))
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
@@ -261,11 +254,11 @@ class FileRange:
     @property
     def piece_bytes(self) -> int:
         """How many bytes are best read at once: of a local file no more than stay in a processor's cache."""
-        return _LOCAL_PIECE_BYTES if self.path else _PIECE_BYTES
+        return _LOCAL_PIECE_BYTES if self._is_local else _PIECE_BYTES
 
     def pieces(self) -> Iterator[bytes]:
         """Read the file once, from its start to its end; a piece is to be let go before the next."""
-        most = _LOCAL_PASSING_BYTES if self.path else _PIECE_BYTES
+        most = _LOCAL_PASSING_BYTES if self._is_local else _PIECE_BYTES
         for start in range(0, self.size, most):
             yield self.read_at(start, min(most, self.size - start))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from io import BytesIO
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -33,7 +33,7 @@ from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .handles import KeyedHandle
@@ -118,6 +118,40 @@ class Extent:
     start: int
     end: int
 
+    def blocks(self, pieces: Iterator[memoryview], states: int) -> Iterator[Block]:
+        """Give the blocks of the key group.
+
+        Args:
+            pieces: Its bytes, each piece with some of those before it.
+            states: How many states the header has.
+        """
+        return _walked(self, BlockWalker(self.key_group, states, pieces, self.end - self.start, _OVERLAP_BYTES))
+
+
+@attrs.frozen
+class Stretch:
+    """Whole key groups that lie one behind the other, as they are stored.
+
+    Attributes:
+        extents: Theirs.
+        data: Their bytes, in memory that may be written and that nobody else has.
+        states: How many states the header has.
+    """
+
+    extents: tuple[Extent, ...]
+    data: memoryview = attrs.field(repr=False)
+    states: int
+
+    @property
+    def begins(self) -> list[int]:
+        """Where each key group begins in the data."""
+        return [extent.start - self.extents[0].start for extent in self.extents]
+
+    def blocks(self) -> Iterator[Block]:
+        """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
+        for extent, piece in zip(self.extents, cut_key_groups(self.data, self.begins), strict=True):
+            yield from extent.blocks(iter((piece,)), self.states)
+
 
 @attrs.frozen
 class KeyedStreamReader:
@@ -167,31 +201,35 @@ class KeyedStreamReader:
 
     def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
-            for extent, pieces in self._pieces(extents):
-                known = (None, 0) if self.header.compressed else (extent.end - extent.start, _OVERLAP_BYTES)
-                with located(offset=extent.start):
-                    yield from BlockWalker(extent.key_group, len(self.header.states), pieces, *known).blocks()
+            for found in self._stretches(extents):
+                yield from found.blocks() if isinstance(found, Stretch) else found
+
+    def stretches(self, key_groups: range) -> Iterator[Stretch | Iterator[Block]]:
+        """Give some key groups as they lie in the stream, several at once; of a long or compressed one its blocks.
+
+        Those blocks are to be taken before the next stretch.
+        """
+        return self._stretches([extent for extent in self._extents if extent.key_group in key_groups])
+
+    def _stretches(self, extents: list[Extent]) -> Iterator[Stretch | Iterator[Block]]:
+        states = len(self.header.states)
+        if self.header.compressed:
+            for extent in extents:
+                pieces = decompress(self.source, extent.start, extent.end)
+                yield _walked(extent, BlockWalker(extent.key_group, states, pieces))
+            return
+        most = min(max(self._most_bytes, _PIECE_BYTES), RUN_BYTES)
+        for run in _runs(extents, self._most_bytes):
+            start, places = run[0].start, _pieces_of(run, most)
+            if len(places) == 1:
+                yield Stretch(tuple(run), self._read(start, *places[0]), states)
+            else:
+                yield run[0].blocks((self._read(start, *place) for place in places), states)
 
     @property
     def _most_bytes(self) -> int:
         """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
         return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
-
-    def _pieces(self, extents: list[Extent]) -> Iterator[tuple[Extent, Iterator[memoryview]]]:
-        if self.header.compressed:
-            for extent in extents:
-                yield extent, decompress(self.source, extent.start, extent.end)
-            return
-        most, together = min(max(self._most_bytes, _PIECE_BYTES), RUN_BYTES), self._most_bytes
-        runs = [(run, _pieces_of(run, most)) for run in _runs(extents, together)]
-        reads = (self._read(run[0].start, *piece) for run, pieces in runs for piece in pieces)
-        for run, pieces in runs:
-            if len(pieces) > 1:
-                yield run[0], islice(reads, len(pieces))
-                continue
-            begins = [extent.start - run[0].start for extent in run]
-            for extent, piece in zip(run, cut_key_groups(next(reads), begins), strict=True):
-                yield extent, iter((piece,))
 
     def _read(self, start: int, offset: int, size: int) -> memoryview:
         """Read a piece of what begins at `start` into memory that may be written, with some bytes before it.
@@ -247,6 +285,11 @@ def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
         yield Extent(group, offset, ends[offset])
 
 
+def _walked(extent: Extent, walker: BlockWalker) -> Iterator[Block]:
+    with located(offset=extent.start):
+        yield from walker.blocks()
+
+
 def _runs(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
     """Join neighbours to runs of at most so many bytes; a key group that is longer is a run of its own."""
     run: list[Extent] = []
@@ -287,6 +330,7 @@ class KeyedStreamWriter:
         self, header: KeyedStreamHeader, key_groups: range, write: Callable[[bytes | memoryview], object]
     ) -> None:
         self._key_groups = key_groups
+        self._reached = key_groups.start - 1
         self._write = write
         self._offsets = [0] * len(key_groups)
         self._buffer = DataOutputView()
@@ -320,6 +364,26 @@ class KeyedStreamWriter:
         self.entries[block.state_id] += block.entries
         self._pending = block
 
+    def add_key_groups(
+        self, key_groups: Sequence[int], offsets: Sequence[int], data: memoryview, entries: Sequence[int]
+    ) -> None:
+        """Append whole key groups as they are to lie in the stream, which is not compressed; errors as of `add`.
+
+        Args:
+            key_groups: Which they are.
+            offsets: Where each begins in the data; -1 of an empty one.
+            data: Their bytes.
+            entries: How many they have of each state.
+        """
+        if self._pending is not None:
+            self._end_key_group(self._pending)
+            self._pending = None
+        for key_group, offset in zip(key_groups, offsets, strict=True):
+            if offset >= 0:
+                self._begin_key_group(key_group, self.size + offset)
+        self.entries = [*map(sum, zip(self.entries, entries, strict=True))]
+        self._emit(data)
+
     def finish(self) -> tuple[int, ...]:
         """Write what is waiting, and give the offset of each key group (0: empty), for the handle."""
         if self._pending is not None:
@@ -338,20 +402,21 @@ class KeyedStreamWriter:
             self._close(before)
         else:
             if before is not None:
-                if block.key_group < before.key_group:
-                    raise MigrationFailed(f"key group {block.key_group} came after key group {before.key_group}")
                 self._end_key_group(before)
-            self._begin_key_group(block.key_group)
+            self._begin_key_group(block.key_group, self.size)
+            self._seen.clear()
+            if self._compressed:
+                self._frame = FrameWriter(self._put)
         if block.state_id in self._seen:
             raise MigrationFailed(f"state {block.state_id} came twice in key group {block.key_group}")
         self._seen.add(block.state_id)
         self._emit(block.state_id.to_bytes(2, "big"))
 
-    def _begin_key_group(self, key_group: int) -> None:
-        self._seen.clear()
-        self._offsets[key_group - self._key_groups.start] = self.size
-        if self._compressed:
-            self._frame = FrameWriter(self._put)
+    def _begin_key_group(self, key_group: int, offset: int) -> None:
+        if key_group <= self._reached:
+            raise MigrationFailed(f"key group {key_group} came after key group {self._reached}")
+        self._reached = key_group
+        self._offsets[key_group - self._key_groups.start] = offset
 
     def _end_key_group(self, last: Block) -> None:
         self._close(last)

@@ -14,7 +14,8 @@ from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.compat.transcode.framing import ValueFraming
 from stateshift.compat.transcode.interpreter import DONE, FULL
 from stateshift.compat.transcode.machine import PADDING
-from stateshift.compat.transcode.numba_executor import NumbaExecutor, run
+from stateshift.compat.transcode.numba_executor import NumbaExecutor
+from stateshift.compat.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
@@ -39,12 +40,16 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
     data = np.frombuffer(count * entry + bytes(PADDING), np.uint8)
     code, moves = (np.array(numbers, np.int64) for numbers in (program.code, moves_of(program)))
     constants = np.frombuffer(program.constants + bytes(PADDING), np.uint8)
-    registers, result = np.zeros(program.registers, np.int64), np.zeros(8, np.int64)
+    registers, result = np.zeros(program.registers, np.int64), np.zeros(RESULT_NUMBERS, np.int64)
+    states, totals = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 
     def rewritten(room):
         target = np.full(room + 3 * PADDING, 0xAA, np.uint8)
         size, free = count * len(entry), room - program.fixed
-        status = run(data, 0, size, size, code, moves, constants, target, free, registers, 0, 0, result)
+        places, none = np.array([0, size, size]), np.zeros(1, np.int64)
+        status = rewrite(
+            data, places, none, 0, states, code, constants, moves, target, free, registers, result, none, totals
+        )
         assert (target[room + PADDING :] == 0xAA).all()
         stop, written, entries, _, seen, *_ = result.tolist()
         assert (stop, written <= room, seen) == (entries * len(entry), True, entries)

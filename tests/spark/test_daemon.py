@@ -49,8 +49,8 @@ LOADING = """
 import gc, sys
 from stateshift.spark.daemon import load
 load()
-from stateshift.compat.transcode import numba_executor as loaded
-functions = loaded.run, loaded.find_run, loaded.survey
+from stateshift.compat.transcode import numba_kernels as loaded
+functions = loaded.rewrite, loaded.find_run, loaded.survey
 print([len(function.signatures) for function in functions], gc.get_freeze_count() > 10_000, file=sys.stderr)
 """
 

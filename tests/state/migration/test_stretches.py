@@ -1,0 +1,196 @@
+"""Whole key groups that are converted at once come out as block by block: bytes, counts, and what is said of damage."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+import pytest
+from executing import EXECUTORS, by_each_executor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stateshift import (
+    Field,
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    SavepointWriter,
+    ValueStateDescriptor,
+    record,
+)
+from stateshift.compat.edits import Edits
+from stateshift.compat.plan import BadValues, Compression
+from stateshift.state.migration import stretch_rewriter
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.savepoint import files, keyed_stream
+from stateshift.state.savepoint.reader import Savepoint
+
+pytest.importorskip("numba")
+
+
+@attrs.define
+class Old:
+    name: str
+    number: Int32
+
+
+@record(aliases=[f"{__name__}.Old"])
+@attrs.define
+class New:
+    number: int
+    title: Annotated[str, Field(aliases=["name"])]
+    added: bytes = b"x" * 40
+
+
+def job_of(row, number, *more):
+    return Job([Operator("o", key=str, states=[
+        ValueStateDescriptor("even", number), ValueStateDescriptor("row", row), ListStateDescriptor("rows", row),
+        MapStateDescriptor("map", str, number), ValueStateDescriptor("copied", str), *more,
+    ])])  # fmt: skip
+
+
+OLD, NEW = job_of(Old, Int32, ValueStateDescriptor("dropped", str)), job_of(New, int)
+DROPPING = Edits(drop=("dropped",))
+
+
+def write(place, keys, **shape):
+    """A savepoint whose keys have values in all states, or in some."""
+    with SavepointWriter(place, OLD, **shape) as writer:
+        for number in range(keys):
+            key, row = f"k{number:05}", Old("é" * (number % 4) + "abc", number)
+            writer.put("o", "even", key, number)
+            for name, value in {"row": row, "rows": [row] * (number % 3 + 1), "map": {"a": 1, "bc": number}}.items():
+                if number % 5:
+                    writer.put("o", name, key, value)
+            if number % 7:
+                writer.put("o", "copied", key, "y" * (number % 90))
+            writer.put("o", "dropped", key, "z")
+    return place
+
+
+@pytest.fixture
+def converted(monkeypatch):
+    """How many key groups were converted in stretches, and how many stretches were left to blocks."""
+    counts, convert = {"at once": 0, "left": 0}, stretch_rewriter.StretchRewriter.convert
+
+    def counting(self, stretch):
+        found = convert(self, stretch)
+        counts["left" if found is None else "at once"] += 1 if found is None else len(stretch.extents)
+        return found
+
+    monkeypatch.setattr(stretch_rewriter.StretchRewriter, "convert", counting)
+    return counts
+
+
+def agreed(ready):
+    outcomes = by_each_executor(ready)
+    for name, outcome in outcomes.items():
+        assert outcomes[EXECUTORS[0]] == outcome, name
+    return outcomes[EXECUTORS[0]]
+
+
+@pytest.mark.parametrize("most_bytes", [1, 3_000, 20_000])
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_stretches_of_many_states_come_out_as_block_by_block(tmp_path, monkeypatch, converted, most_bytes, parallelism):
+    write(tmp_path / "old", 600, max_parallelism=64, parallelism=2)
+    monkeypatch.setattr(files, "_LOCAL_PIECE_BYTES", most_bytes)
+    options = MigrationOptions(edits=DROPPING, parallelism=parallelism)
+
+    outcome = agreed(prepare(Savepoint.open(tmp_path / "old"), NEW, options))
+
+    counts = [count for *_, result in outcome for count in result.counts]
+    assert 600 == sum(count.written for count in counts if count.state == "even")
+    assert 600 == sum(count.dropped for count in counts if count.state == "dropped")
+    assert converted["at once"] > 0
+
+
+def test_key_groups_of_which_nothing_stays_are_empty(tmp_path, monkeypatch, converted):
+    monkeypatch.setattr(files, "_LOCAL_PIECE_BYTES", 1)
+    old = Job([Operator("o", key=str, states=[ValueStateDescriptor("a", str), ValueStateDescriptor("b", Int32)])])
+    new = Job([Operator("o", key=str, states=[ValueStateDescriptor("b", int)])])
+    with SavepointWriter(tmp_path / "old", old, max_parallelism=32) as writer:
+        for number in range(200):
+            writer.put("o", "a", f"{number}", "x" * 200)
+        for number in range(5):
+            writer.put("o", "b", f"{number}", number)
+
+    (outcome,) = agreed(prepare(Savepoint.open(tmp_path / "old"), new, MigrationOptions(edits=Edits(drop=("a",)))))
+
+    assert sum(offset > 0 for offset in outcome[-1].offsets) <= 5
+    assert converted["at once"] > 20
+
+
+def test_entries_that_are_not_plain_are_left_to_blocks_until_it_does_not_pay(tmp_path, monkeypatch, converted):
+    """A null where there should be none, in some key groups or in all."""
+
+    @record(java_class="com.acme.Person")
+    @attrs.define
+    class Person:
+        name: str | None
+        number: Int32
+
+    @record(java_class="com.acme.Person")
+    @attrs.define
+    class Named:
+        name: str
+        number: int
+
+    monkeypatch.setattr(files, "_LOCAL_PIECE_BYTES", 1)
+    old, new = (Job([Operator("o", key=int, states=[ValueStateDescriptor("s", row)])]) for row in (Person, Named))
+    left = []
+    for name, odd in {"few": {70, 1_300}, "many": range(0, 2_000, 2)}.items():
+        with SavepointWriter(tmp_path / name, old, max_parallelism=64) as writer:
+            for number in range(2_000):
+                writer.put("o", "s", number, Person(None if number in odd else "abc", number))
+        converted["at once"] = converted["left"] = 0
+        options = MigrationOptions(bad_values=BadValues.QUARANTINE)
+
+        (outcome,) = agreed(prepare(Savepoint.open(tmp_path / name), new, options))
+
+        assert len(odd) == outcome[-1].counts[0].quarantined
+        left.append((converted["left"], converted["at once"]))
+    assert left[0][0] <= 2 + len({70, 1_300})
+    assert (64, 0) == left[1]
+
+
+@pytest.mark.parametrize("compression", [Compression.SNAPPY, Compression.KEEP])
+def test_what_is_compressed_is_converted_by_blocks(tmp_path, converted, compression):
+    write(tmp_path / "old", 100, max_parallelism=8, compression=Compression.SNAPPY)
+    options = MigrationOptions(edits=DROPPING, compression=compression)
+
+    agreed(prepare(Savepoint.open(tmp_path / "old"), NEW, options))
+
+    assert {"at once": 0, "left": 0} == converted
+
+
+@pytest.fixture(scope="module")
+def to_be_damaged(tmp_path_factory):
+    """A savepoint, ready to be migrated, with the file of its stream and what lies there."""
+    place = write(tmp_path_factory.mktemp("stretches") / "old", 120, max_parallelism=8)
+    ready = prepare(Savepoint.open(place), NEW, MigrationOptions(edits=DROPPING, bad_values=BadValues.QUARANTINE))
+    (task,) = ready.tasks
+    (handle,) = task.handles
+    return ready, place / handle.stream.path, min(filter(None, handle.offsets))
+
+
+@settings(max_examples=150)
+@given(st.data(), st.sampled_from([1, 2_000]))
+def test_of_damaged_bytes_the_same_is_said(to_be_damaged, data, most_bytes):
+    ready, file, start = to_be_damaged
+    sound = file.read_bytes()
+    places = data.draw(st.lists(st.integers(start, len(sound) - 1), min_size=1, max_size=3))
+    damaged = bytearray(sound)
+    for place in places:
+        damaged[place] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, damaged[place] ^ 0x80]))
+    file.write_bytes(damaged)
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(files, "_LOCAL_PIECE_BYTES", most_bytes)
+            patch.setattr(keyed_stream, "_PIECE_BYTES", 4_000)
+            agreed(ready)
+    finally:
+        file.write_bytes(sound)
