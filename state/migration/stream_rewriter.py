@@ -14,7 +14,8 @@ from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import batches, blocks_ahead
-from ..savepoint.keyed_stream import KeyedStreamReader, Stretch
+from ..savepoint.keyed_stream import KeyedStreamReader
+from ..savepoint.stretches import Stretch
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .stretch_rewriter import StretchRewriter, may_be_whole
 from .together import convert_together

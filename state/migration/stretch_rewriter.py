@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...compat.transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
-    from ..savepoint.keyed_stream import Stretch
+    from ..savepoint.stretches import Stretch
     from .block_rewriter import BlockRewriter
 
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from io import BytesIO
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...compat.transcode.executors import ExecutorName, paying
-from ...compat.transcode.framed import cut_key_groups
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -31,6 +29,7 @@ from ...serializers.views import DataInputView, DataOutputView
 from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
+from .stretches import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .handles import KeyedHandle
     from .sources import ByteSource
+    from .stretches import Extent
 
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20
@@ -46,8 +46,6 @@ _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
 _PIECE_BYTES = 3 << 20
 """A key group of no more is read at once."""
-_OVERLAP_BYTES = 1 << 12
-"""A piece of a longer one has so many bytes before it: few entries that go on in the next piece are longer."""
 _LENGTH_BYTES = 4
 _ROOM_BYTES = 128
 """Machine code may look at bytes behind those that it goes through, if there are any."""
@@ -108,49 +106,6 @@ def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> Non
     target.write_boolean(header.compressed)
     write_serializer_snapshot(target, header.key_snapshot)
     write_meta_infos(header.states, target)
-
-
-@attrs.frozen
-class Extent:
-    """The bytes of one key group: which, and from where to where."""
-
-    key_group: int
-    start: int
-    end: int
-
-    def blocks(self, pieces: Iterator[memoryview], states: int) -> Iterator[Block]:
-        """Give the blocks of the key group.
-
-        Args:
-            pieces: Its bytes, each piece with some of those before it.
-            states: How many states the header has.
-        """
-        return _walked(self, BlockWalker(self.key_group, states, pieces, self.end - self.start, _OVERLAP_BYTES))
-
-
-@attrs.frozen
-class Stretch:
-    """Whole key groups that lie one behind the other, as they are stored.
-
-    Attributes:
-        extents: Theirs.
-        data: Their bytes, in memory that may be written and that nobody else has.
-        states: How many states the header has.
-    """
-
-    extents: tuple[Extent, ...]
-    data: memoryview = attrs.field(repr=False)
-    states: int
-
-    @property
-    def begins(self) -> list[int]:
-        """Where each key group begins in the data."""
-        return [extent.start - self.extents[0].start for extent in self.extents]
-
-    def blocks(self) -> Iterator[Block]:
-        """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
-        for extent, piece in zip(self.extents, cut_key_groups(self.data, self.begins), strict=True):
-            yield from extent.blocks(iter((piece,)), self.states)
 
 
 @attrs.frozen
@@ -216,11 +171,11 @@ class KeyedStreamReader:
         if self.header.compressed:
             for extent in extents:
                 pieces = decompress(self.source, extent.start, extent.end)
-                yield _walked(extent, BlockWalker(extent.key_group, states, pieces))
+                yield walked(extent, BlockWalker(extent.key_group, states, pieces))
             return
         most = min(max(self._most_bytes, _PIECE_BYTES), RUN_BYTES)
-        for run in _runs(extents, self._most_bytes):
-            start, places = run[0].start, _pieces_of(run, most)
+        for run in runs_of(extents, self._most_bytes):
+            start, places = run[0].start, pieces_of(run, most)
             if len(places) == 1:
                 yield Stretch(tuple(run), self._read(start, *places[0]), states)
             else:
@@ -236,7 +191,7 @@ class KeyedStreamReader:
 
         Where the file goes on, there is room behind it, too.
         """
-        before, room = min(_OVERLAP_BYTES, offset - start), min(_ROOM_BYTES, self.source.size - offset - size)
+        before, room = min(OVERLAP_BYTES, offset - start), min(_ROOM_BYTES, self.source.size - offset - size)
         return BytesIO(self.source.read_at(offset - before, before + size + room)).getbuffer()[: before + size]
 
 
@@ -268,46 +223,6 @@ def _parsed_header(data: bytes, edition: int) -> KeyedStreamHeader:  # noqa: ARG
             f"{view.remaining()} bytes after the header belong to no key group", offset=view.position
         )
     return header
-
-
-def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
-    """Find where each key group that has bytes begins and ends, ascending."""
-    starts = sorted({offset for offset in handle.offsets if offset})
-    filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
-    if len(starts) < len(filled):
-        raise CorruptSavepoint("two key groups are said to begin at the same byte", offset=starts[-1])
-    if starts and starts[-1] >= source.size:
-        raise CorruptSavepoint(
-            f"a key group is said to begin at byte {starts[-1]} of {source.size}", offset=source.size
-        )
-    ends = dict(pairwise([*starts, source.size]))
-    for group, offset in filled:
-        yield Extent(group, offset, ends[offset])
-
-
-def _walked(extent: Extent, walker: BlockWalker) -> Iterator[Block]:
-    with located(offset=extent.start):
-        yield from walker.blocks()
-
-
-def _runs(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
-    """Join neighbours to runs of at most so many bytes; a key group that is longer is a run of its own."""
-    run: list[Extent] = []
-    for extent in extents:
-        if run and (extent.start != run[-1].end or extent.end - run[0].start > most_bytes):
-            yield run
-            run = []
-        run.append(extent)
-    if run:
-        yield run
-
-
-def _pieces_of(run: list[Extent], most_bytes: int) -> list[tuple[int, int]]:
-    """Give offset and size of what a run is read in; only that of one long key group is read in several pieces."""
-    start, end = run[0].start, run[-1].end
-    count = -(-(end - start) // most_bytes)
-    size = -(-(end - start) // count)  # about the same for all
-    return [(at, min(size, end - at)) for at in range(start, end, size)]
 
 
 class KeyedStreamWriter:
@@ -393,11 +308,8 @@ class KeyedStreamWriter:
         return tuple(self._offsets)
 
     def _switch(self, before: Block | None, block: Block) -> None:
-        if block.key_group not in self._key_groups or not 0 <= block.state_id < len(self.entries):
-            raise MigrationFailed(
-                f"a block of key group {block.key_group}, state {block.state_id} came for a stream of key groups"
-                f" {self._key_groups.start} to {self._key_groups.stop - 1} and {len(self.entries)} states"
-            )
+        if not 0 <= block.state_id < len(self.entries):
+            raise MigrationFailed(f"state {block.state_id} came for a stream of {len(self.entries)} states")
         if before is not None and block.key_group == before.key_group:
             self._close(before)
         else:
@@ -413,6 +325,11 @@ class KeyedStreamWriter:
         self._emit(block.state_id.to_bytes(2, "big"))
 
     def _begin_key_group(self, key_group: int, offset: int) -> None:
+        if key_group not in self._key_groups:
+            raise MigrationFailed(
+                f"key group {key_group} came for a stream of key groups {self._key_groups.start} to"
+                f" {self._key_groups.stop - 1}"
+            )
         if key_group <= self._reached:
             raise MigrationFailed(f"key group {key_group} came after key group {self._reached}")
         self._reached = key_group

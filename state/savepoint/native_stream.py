@@ -27,10 +27,11 @@ from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat
-from .keyed_stream import RUN_BYTES, extents, read_stream_header
+from .keyed_stream import RUN_BYTES, read_stream_header
 from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from .snappy import decompress
 from .state_kinds import info_snapshot, keyed_kind
+from .stretches import extents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -38,9 +39,10 @@ if TYPE_CHECKING:
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
     from .handles import KeyedHandle
-    from .keyed_stream import Extent, KeyedStreamHeader
+    from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
     from .sources import ByteSource
+    from .stretches import Extent
 
 _SEPARATOR = b"\x2c" * SEPARATOR_BYTES
 _NULL, _PRESENT = b"\x01", b"\x00"

@@ -28,6 +28,7 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import join_pieces
 from stateshift.state.savepoint.keyed_readers import open_keyed
+from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
 
 pytest.importorskip("numba")
@@ -110,11 +111,14 @@ def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks(monkeypatc
     beginnings().filter(lambda drawn: drawn[0] in KEYED),
     st.data(),
     st.sampled_from([16, 100, keyed_stream.RUN_BYTES]),
+    st.sampled_from([1, keyed_stream.RUN_BYTES]),
     st.sampled_from(Compression),
     st.sampled_from(BadValues),
 )
-def test_whole_tasks_come_to_the_same_streams_counts_and_errors(beginning, data, run_bytes, compression, bad_values):
-    """With a state beside that is copied; key groups are read in pieces, many of them smaller than an entry."""
+def test_whole_tasks_come_to_the_same_streams_counts_and_errors(
+    beginning, data, run_bytes, piece_bytes, compression, bad_values
+):  # fmt: skip
+    """With a state beside that is copied; key groups are read in pieces, many smaller than an entry, or one by one."""
     kind, shape, contents = beginning
     _, new = data.draw(evolutions(kind, shape, 2))
     at = runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC)
@@ -124,6 +128,7 @@ def test_whole_tasks_come_to_the_same_streams_counts_and_errors(beginning, data,
         takeover = Takeover.of(state, new)
         assume(takeover.outcome in {Outcome.MIGRATE, Outcome.STOP})
         patch.setattr(keyed_stream, "RUN_BYTES", run_bytes)
+        patch.setattr(InlineBytes, "piece_bytes", piece_bytes)
 
         first, *others = by_each_executor(prepare(state.savepoint, takeover.job, options)).values()
 

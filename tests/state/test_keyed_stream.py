@@ -251,6 +251,50 @@ def test_a_writer_counts_entries_by_state():
     assert writer.entries == [3, 0, 1]
 
 
+def whole(*key_groups):
+    """Key groups as they lie in a stream, each with an entry of the first state, and where they begin."""
+    parts = [write_keyed_stream(HEADER, range(group, group + 1), [Block.of(group, 0, [(bytes([group]), b"v")])])
+             for group in key_groups]  # fmt: skip
+    data = [part[offset:] for part, (offset,) in parts]
+    return memoryview(bytearray(b"".join(data))), [sum(map(len, data[:at])) for at in range(len(data))]
+
+
+def test_whole_key_groups_lie_between_blocks_as_blocks_do():
+    blocks = [Block.of(group, 0, [(bytes([group]), b"v")]) for group in range(6)]
+    data, offsets = whole(1, 2, 4)
+    written = bytearray()
+    writer = KeyedStreamWriter(HEADER, range(6), written.extend)
+
+    writer.add(blocks[0])
+    writer.add_key_groups([1, 2, 3, 4], [*offsets[:2], -1, offsets[2]], data, [3, 0, 0])
+    writer.add(blocks[5])
+
+    places = writer.finish()
+    assert (bytes(written), places) == write_keyed_stream(
+        HEADER, range(6), [block for block in blocks if block.key_group != 3]
+    )
+    assert [5, 0, 0] == writer.entries
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "problem"),
+    [
+        ([2], [1], "key group 1 came after key group 2"),
+        ([2], [2], "key group 2 came after key group 2"),
+        ([], [3, 1], "key group 1 came after key group 3"),
+        ([], [4], "key group 4 came for a stream of key groups 0 to 3"),
+    ],
+)
+def test_whole_key_groups_out_of_order_are_refused(first, then, problem):
+    writer = KeyedStreamWriter(HEADER, range(4), bytearray().extend)
+    data, offsets = whole(*first)
+    writer.add_key_groups(first, offsets, data, [len(first), 0, 0])
+    data, offsets = whole(*then)
+
+    with pytest.raises(MigrationFailed, match=problem):
+        writer.add_key_groups(then, offsets, data, [len(then), 0, 0])
+
+
 def test_a_writer_flushes_as_it_goes(monkeypatch):
     monkeypatch.setattr(keyed_stream, "RUN_BYTES", 100)
     pieces = []
