@@ -21,9 +21,10 @@ def load() -> None:
 
     from ..state.migration import performing  # noqa: F401 - what each task does
 
-    fast = machine_code(_MUCH_BYTES)
-    if fast is not None:
-        fast.load_compiled()
+    if machine_code(_MUCH_BYTES) is not None:
+        from ..compat.transcode.numba_executor import load_compiled
+
+        load_compiled()
     gc.collect()
     gc.freeze()  # a collection would write to pages that are shared
 

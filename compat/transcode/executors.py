@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "STATESHIFT_EXECUTOR"
 _LITTLE_BYTES = 1 << 20
-_NUMBA_MODULE = f"{__package__}.numba_executor"
+_NUMBA_MODULE = f"{__package__}.numba_kernels"
 
 
 class ExecutorName(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""The interpreter of op lists as machine code: one function for all, compiled once per machine and kept on disk.
+"""Op lists carried out by machine code, block by block.
 
 The interpreter checks every place; machine code may run over the end of an entry, by less than `PADDING` bytes: the
 last entries of a block are copied to where that is harmless.
@@ -16,10 +16,9 @@ from .columns import bytes_behind
 from .even import moves_of
 from .executors import Rewritten
 from .framed import Survey
-from .held import keep_freed_memory
 from .interpreter import FULL, NEAR_END
 from .machine import PADDING
-from .numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, find_run, rewrite, survey
+from .numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, call, find_run, rewrite, survey
 from .program import Program
 
 SLACK, SPARE_BYTES = 9 / 8, 1 << 14
@@ -27,15 +26,6 @@ SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_OFFSETS = np.zeros(0, np.int64)
-
-keep_freed_memory()
-
-
-def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
-    """Call one of `framed`'s functions; give what it returns, and its result."""
-    result = np.zeros(4, np.int64)
-    returned = function(np.frombuffer(data, np.uint8), *numbers, result)
-    return int(returned), result.tolist()
 
 
 class NumbaExecutor:

@@ -1,17 +1,20 @@
 """What Python calls of machine code: runs of entries found and surveyed, blocks and whole key groups rewritten.
 
-Both kinds of rewriting have one way in, since the interpreter takes seconds to compile wherever it is part of.
+It is compiled once per machine and kept on disk. Both kinds of rewriting have one way in, since whatever the
+interpreter is part of takes seconds to compile.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba.extending import register_jitable
 
 from . import framed
 from .even import rewrite_even
 from .framed import COMPLETE
+from .held import keep_freed_memory
 from .interpreter import DONE, FULL, ODD, interpret
 from .machine import address, compiled
 from .memory import copy, load, store
@@ -27,6 +30,8 @@ _AT_ONCE = 1 << 16
 """So many new bytes are looked at before more are written."""
 _ID_BYTES, _LENGTH_BYTES = 2, 4
 _END_MARK, _LAST_FLAG, _NOT_LAST = 0xFFFF, 0x80, 0x7F
+
+keep_freed_memory()
 
 
 @register_jitable
@@ -231,3 +236,10 @@ def survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) ->
 def find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, values: Any, value_ends: Any) -> bool:
     """As `find_run`; the places are arrays of 64-bit integers."""
     return framed._find_entries(address(data), start, end, keys, key_ends, values, value_ends)  # noqa: SLF001 - as above
+
+
+def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
+    """Call one of `framed`'s functions; give what it returns, and its result."""
+    result = np.zeros(4, np.int64)
+    returned = function(np.frombuffer(data, np.uint8), *numbers, result)
+    return int(returned), result.tolist()
