@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import attrs
 import numpy as np
 
 from . import ops
@@ -26,6 +27,29 @@ SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_OFFSETS = np.zeros(0, np.int64)
+
+
+@attrs.frozen
+class _Done:
+    """What the interpreter did: as of `Rewritten`, and how many bytes it wrote."""
+
+    status: int
+    stop: int
+    size: int
+    entries: int
+    keys: int
+    seen: Survey
+
+    def go_on(self, rest: _Done) -> _Done:
+        """Put behind it what was done with the entries where it stopped."""
+        return _Done(
+            rest.status,
+            self.stop + rest.stop,
+            self.size + rest.size,
+            self.entries + rest.entries,
+            self.keys + rest.keys,
+            self.seen.go_on(rest.seen, self.size),
+        )
 
 
 class NumbaExecutor:
@@ -59,20 +83,13 @@ class NumbaExecutor:
     def _rewrite(self, block: bytes | memoryview, start: int, room: int, prefix: bytes) -> Rewritten:
         data, target = np.frombuffer(block, np.uint8), np.empty(room + PADDING, np.uint8)
         most = len(block) - max(PADDING - bytes_behind(block), 0)
-        status, stop, size, entries, keys, seen = self._run(data, start, len(block), most, target, room, prefix)
-        if status == NEAR_END:
-            rest = padded(block[stop:])
-            status, more, rest_size, rest_entries, rest_keys, rest_seen = self._run(
-                rest, 0, len(block) - stop, len(block) - stop, target[size:], room - size, prefix
-            )
-            seen = seen.go_on(rest_seen, size)
-            stop, size, entries, keys = stop + more, size + rest_size, entries + rest_entries, keys + rest_keys
-        return Rewritten(status, without(target, size), stop, entries, keys, seen)
+        done = self._run(data, start, len(block), most, target, room, prefix)
+        if done.status == NEAR_END:
+            rest, left = padded(block[done.stop :]), len(block) - done.stop
+            done = done.go_on(self._run(rest, 0, left, left, target[done.size :], room - done.size, prefix))
+        return Rewritten(done.status, without(target, done.size), done.stop, done.entries, done.keys, done.seen)
 
-    def _run(
-        self, data: Any, start: int, size: int, most: int, target: Any, room: int, prefix: bytes
-    ) -> tuple[int, int, int, int, int, Survey]:
-        """Call the interpreter; give why it came back, its result, and what was seen of what it wrote."""
+    def _run(self, data: Any, start: int, size: int, most: int, target: Any, room: int, prefix: bytes) -> _Done:
         self._places[:] = start, size, most
         self._key_group[0] = int.from_bytes(prefix, "big")
         status = rewrite(
@@ -80,7 +97,7 @@ class NumbaExecutor:
             target, room - self._program.fixed, self._registers, self._result, _NO_OFFSETS, _NO_TOTALS,
         )  # fmt: skip
         stop, written, entries, keys, seen, seen_keys, misplaced, last = self._result.tolist()
-        return status, stop, written, entries, keys, Survey(seen, seen_keys & _CHECKSUM, misplaced, last)
+        return _Done(status, stop, written, entries, keys, Survey(seen, seen_keys & _CHECKSUM, misplaced, last))
 
 
 def load_compiled() -> None:
