@@ -38,12 +38,14 @@ class StateTotal:
 
     Attributes:
         state_id: As it is stored.
+        first: Where the first new one begins; of a state whose entries are dropped it means nothing.
         entries: How many were read, and rewritten, copied or dropped.
         keys_read: The checksum of their keys (`framed`), where they were rewritten.
         keys_written: That of the new ones.
     """
 
     state_id: int
+    first: int
     entries: int
     keys_read: int
     keys_written: int
@@ -67,16 +69,13 @@ class NewKeyGroups:
 class KeyGroupsExecutor(Protocol):
     """Rewrites whole key groups."""
 
-    def rewrite(
-        self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int], left: Sequence[int]
-    ) -> NewKeyGroups | None:
+    def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
         """Rewrite key groups; give None where an entry is not plain.
 
         Args:
             data: Key groups, in memory that may be written; they are the same bytes again when it comes back.
             begins: Where each begins.
             key_groups: Which they are.
-            left: States whose entries are left to who goes from block to block.
         """
         ...
 

@@ -19,12 +19,13 @@ from .interpreter import DONE, FULL, ODD, interpret
 from .machine import address, compiled
 from .memory import copy, load, store
 
-LEFT, DROP, COPY, CONVERT = range(4)
-"""What happens to a state: who goes from block to block has it, or its entries are dropped, copied, rewritten."""
+DROP, COPY, CONVERT = range(3)
+"""What happens to the entries of a state."""
 ACTION, NEW_ID, CODE, CONSTANTS, MOVES, MOVES_END, FIXED, STATE_NUMBERS = range(8)
 """The numbers of a state: that, its new id, where its parts begin in tables, and what ops write without a look."""
-GROUP, ENTRIES, KEYS_READ, KEYS_WRITTEN, TOTAL_NUMBERS = range(5)
-"""What is told of a state: the key group after the last one that it was met in, entries, checksums."""
+GROUP, FIRST, ENTRIES, KEYS_READ, KEYS_WRITTEN, TOTAL_NUMBERS = range(6)
+"""What is told of a state: the key group after the last one that it was met in, where its first new entry begins, how
+many there are, checksums."""
 RESULT_NUMBERS = 8
 _AT_ONCE = 1 << 16
 """So many new bytes are looked at before more are written."""
@@ -153,7 +154,7 @@ def _rewrite_key_groups(
         registers: As many as any of the op lists needs.
         result: Takes how many bytes were written; of eight numbers.
         offsets: Takes where each new key group begins; -1 of one that is empty.
-        totals: For each stored state a row: the key group after the last one that it was met in, entries, checksums.
+        totals: For each stored state a row, of zeros; takes what is told of it.
     """
     written = 0
     for group in range(len(key_groups)):
@@ -164,7 +165,7 @@ def _rewrite_key_groups(
             at += _ID_BYTES
             if state == _END_MARK:
                 break
-            if state >= len(states) or totals[state, GROUP] > group or states[state, ACTION] == LEFT:
+            if state >= len(states) or totals[state, GROUP] > group:
                 return ODD
             is_empty = False
             what, new, free = states[state], written + _ID_BYTES, room - written - 2 * _ID_BYTES
@@ -183,6 +184,7 @@ def _rewrite_key_groups(
                 store(address(target), written, 2, what[NEW_ID])
                 written = new + result[1]
             at = result[0]
+            totals[state, FIRST] = totals[state, FIRST] or new
             totals[state, GROUP] = group + 1
             totals[state, ENTRIES] += result[2]
             totals[state, KEYS_READ] += result[3]

@@ -21,7 +21,6 @@ from .numba_kernels import (
     COPY,
     DROP,
     FIXED,
-    LEFT,
     MOVES,
     MOVES_END,
     NEW_ID,
@@ -70,23 +69,17 @@ class NumbaKeyGroups:
         self._result = np.zeros(RESULT_NUMBERS, np.int64)
         self._growth: float = _FIRST_GROWTH
 
-    def rewrite(
-        self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int], left: Sequence[int]
-    ) -> NewKeyGroups | None:
+    def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
         """Rewrite key groups; as of the protocol."""
         old = np.frombuffer(data, np.uint8) if bytes_behind(data) >= PADDING else padded(data)
         room = int(len(data) * self._growth * SLACK) + SPARE_BYTES
         most = 2 * max((program.room(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
         places = np.array([*begins, len(data)], np.int64)
-        states = self._states
-        if left:
-            states = states.copy()
-            states[left, ACTION] = LEFT
         while True:
             target, offsets = np.empty(room + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
-            totals = np.zeros((len(states), TOTAL_NUMBERS), np.int64)
+            totals = np.zeros((len(self._states), TOTAL_NUMBERS), np.int64)
             status = rewrite(
-                old, places, np.array(key_groups, np.int64), self._prefix_bytes, states, *self._tables,
+                old, places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, *self._tables,
                 target, room, self._registers, self._result, offsets, totals,
             )  # fmt: skip
             if status == DONE:
@@ -111,7 +104,7 @@ def _places(parts: Sequence[Sequence[int]]) -> list[int]:
 
 def _told(totals: Any) -> list[StateTotal]:
     return [
-        StateTotal(state_id, entries, keys_read & _CHECKSUM, keys_written & _CHECKSUM)
-        for state_id, (group, entries, keys_read, keys_written) in enumerate(totals.tolist())
+        StateTotal(state_id, first, entries, keys_read & _CHECKSUM, keys_written & _CHECKSUM)
+        for state_id, (group, first, entries, keys_read, keys_written) in enumerate(totals.tolist())
         if group
     ]

@@ -213,7 +213,7 @@ class BlockRewriter:
             keys_read = add_keys(0, self._addresses(block, self.plan.transform.old_kind))
             keys_written = add_keys(0, self._addresses(result, self.plan.kind))
         if not self.proven:
-            self._prove_one(result)
+            self.prove_one(result)
         return Converted(result, transcoded, keys_read, keys_written)
 
     def count(self, converted: Converted, tally: Tally) -> Block:
@@ -222,7 +222,7 @@ class BlockRewriter:
         tally.add(converted.transcoded, converted.keys_read, converted.keys_written)
         return converted.block
 
-    def _prove_one(self, block: Block) -> None:
+    def prove_one(self, block: Block) -> None:
         """Read the first entry that was written, of all blocks (rule RUN-7)."""
         for key, value in islice(block.items(), 1):
             with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):

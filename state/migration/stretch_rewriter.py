@@ -9,6 +9,8 @@ import attrs
 from ...compat.transcode.blocks import BlockTranscoder
 from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
+from ...serializers.errors import StateShiftError
+from ..savepoint.blocks import Block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,13 +20,16 @@ if TYPE_CHECKING:
     from .block_rewriter import BlockRewriter
 
 
+_CREDIT = 2
+_LENGTH_BYTES = 4
+
+
 @attrs.define
 class StretchRewriter:
     """Rewrites stretches of a stored stream where machine code can; is for one thread.
 
     Attributes:
-        rewriters: By the id of a state who converts its blocks, if anyone; a state is left to it until its first entry
-            is proven (rule RUN-7).
+        rewriters: By the id of a state who converts its blocks, if anyone.
         new_ids: By the id of a state the new one, if it is not dropped.
         prefix_bytes: How many bytes of a key tell its key group.
     """
@@ -33,23 +38,34 @@ class StretchRewriter:
     new_ids: Sequence[int | None]
     prefix_bytes: int
     _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
-    _credit: int = attrs.field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._credit = 1 + len(self.rewriters)
+    _credit: int = attrs.field(default=_CREDIT, init=False)
 
     def convert(self, stretch: Stretch) -> NewKeyGroups | None:
         """Convert all entries of a stretch; None where that is to be done block by block.
 
-        Once more stretches could not be converted than could, none is tried any more.
+        Once more stretches could not be converted than could, by two, none is tried any more.
         """
         if not self._credit or paying(0) is not ExecutorName.NUMBA:
             return None
-        unproven = [at for at, one in enumerate(self.rewriters) if one is not None and not one.proven]
         key_groups = [extent.key_group for extent in stretch.extents]
-        found = self._executor().rewrite(stretch.data, stretch.begins, key_groups, unproven)
-        self._credit += -1 if found is None else 1
+        found = self._executor().rewrite(stretch.data, stretch.begins, key_groups)
+        if found is None or not self._are_proven(found, key_groups[0]):
+            self._credit -= 1
+            return None
+        self._credit += 1
         return found
+
+    def _are_proven(self, found: NewKeyGroups, key_group: int) -> bool:
+        """Read the first entry of each state that was converted (rule RUN-7); what is wrong with one, blocks tell."""
+        try:
+            for total in found.totals:
+                rewriter, new_id = self.rewriters[total.state_id], self.new_ids[total.state_id]
+                if rewriter is not None and new_id is not None and not rewriter.proven:
+                    entry = _entry_at(found.data, total.first)
+                    rewriter.prove_one(Block(key_group, new_id, entry, 1))
+        except StateShiftError:
+            return False
+        return True
 
     def _executor(self) -> KeyGroupsExecutor:
         if self._made is None:
@@ -74,3 +90,10 @@ def _treatment(new_id: int | None, rewriter: BlockRewriter | None) -> Treatment:
         return Treatment(new_id)
     assert isinstance(rewriter.transcoder, BlockTranscoder)  # noqa: S101 - so says may_be_whole
     return Treatment(new_id, rewriter.transcoder.program)
+
+
+def _entry_at(data: memoryview, start: int) -> memoryview:
+    """Give the bytes of one entry."""
+    value = start + _LENGTH_BYTES + int.from_bytes(data[start : start + _LENGTH_BYTES], "big")
+    end = value + _LENGTH_BYTES + int.from_bytes(data[value : value + _LENGTH_BYTES], "big")
+    return data[start:end]
