@@ -28,6 +28,15 @@ def by_each_executor(ready):
     return outcomes
 
 
+def agreed(ready):
+    """What all executors come to."""
+    outcomes = by_each_executor(ready)
+    first = outcomes[EXECUTORS[0]]
+    for name, outcome in outcomes.items():
+        assert first == outcome, name
+    return first
+
+
 def _outcome(task, source, target):
     try:
         result = perform(task, source, target)

@@ -60,7 +60,7 @@ class BlockTranscoder:
             yield Transcoded(done.data, done.entries, keys_read=done.keys & _CHECKSUM, seen=done.seen)
             at = done.stop
             if done.status == ODD:
-                end = _entry_end(block, at)
+                end = entry_end(block, at)
                 yield self._slowly(block, at, end)
                 at = end
             elif done.status == DAMAGED:
@@ -93,8 +93,8 @@ class BlockTranscoder:
         self._made = None
 
 
-def _entry_end(block: bytes | memoryview, start: int) -> int:
-    """Where an entry ends whose framing is sound."""
+def entry_end(block: bytes | memoryview, start: int) -> int:
+    """Tell where an entry ends whose framing is sound."""
     value = start + _LENGTH_BYTES + int.from_bytes(block[start : start + _LENGTH_BYTES], "big")
     return value + _LENGTH_BYTES + int.from_bytes(block[value : value + _LENGTH_BYTES], "big")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.transcode.blocks import BlockTranscoder
+from ...compat.transcode.blocks import BlockTranscoder, entry_end
 from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import StateShiftError
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _CREDIT = 2
-_LENGTH_BYTES = 4
 
 
 @attrs.define
@@ -61,7 +60,7 @@ class StretchRewriter:
             for total in found.totals:
                 rewriter, new_id = self.rewriters[total.state_id], self.new_ids[total.state_id]
                 if rewriter is not None and new_id is not None and not rewriter.proven:
-                    entry = _entry_at(found.data, total.first)
+                    entry = found.data[total.first : entry_end(found.data, total.first)]
                     rewriter.prove_one(Block(key_group, new_id, entry, 1))
         except StateShiftError:
             return False
@@ -90,10 +89,3 @@ def _treatment(new_id: int | None, rewriter: BlockRewriter | None) -> Treatment:
         return Treatment(new_id)
     assert isinstance(rewriter.transcoder, BlockTranscoder)  # noqa: S101 - so says may_be_whole
     return Treatment(new_id, rewriter.transcoder.program)
-
-
-def _entry_at(data: memoryview, start: int) -> memoryview:
-    """Give the bytes of one entry."""
-    value = start + _LENGTH_BYTES + int.from_bytes(data[start : start + _LENGTH_BYTES], "big")
-    end = value + _LENGTH_BYTES + int.from_bytes(data[value : value + _LENGTH_BYTES], "big")
-    return data[start:end]

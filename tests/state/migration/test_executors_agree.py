@@ -8,7 +8,7 @@ from typing import Annotated
 
 import attrs
 import pytest
-from executing import EXECUTORS, by_each_executor
+from executing import agreed
 from later_types import later_version
 
 from stateshift import (
@@ -40,15 +40,6 @@ from stateshift.state.savepoint.reader import Savepoint
 pytest.importorskip("numba")
 
 AT, DAY = datetime(2026, 6, 15, 12, tzinfo=UTC), timedelta(days=1)
-
-
-def agreed(ready):
-    """What all executors come to."""
-    outcomes = by_each_executor(ready)
-    first = outcomes[EXECUTORS[0]]
-    for name, outcome in outcomes.items():
-        assert first == outcome, name
-    return first
 
 
 def ways(ready):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import attrs
 import pytest
-from executing import EXECUTORS, by_each_executor
+from executing import agreed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,13 +85,6 @@ def converted(monkeypatch):
 
     monkeypatch.setattr(stretch_rewriter.StretchRewriter, "convert", counting)
     return counts
-
-
-def agreed(ready):
-    outcomes = by_each_executor(ready)
-    for name, outcome in outcomes.items():
-        assert outcomes[EXECUTORS[0]] == outcome, name
-    return outcomes[EXECUTORS[0]]
 
 
 @pytest.mark.parametrize("most_bytes", [1, 3_000, 20_000])
