@@ -17,7 +17,7 @@ PROGRAMS: tuple[tuple[str, list[int], list[str]], ...] = (
     ("migrate", [2_500_000, 5_000_000, 10_000_000], []),
     ("downtime", [5_000_000], []),
 )
-"""What is run, with how many entries and which options. Two million of S1 are 60 MB, mostly the cost of a block."""
+"""What is run, with how many entries and which options. Of two million of S1, a pass takes but 30 ms."""
 
 
 def main() -> int:
