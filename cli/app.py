@@ -97,8 +97,9 @@ class _Commands(click.Group):
             close_output()
         except OutputClosedError:
             return Status.OUTPUT_CLOSED
-        except KeyboardInterrupt:
-            click.echo("\ninterrupted; a migration publishes nothing before its end", err=True)
+        except KeyboardInterrupt as interrupt:
+            told = getattr(interrupt, "__notes__", ["A migration publishes nothing before its end."])
+            click.echo(" ".join(["\ninterrupted.", *told]), err=True)
             return Status.INTERRUPTED
         except StateShiftError as error:
             print_error(error, with_json=with_json)

@@ -45,6 +45,7 @@ from ..state.savepoint.new_streams import check_job
 from ..state.savepoint.publish import all_or_nothing, check_target
 from .connect import refuse_connect
 from .in_arrow import mapped
+from .interrupts import interrupts_kept
 from .session import own_session
 from .shipping import shipped
 from .watching import attempts_of, run_watched, without_values
@@ -134,7 +135,8 @@ def bootstrap(
         resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
         run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
         claim = until_published.enter_context(all_or_nothing(folder, _NOTHING_PUBLISHED))
-        operators, results, encoded = run.carry_out([source.data for source in given], py_files)
+        with interrupts_kept():
+            operators, results, encoded = run.carry_out([source.data for source in given], py_files)
         claim.require()
         lineage = publish_bootstrap(
             folder,

@@ -40,6 +40,7 @@ from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
 from . import daemon
 from .connect import is_connect
+from .interrupts import interrupts_kept
 from .scheduling import carry_out
 from .session import DEFAULT_MASTER, own_session
 
@@ -171,7 +172,8 @@ def _run(
     if engine is Engine.PROCESS:
         results += carry_out_here(left, savepoint.folder, journal, tell)
     else:
-        results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
+        with interrupts_kept():
+            results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
     tell(Progress("publishing", 0, 1))
     claim.require()
     _clear_attempts(folder, results)

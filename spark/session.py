@@ -5,18 +5,17 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import uuid
 import warnings
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..serializers.errors import MigrationFailed, StateShiftError
 from .in_arrow import pandas_unmentioned
+from .interrupts import interrupts_kept
 from .java import java_home
 from .watching import java_has_ended
 
@@ -48,6 +47,7 @@ def session(
     """
     try:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
@@ -57,14 +57,18 @@ def session(
     if running is not None:
         return running
     _check_master(master)
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in _settings(master, conf or {}).items():
+    settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf or {})}
+    builder = SparkSession.builder
+    for name, value in settings.items():
         builder = builder.config(name, value)
     variables = _variables(master)
-    with _environment(variables), pandas_unmentioned(), _interrupts_held_back():
+    # Interrupted, PySpark would leave without the JVM that it has just launched.
+    with _environment(variables), pandas_unmentioned(), interrupts_kept() as interrupts:
         # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:
+            SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+            interrupts.keep_again()
             return builder.getOrCreate()
         except (PySparkException, Py4JError) as error:
             raise _no_start(error, master, variables["JAVA_HOME"]) from error
@@ -98,46 +102,21 @@ def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until Spark has started: PySpark would leave without the JVM that it has just launched.
-
-    A second one does not wait: a master that does not answer takes a minute.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    came: list[bool] = []
-
-    def hold(*_: object) -> None:
-        if came:
-            raise KeyboardInterrupt
-        came.append(True)
-
-    before = signal.signal(signal.SIGINT, hold)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is hold:  # else PySpark has set its own, which cancels jobs
-            signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
-    if came:
-        raise KeyboardInterrupt
-
-
-@contextmanager
 def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Give the running session of this process; or start one, and stop it when the `with` block ends."""
     was_running = _is_running()
-    given = session(master, conf=conf)
-    try:
+    with ExitStack() as until_end:
+        with interrupts_kept() as interrupts:
+            given = session(master, conf=conf)
+            if not was_running:
+                until_end.callback(_stop, given)
+            interrupts.check()
         yield given
-    finally:
-        if not was_running:
-            _stop(given)
 
 
 def _stop(session: SparkSession) -> None:
     """Stop a session. Where Java has ended there is nothing to stop, and another error tells so."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), interrupts_kept():
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
         try:
             session.stop()

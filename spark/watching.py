@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-import threading
 import time
 import traceback
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
 from ..state.migration.progress import Progress
+from .interrupts import interrupts_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    import threading
+    from collections.abc import Callable
 
     from pyspark import SparkContext
 
@@ -131,14 +131,14 @@ def run_aside(
             failure.append(error)
 
     thread = thread_of(target=run, daemon=True)
-    with interrupts_kept() as check_interrupt:
+    with interrupts_kept() as interrupts:
         thread.start()
         try:
             while thread.is_alive():
-                check_interrupt()
+                interrupts.check()
                 look()
                 thread.join(POLL_S)
-            check_interrupt()
+            interrupts.check()
         except BaseException:
             stop(thread)
             raise
@@ -146,34 +146,6 @@ def run_aside(
             stop(thread)
             raise failure[0]
     return outcome[0]
-
-
-@contextmanager
-def interrupts_kept() -> Iterator[Callable[[], None]]:
-    """Keep Ctrl-C until the caller asks for it with the function that is given.
-
-    Spark's own handler calls the JVM at once, maybe in the middle of another call, and cancels all jobs of the session.
-    A second Ctrl-C is not kept.
-    """
-    kept: list[int] = []
-
-    def check() -> None:
-        if kept:
-            raise KeyboardInterrupt
-
-    def keep(number: int, _: object) -> None:
-        if kept:
-            raise KeyboardInterrupt
-        kept.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield check
-        return
-    before = signal.signal(signal.SIGINT, keep)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
 
 
 def stop_group(context: SparkContext, group: str, thread: threading.Thread) -> None:

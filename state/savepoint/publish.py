@@ -110,13 +110,21 @@ def all_or_nothing(target: Folder, nothing: str, if_exists: IfTargetExists = IfT
         except BaseException as error:
             written = _what_was_written(target, nothing)
             if written is None:
-                raise  # an interrupt that came too late
-            is_kept = if_exists is IfTargetExists.RESUME
-            if not is_kept:
+                written = f"Everything was written: {target} is complete."
+            elif if_exists is IfTargetExists.RESUME:
+                written = f"{written} What is finished is kept, to be resumed."
+            else:
                 _clear_after_failure(claim)
-            if isinstance(error, StateShiftError):
-                error.written = f"{written} What is finished is kept, to be resumed." if is_kept else written
+            _tell(error, written)
             raise
+
+
+def _tell(error: BaseException, written: str) -> None:
+    """Let an error that ended a run say what was written."""
+    if isinstance(error, StateShiftError):
+        error.written = written
+    elif isinstance(error, KeyboardInterrupt):
+        error.add_note(written)
 
 
 def _what_was_written(target: Folder, nothing: str) -> str | None:

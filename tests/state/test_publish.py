@@ -12,6 +12,7 @@ from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadat
 from stateshift.state.savepoint.publish import (
     INLINE_BYTES,
     IfTargetExists,
+    all_or_nothing,
     check_target,
     clean,
     clear_target,
@@ -202,3 +203,39 @@ def test_clean_never_touches_a_savepoint(taken):
         clean(taken)
 
     assert before == taken.names()
+
+
+@pytest.mark.parametrize(
+    ("if_exists", "told", "left"),
+    [
+        (IfTargetExists.FAIL, "Nothing.", False),
+        (IfTargetExists.RESUME, "Nothing. What is finished is kept, to be resumed.", True),
+    ],
+)
+def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
+    target = Folder.at(tmp_path / "target")
+
+    def run():
+        with all_or_nothing(target, "Nothing.", if_exists):
+            (tmp_path / "target" / stream_name(OPERATOR, "keyed", 0)).write_bytes(b"finished")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run()
+
+    assert (caught.value.__notes__, (tmp_path / "target").exists()) == ([told], left)
+
+
+def test_an_interrupt_that_comes_too_late_says_that_all_was_written(tmp_path):
+    target = Folder.at(tmp_path / "target")
+
+    def run():
+        with all_or_nothing(target, "Nothing."):
+            publish(target, EMPTY, Lineage(stateshift="1", created=now(), job="j"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run()
+
+    assert caught.value.__notes__ == [f"Everything was written: {target} is complete."]
+    assert (tmp_path / "target" / "_metadata").exists()
