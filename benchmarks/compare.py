@@ -97,10 +97,14 @@ class Process:
         """End it, and wait for that."""
         self._process.communicate()
 
-    def one(self, source: Source, *, kernel: bool = False) -> dict[str, Any]:
-        """Make a pass; what the one before has written is removed first."""
+    def clear(self) -> None:
+        """Remove what the last pass has written."""
         for file in self.folder.iterdir():
             file.unlink()
+
+    def one(self, source: Source, *, kernel: bool = False) -> dict[str, Any]:
+        """Make a pass; what the one before has written is removed first."""
+        self.clear()
         answer = self._ask(source, kernel=kernel)
         return answer | {"ns": answer["seconds"] / source.entries * 1e9}
 
@@ -154,13 +158,13 @@ def processes(shape: Shape, peers: Peers | None, folder: Path, without: Collecti
     ways |= {"copy": ("copy", ""), "copy in pieces": ("pieces", "")}
     for name, (way, executor) in ways.items():
         if name not in without:
-            command = [sys.executable, "-m", f"{__package__}.passes", way, shape.name]
-            yield Process(name, command, executor=executor, folder=folder)
+            yield way_of(way, shape, folder, executor, name)
 
 
-def chosen_process(shape: Shape, folder: Path) -> Process:
-    """Start the project's own way, with the executor that a migration chooses."""
-    return Process("kernel", [sys.executable, "-m", f"{__package__}.passes", "rewrite", shape.name], folder=folder)
+def way_of(way: str, shape: Shape, folder: Path, executor: str = "", name: str = "") -> Process:
+    """Start one of the ways of `passes`; with the executor that a migration chooses, unless one is named."""
+    command = [sys.executable, "-m", f"{__package__}.passes", way, shape.name]
+    return Process(name or way, command, executor=executor, folder=folder)
 
 
 def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argparse.Namespace) -> dict[str, Any]:

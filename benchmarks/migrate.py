@@ -12,8 +12,10 @@ that. Medians of runs; of memory the greatest.
                       time of the column of a thousand entries is the former alone
     rest              what is over the start
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
-    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the kernel's time is divided by the cores,
-                      as far as there are streams for them
+    file to file      processor time of one process that reads, converts, proves and writes the same, and nothing else
+    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the other time is divided by the cores,
+    rest / file       as far as there are streams for them
+    copy              the file copied by the system, by turns with all others: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself
     JVM, live         most that a collection left of the heap, out of the JVM's own log
 
@@ -35,9 +37,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from stateshift.compat.transcode.executors import VARIABLE
 
-from .compare import LEAST_ENTRIES, ROOT, Source, chosen_process, executors
+from .compare import LEAST_ENTRIES, ROOT, Process, Source, executors, way_of
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .shapes import SHAPES, Shape, write_savepoint
 from .watch import ROLES, Watch
@@ -80,18 +84,55 @@ def migrate(
     }
 
 
+@attrs.frozen
+class Beside:
+    """The same without Spark, in processes of their own, which go through a savepoint when they are asked."""
+
+    transcoder: Process
+    copier: Process
+
+    @classmethod
+    def started(cls, shape: Shape, folder: Path) -> Beside:
+        """Start them."""
+        folder.mkdir()
+        ours = cls(way_of("rewrite", shape, folder), way_of("copy", shape, folder))
+        ours.transcoder.wait_until_ready()
+        ours.copier.wait_until_ready()
+        return ours
+
+    def end(self) -> None:
+        """End them."""
+        self.transcoder.end()
+        self.copier.end()
+
+    def kernel_seconds(self, source: Source, runs: int) -> float:
+        """Time the executor alone."""
+        seconds = [self.transcoder.one(source, kernel=True)["seconds"] for _ in range(runs + 1)]
+        return statistics.median(seconds[1:])
+
+    def one(self, source: Source) -> dict[str, float]:
+        """Go through a savepoint once by each."""
+        file_to_file, copy = self.transcoder.one(source)["cpu_seconds"], self.copier.one(source)["seconds"]
+        self.transcoder.clear()
+        self.copier.clear()
+        return {"file_to_file_s": file_to_file, "copy_s": copy}
+
+
 def measure(
-    shape: Shape, places: dict[int, Path], kernels: dict[int, float], way: str, arguments: argparse.Namespace
+    shape: Shape, places: dict[int, Path], beside: Beside, way: str, arguments: argparse.Namespace
 ) -> dict[int, dict[str, Any]]:
     """Migrate savepoints of all sizes by turns; the first is the one whose time is the start of the others."""
-    least, *_ = places
+    least, *others = places
+    sources = {size: Source(places[size], places[size], places[size], size, 0, 0) for size in others}
+    kernels = {size: beside.kernel_seconds(source, arguments.runs) for size, source in sources.items()}
     target = places[least].with_name("target")
     chosen = os.environ.get(VARIABLE) or executors()[0]
     migrate(places[least], target, shape, way, arguments, chosen)  # fills the page cache
-    starts, runs = [], []
+    starts, runs, turns = [], [], []
     for _ in range(arguments.runs):
         starts.append(migrate(places[least], target, shape, way, arguments, chosen)["seconds"])
         runs.append({size: migrate(place, target, shape, way, arguments) for size, place in places.items()})
+        turns.append({size: beside.one(source) for size, source in sources.items()})
     found: dict[int, dict[str, Any]] = {}
     for size, place in places.items():
         ours = [run[size] for run in runs]
@@ -105,30 +146,21 @@ def measure(
             "peak_bytes": {name: max(run["peaks"][name] for run in ours) for name in MEMORY},
         }
     for size, kernel in kernels.items():
-        found[size]["start_s"] = statistics.median(starts)
-        _compare(found[size], found[least], kernel, arguments.cores)
+        found[size] |= {"start_s": statistics.median(starts), "kernel_s": kernel}
+        found[size] |= {name: statistics.median(turn[size][name] for turn in turns) for name in turns[0][size]}
+        _compare(found[size], found[least], arguments.cores)
     return found
 
 
-def _compare(found: dict[str, Any], least: dict[str, Any], kernel: float, cores: int) -> None:
+def _compare(found: dict[str, Any], least: dict[str, Any], cores: int) -> None:
     """Say what a run costs over the smallest one."""
     on_spark = found["engine"] == "spark"
     found["rest_s"] = found["seconds"] - found["start_s"]
-    found["kernel_s"] = kernel
-    found["rest_to_kernel"] = found["rest_s"] * (min(cores, found["streams"]) if on_spark else 1) / kernel
+    at_once = min(cores, found["streams"]) if on_spark else 1
+    for other in ("kernel", "file_to_file"):
+        found[f"rest_to_{other}"] = found["rest_s"] * at_once / found[f"{other}_s"]
     who = "worker" if on_spark else "driver"
     found["over_idle_bytes"] = found["peak_bytes"][who] - least["peak_bytes"][who]
-
-
-def kernel_seconds(shape: Shape, place: Path, entries: int, folder: Path, arguments: argparse.Namespace) -> float:
-    """Time the executor alone."""
-    folder.mkdir()
-    process = chosen_process(shape, folder)
-    process.wait_until_ready()
-    source = Source(place, place, place, entries, 0, 0)
-    seconds = [process.one(source, kernel=True)["seconds"] for _ in range(arguments.runs + 1)]
-    process.end()
-    return statistics.median(seconds[1:])
 
 
 def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, markdown: bool) -> None:
@@ -142,7 +174,10 @@ def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, m
         ("start, s", "", *(f"{found[size]['start_s']:.1f}" for size in sizes[1:])),
         ("rest, s", "", *(f"{found[size]['rest_s']:.1f}" for size in sizes[1:])),
         ("kernel, s", "", *(f"{found[size]['kernel_s']:.2f}" for size in sizes[1:])),
+        ("file to file, s", "", *(f"{found[size]['file_to_file_s']:.2f}" for size in sizes[1:])),
         ("rest / kernel", "", *(f"{found[size]['rest_to_kernel']:.2f}" for size in sizes[1:])),
+        ("rest / file", "", *(f"{found[size]['rest_to_file_to_file']:.2f}" for size in sizes[1:])),
+        ("copy, s", "", *(f"{found[size]['copy_s']:.2f}" for size in sizes[1:])),
     ]
     for name in MEMORY:
         peaks = [found[size]["peak_bytes"][name] for size in sizes]
@@ -168,10 +203,9 @@ def main() -> int:
         places = {size: scratch / f"source-{size}" for size in sizes}
         for size, place in places.items():
             write_savepoint(shape, size, place)
-        kernels = {
-            size: kernel_seconds(shape, places[size], size, scratch / f"kernel-{size}", arguments) for size in sizes[1:]
-        }
-        found = {way: measure(shape, places, kernels, way, arguments) for way in WAYS}
+        beside = Beside.started(shape, scratch / "beside")
+        found = {way: measure(shape, places, beside, way, arguments) for way in WAYS}
+        beside.end()
     if arguments.json:
         print(json.dumps({"machine": machine, "shape": arguments.shape, "ways": found}, indent=2))
     else:

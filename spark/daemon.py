@@ -7,6 +7,8 @@ once and not by each of them. Source: Spark, `PythonWorkerFactory`.
 from __future__ import annotations
 
 import gc
+import sys
+from pathlib import Path
 
 from ..compat.transcode.executors import machine_code
 
@@ -15,21 +17,40 @@ SETTINGS = {"spark.python.daemon.module": __name__}
 _MUCH_BYTES = 1 << 30
 
 
+def prefer_installed() -> None:
+    """Import PySpark and py4j as they are installed; Spark puts the same ones first, zipped, without compiled code.
+
+    From there every start compiles them. An archive of another installation stays where it is.
+    """
+    for archive in [Path(entry) for entry in sys.path if entry.endswith(".zip")]:
+        package = archive.parents[2] if archive.parts[-3:-1] == ("python", "lib") else archive
+        name = archive.name.partition("-")[0].removesuffix(".zip")
+        if package.name == "pyspark" and (package.parent / name / "__init__.py").exists():
+            sys.path.remove(str(archive))
+            if str(package.parent) not in sys.path:
+                sys.path.append(str(package.parent))
+
+
 def load() -> None:
     """Load what workers need to rewrite state, where it is installed."""
     import pyarrow.fs  # noqa: F401 - each task opens files by it
+    import pyspark.worker  # noqa: F401
 
     from ..state.migration import performing  # noqa: F401 - what each task does
+    from . import scheduling  # noqa: F401 - who asks for it
 
     if machine_code(_MUCH_BYTES) is not None:
         from ..compat.transcode.numba_executor import load_compiled
 
         load_compiled()
+    sys.path_importer_cache.clear()  # each worker would read its archives again, once for each package in them
     gc.collect()
     gc.freeze()  # a collection would write to pages that are shared
 
 
 if __name__ == "__main__":
+    prefer_installed()
+
     from pyspark.daemon import manager
 
     load()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..compat.transcode.executors import ExecutorName, chosen_executor
 from ..serializers.errors import TargetExists
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
@@ -222,7 +223,8 @@ def _tidied(
 
 def _own_session(master: str | None, needed: Estimate) -> AbstractContextManager[SparkSession]:
     """Start a session for a run; where there is much to do, machine code is loaded before workers are forked."""
-    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if needed.bytes_to_read >= _MUCH_BYTES else None)
+    by_machine_code = needed.bytes_to_read >= _MUCH_BYTES or chosen_executor() is ExecutorName.NUMBA
+    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if by_machine_code else None)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:
