@@ -24,7 +24,7 @@ from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
-from ..state.migration.progress import Progress
+from ..state.migration.progress import Progress, Stopwatch
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
@@ -140,6 +140,7 @@ def migrate(
     if announce is not None:
         announce(report)
     _refuse_source(prepared.savepoint.folder, folder)
+    stopwatch = Stopwatch(progress or (lambda _: None))
     with all_or_nothing(folder, NOTHING_PUBLISHED, target_exists) as claim, ExitStack() as until_published:
         results, resumed, lineage = _run(
             prepared,
@@ -148,10 +149,12 @@ def migrate(
             needed.engine,
             session=lambda: session or until_published.enter_context(_own_session(master, needed)),
             py_files=py_files,
-            tell=progress or (lambda _: None),
+            tell=stopwatch,
         )
+        phases = stopwatch.stopped()
     report = attrs.evolve(report, resumed=resumed)
-    return report.finished(lineage, sum(result.stored.size for result in results), time.monotonic() - started)
+    size = sum(result.stored.size for result in results)
+    return report.finished(lineage, size, time.monotonic() - started, phases)
 
 
 def _run(
@@ -218,7 +221,7 @@ def _tidied(
     if dry_run:
         return report
     journal.clear()
-    return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started)
+    return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
 
 
 def _own_session(master: str | None, needed: Estimate) -> AbstractContextManager[SparkSession]:

@@ -55,6 +55,28 @@ class Progress:
         return (self.bytes_total - self.bytes_done) / rate if rate else None
 
 
+class Stopwatch:
+    """Hands on how far a run is, and takes the time of each phase that it hears of.
+
+    Args:
+        tell: Is called with what is new.
+    """
+
+    def __init__(self, tell: Callable[[Progress], None]) -> None:
+        self._tell = tell
+        self._began: dict[str, float] = {}
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.phase not in self._began:
+            self._began[progress.phase] = time.monotonic()
+        self._tell(progress)
+
+    def stopped(self) -> dict[str, float]:
+        """Give the seconds of each phase, in order; the last one ends now."""
+        ends = [*self._began.values(), time.monotonic()][1:]
+        return {phase: end - began for (phase, began), end in zip(self._began.items(), ends, strict=True)}
+
+
 class Meter:
     """Tells how far the streams of a run are, by its journal: any store has that, and every worker writes to it.
 

@@ -35,6 +35,8 @@ class MigrationReport:
         states: Counts of the states in rewritten operators; empty in a dry run.
         tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
         seconds: How long it took.
+        phases: Seconds of each of its phases, by name, in order; see `Progress`. What is before, between and after
+            them is in `seconds` alone.
         estimate: What the run was expected to take, and who carries it out.
         resumed: How many streams were finished before, by a run that died.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
@@ -51,6 +53,7 @@ class MigrationReport:
     states: tuple[StateCount, ...] = ()
     tried: dict[tuple[str, str], bool] = attrs.field(factory=dict)
     seconds: float = 0.0
+    phases: dict[str, float] = attrs.field(factory=dict)
     estimate: Estimate | None = None
     resumed: int = 0
     source_quarantined: int = 0
@@ -69,9 +72,18 @@ class MigrationReport:
             source_quarantined=0 if lineage is None else lineage.quarantined,
         )
 
-    def finished(self, lineage: Lineage, bytes_written: int, seconds: float) -> MigrationReport:
+    def finished(
+        self, lineage: Lineage, bytes_written: int, seconds: float, phases: dict[str, float]
+    ) -> MigrationReport:
         """Report what was done."""
-        return attrs.evolve(self, dry_run=False, bytes_written=bytes_written, states=lineage.states, seconds=seconds)
+        return attrs.evolve(
+            self,
+            dry_run=False,
+            bytes_written=bytes_written,
+            states=lineage.states,
+            seconds=seconds,
+            phases=phases,
+        )
 
     @property
     def quarantined(self) -> int:
@@ -110,6 +122,7 @@ class MigrationReport:
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,
             "seconds": round(self.seconds, 3),
+            "phases": {phase: round(seconds, 3) for phase, seconds in self.phases.items()},
             "operators": operators,
             "states": [attrs.asdict(count) for count in self.states],
             "quarantined": self.quarantined,

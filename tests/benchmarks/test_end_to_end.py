@@ -18,7 +18,8 @@ def test_a_migration_is_measured_beside_the_smallest_one(benchmark):
     for sizes in found["ways"].values():
         assert ["1000", "3000"] == list(sizes)
         assert {*ROLES, "JVM, live"} == sizes["3000"]["peak_bytes"].keys()
-        assert sizes["3000"]["rest_s"] == sizes["3000"]["seconds"] - sizes["3000"]["start_s"]
+        assert sizes["3000"]["start_s"] == sizes["3000"]["seconds"] - sizes["3000"]["rest_s"]
+        assert sizes["3000"]["file_to_file_s"] > 0 < sizes["3000"]["copy_s"]
 
 
 def test_downtime_is_that_of_a_job_of_real_flink_which_finds_its_state_both_ways(benchmark):

@@ -12,7 +12,7 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.migration import progress
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.performing import perform
-from stateshift.state.migration.progress import Meter
+from stateshift.state.migration.progress import Meter, Progress, Stopwatch
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
@@ -74,3 +74,20 @@ def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
     meter.look()
 
     assert len(told) == 1
+
+
+def test_a_stopwatch_hands_on_and_takes_the_time_of_each_phase(monkeypatch):
+    told, now = [], iter([10.0, 13.0, 21.0, 21.5])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    steps = [Progress("starting Spark", 0, 1), Progress("migrating", 0, 2), Progress("migrating", 2, 2)]
+    stopwatch = Stopwatch(told.append)
+
+    for step in [*steps, Progress("publishing", 0, 1)]:
+        stopwatch(step)
+
+    assert told[:3] == steps
+    assert stopwatch.stopped() == {"starting Spark": 3.0, "migrating": 8.0, "publishing": 0.5}
+
+
+def test_a_stopwatch_that_heard_of_nothing_has_no_phase():
+    assert Stopwatch(print).stopped() == {}

@@ -24,7 +24,8 @@ def run(savepoint_of, accounts, tmp_path):
     prepare_target(target)
     results = [perform(task, savepoint.folder, target) for task in tasks]
     lineage = publish_result(savepoint, migration, tasks, results, target)
-    return savepoint, planned, planned.finished(lineage, sum(result.stored.size for result in results), 1.23456)
+    size = sum(result.stored.size for result in results)
+    return savepoint, planned, planned.finished(lineage, size, 1.23456, {"migrating": 0.98765})
 
 
 def test_a_plan_says_what_will_be_read_and_that_nothing_is_written(run):
@@ -53,7 +54,7 @@ def test_it_is_plain_data_for_json(run):
     data = json.loads(json.dumps(finished.to_data()))
 
     assert {"source", "target", "states", "plan", "operators", "rollback", "source_untouched"} <= data.keys()
-    assert 1.235 == data["seconds"]
+    assert (1.235, {"migrating": 0.988}) == (data["seconds"], data["phases"])
     assert {("account-state", True), ("account-state-lists", True)} == {
         (operator["uid"], operator["rewritten"]) for operator in data["operators"]
     }
