@@ -8,9 +8,10 @@ Nearly all its time is the start; so few entries need no machine code, and the o
 that. Medians of runs; of memory the greatest.
 
     time              from the start of the command to its end
-    rest              what is over the time of a thousand entries by machine code, which is Spark's start and the loading
-                      of that code; the time of the column of a thousand entries is the former alone. What each run says
-                      that the session took to start is left out on both sides: it differs more than the rest takes
+    rest              what is over the time of a thousand entries by machine code, which is Spark's start and the
+                      loading of that code; the time of the column of a thousand entries is the former alone. How long
+                      the session took to start, as each run says, is left out on both sides: it differs by more than
+                      the rest takes
     start             the time without the rest
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
     file to file      processor time of one process that reads, converts, proves and writes the same, and nothing else
