@@ -16,16 +16,21 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """Keeps the first Ctrl-C until it is asked for; a second one is not kept."""
+    """Keeps the first Ctrl-C until it is asked for; a second one is not kept.
 
-    def __init__(self) -> None:
+    Args:
+        are_ignored: Whether this process was started to ignore them, as those in the background of a script are.
+    """
+
+    def __init__(self, *, are_ignored: bool = False) -> None:
+        self._are_ignored = are_ignored
         self._has_come = False
 
     def __call__(self, *_: object) -> None:
         """Take an interrupt, as a handler of the signal."""
         if self._has_come:
             raise KeyboardInterrupt
-        self._has_come = True
+        self._has_come = not self._are_ignored
 
     def check(self) -> None:
         """Raise the interrupt that is kept, if there is one.
@@ -52,7 +57,7 @@ def interrupts_kept() -> Iterator[Interrupts]:
     if isinstance(before, Interrupts):
         yield before
         return
-    kept = Interrupts()
+    kept = Interrupts(are_ignored=before is signal.SIG_IGN)
     signal.signal(signal.SIGINT, kept)
     try:
         yield kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import attrs
@@ -25,6 +26,9 @@ settings.load_profile("stateshift")
 
 # A JVM of the tests lives for seconds: code that is compiled at once is worth more to it than code that is fast.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+
+# In the background of a script interrupts are ignored, here and by what is started here, unless it is said otherwise.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ROOT = Path(__file__).parents[1]

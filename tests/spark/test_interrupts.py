@@ -132,6 +132,19 @@ def test_a_librarys_own_handler_is_set_aside(default_handler):
     assert signal.getsignal(signal.SIGINT) is default_handler
 
 
+def test_who_ignores_interrupts_goes_on_to_do_so(default_handler):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    with interrupts_kept() as interrupts:
+        signal.signal(signal.SIGINT, default_handler)  # as a library does it
+        interrupts.keep_again()
+        interrupt()
+        interrupt()
+        interrupts.check()
+
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
 def test_another_thread_has_no_interrupts(default_handler):
     seen = []
 
