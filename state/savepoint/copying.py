@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .sink import StreamSink
-from .sources import ahead
 
 if TYPE_CHECKING:
     from .files import Folder
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
-    """Copy a stream; a thread reads, while what it has read is looked at for the digest, and written.
+    """Copy a stream: what was read is looked at for the digest, and written, while a processor's cache has it.
 
     Args:
         stream: What is copied.
@@ -25,9 +24,7 @@ def copied_stream(stream: ByteSource, target: Folder, name: str) -> StoredBytes:
         CorruptSavepoint: The stream has fewer bytes than when it was opened.
         StorageFailed: A store failed; what was written is removed.
     """
-    most = stream.piece_bytes
-    pieces = (stream.read_at(start, min(most, stream.size - start)) for start in range(0, stream.size, most))
     with StreamSink(target, name, inline_bytes=0) as sink:
-        for data in ahead(pieces):
+        for data in stream.pieces():
             sink.write(data)
         return sink.finish()

@@ -18,6 +18,7 @@ from ...serializers.errors import (
     StateShiftError,
     StorageFailed,
 )
+from .ahead import ahead
 from .stores import asking, below, is_uri, local_path, opened, parted, refuse_secrets, shows_whole_files_only, store_of
 
 if TYPE_CHECKING:
@@ -256,11 +257,27 @@ class FileRange:
         """How many bytes are best read at once: of a local file no more than stay in a processor's cache."""
         return _LOCAL_PIECE_BYTES if self._is_local else _PIECE_BYTES
 
-    def pieces(self) -> Iterator[bytes]:
-        """Read the file once, from its start to its end; a piece is to be let go before the next."""
-        most = _LOCAL_PASSING_BYTES if self._is_local else _PIECE_BYTES
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Read the file once, from its start to its end; a piece is what it is until the next one is asked for.
+
+        A local file goes through one buffer, which stays in a processor's cache; of any other a thread reads ahead.
+        """
+        if not self._is_local:
+            yield from ahead(self.read_at(*part) for part in self._parts(_PIECE_BYTES))
+            return
+        buffer = memoryview(bytearray(min(_LOCAL_PASSING_BYTES, self.size)))
+        for start, size in self._parts(_LOCAL_PASSING_BYTES):
+            yield self._read_into(start, buffer[:size])
+
+    def _parts(self, most: int) -> Iterator[tuple[int, int]]:
         for start in range(0, self.size, most):
-            yield self.read_at(start, min(most, self.size - start))
+            yield start, min(most, self.size - start)
+
+    def _read_into(self, offset: int, buffer: memoryview) -> memoryview:
+        with asking(self._place, self.name):
+            count: int = self._file.read_into(buffer, offset)
+        check_range(offset, len(buffer), offset + count, self.name)
+        return buffer
 
 
 class FileOutput:

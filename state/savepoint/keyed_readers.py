@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
+from .ahead import ahead
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import RUN_BYTES, KeyedStreamReader, read_stream_header
-from .sources import ahead, open_stream
+from .sources import open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeVar, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 import attrs
 
@@ -19,10 +16,6 @@ if TYPE_CHECKING:
 
     from .files import Folder
     from .handles import StreamHandle
-
-T = TypeVar("T")
-_MOST_AHEAD = 2
-"""How many items may wait: where one thread takes longer once, the other goes on."""
 
 
 class ByteSource(Protocol):
@@ -45,6 +38,10 @@ class ByteSource(Protocol):
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read exactly `size` bytes at `offset`; raises `CorruptSavepoint` where there are fewer."""
+        ...
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Read all once, from the start to the end; a piece is what it is until the next one is asked for."""
         ...
 
 
@@ -70,23 +67,9 @@ class InlineBytes:
         check_range(offset, size, len(self.data), self.name)
         return self.data[offset : offset + size]
 
-
-def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give items in their order; while one is worked on, a thread makes the next ones.
-
-    That begins with the third: who looks at the first alone waits for no other, and for so few no thread is needed.
-    What fails is raised where the item would have come.
-    """
-    yield from islice(items, 1)
-    item = next(items, None)
-    if item is None:
-        return
-    with ThreadPoolExecutor(1) as thread:
-        coming = deque(thread.submit(next, items, None) for _ in range(_MOST_AHEAD))
-        while item is not None:
-            yield item
-            item = coming.popleft().result()
-            coming.append(thread.submit(next, items, None))
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Give all of them at once."""
+        yield self.data
 
 
 @contextmanager

@@ -170,7 +170,7 @@ class _LocalFiles:
 
 
 class _LocalFile:
-    """As much of `pyarrow.NativeFile` as `FileRange` uses."""
+    """As much of `pyarrow.NativeFile` as `FileRange` uses, and reading into a buffer that is there."""
 
     __slots__ = ("_file", "path")
 
@@ -186,6 +186,9 @@ class _LocalFile:
         if not data or len(data) == size:
             return data
         return data + self.read_at(size - len(data), offset + len(data))  # one call gives 2 GB at most
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        return os.preadv(self._file.fileno(), [buffer], offset)
 
     def __enter__(self) -> None:
         """The one who opened it closes it."""

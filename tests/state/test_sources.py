@@ -1,4 +1,5 @@
 import cramjam
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,7 +9,7 @@ from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress
-from stateshift.state.savepoint.sources import InlineBytes, ahead, open_stream
+from stateshift.state.savepoint.sources import InlineBytes, open_stream
 
 
 def read_all(handle, folder):
@@ -104,49 +105,29 @@ def test_a_chunk_that_claims_gigabytes_is_refused():
         list(decompress(InlineBytes(bomb), 0, len(bomb)))
 
 
-@pytest.mark.parametrize("count", range(6))
-def test_items_come_in_their_order_whoever_makes_them(count):
-    assert [*range(count)] == [*ahead(iter(range(count)))]
-
-
-def test_who_looks_at_the_first_alone_waits_for_no_other():
-    made = []
-
-    def items():
-        for number in range(5):
-            made.append(number)
-            yield number
-
-    assert 0 == next(ahead(items()))
-    assert [0] == made
-
-
-def test_no_more_than_two_items_wait_for_who_works_on_them():
-    made = []
-
-    def items():
-        for number in range(50):
-            made.append(number)
-            yield number
-
-    for item in ahead(items()):
-        assert len(made) <= item + 1 + 2
-
-
-def test_what_fails_is_raised_where_the_item_would_have_come():
-    source = InlineBytes(b"abcdef")
-    reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
-
-    assert [b"ab", b"cd"] == [next(reads), next(reads)]
-    with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
-        next(reads)
-
-
 def test_a_local_file_is_gone_through_in_pieces_that_stay_in_a_cache(tmp_path):
     data = bytes(range(256)) * 2_500
     (tmp_path / "stream").write_bytes(data)
     with Folder.at(tmp_path).open_range("stream") as file:
-        pieces = [*file.pieces()]
+        pieces = [bytes(piece) for piece in file.pieces()]
 
     assert [1 << 18, 1 << 18, len(data) - (2 << 18)] == [*map(len, pieces)]
     assert data == b"".join(pieces)
+
+
+def test_pieces_of_a_local_file_take_no_memory_of_their_own(tmp_path):
+    (tmp_path / "stream").write_bytes(bytes(range(256)) * 2_500)
+    with Folder.at(tmp_path).open_range("stream") as file:
+        addresses = {np.frombuffer(piece, np.uint8).ctypes.data for piece in file.pieces()}
+
+    assert 1 == len(addresses)
+
+
+def test_a_local_file_that_ends_early_is_told(tmp_path):
+    (tmp_path / "stream").write_bytes(bytes(1 << 19))
+    with Folder.at(tmp_path).open_range("stream") as file:
+        pieces = file.pieces()
+        next(pieces)
+        (tmp_path / "stream").write_bytes(bytes(300_000))
+        with pytest.raises(CorruptSavepoint, match="262144 bytes were to be read, and 37856 are left"):
+            next(pieces)

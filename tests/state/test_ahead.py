@@ -1,0 +1,45 @@
+"""A thread that goes ahead gives the same items in the same order, and not too many."""
+
+import pytest
+
+from stateshift.serializers.errors import CorruptSavepoint
+from stateshift.state.savepoint.ahead import ahead
+from stateshift.state.savepoint.sources import InlineBytes
+
+
+@pytest.mark.parametrize("count", range(6))
+def test_items_come_in_their_order_whoever_makes_them(count):
+    assert [*range(count)] == [*ahead(iter(range(count)))]
+
+
+def test_who_looks_at_the_first_alone_waits_for_no_other():
+    made = []
+
+    def items():
+        for number in range(5):
+            made.append(number)
+            yield number
+
+    assert 0 == next(ahead(items()))
+    assert [0] == made
+
+
+def test_no_more_than_two_items_wait_for_who_works_on_them():
+    made = []
+
+    def items():
+        for number in range(50):
+            made.append(number)
+            yield number
+
+    for item in ahead(items()):
+        assert len(made) <= item + 1 + 2
+
+
+def test_what_fails_is_raised_where_the_item_would_have_come():
+    source = InlineBytes(b"abcdef")
+    reads = ahead(source.read_at(*piece) for piece in [(0, 2), (2, 2), (4, 9), (0, 1)])
+
+    assert [b"ab", b"cd"] == [next(reads), next(reads)]
+    with pytest.raises(CorruptSavepoint, match="9 bytes were to be read, and 2 are left"):
+        next(reads)
