@@ -17,6 +17,7 @@ that. Medians of runs; of memory the greatest.
     file to file      processor time of one process that reads, converts, proves and writes the same, and nothing else
     rest / kernel     what reading, proofs, writing and Spark cost; on Spark the other time is divided by the cores,
     rest / file       as far as there are streams for them
+    time / least      the time by that of the start and the kernel together
     copy              the file copied by the system, by turns with all others: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself
     JVM, live         most that a collection left of the heap, out of the JVM's own log
@@ -163,6 +164,7 @@ def _compare(found: dict[str, Any], least: dict[str, Any], cores: int) -> None:
     at_once = min(cores, found["streams"]) if on_spark else 1
     for other in ("kernel", "file_to_file"):
         found[f"rest_to_{other}"] = found["rest_s"] * at_once / found[f"{other}_s"]
+    found["time_to_least"] = found["seconds"] / (found["start_s"] + found["kernel_s"] / at_once)
     who = "worker" if on_spark else "driver"
     found["over_idle_bytes"] = found["peak_bytes"][who] - least["peak_bytes"][who]
 
@@ -181,6 +183,7 @@ def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, m
         ("file to file, s", "", *(f"{found[size]['file_to_file_s']:.2f}" for size in sizes[1:])),
         ("rest / kernel", "", *(f"{found[size]['rest_to_kernel']:.2f}" for size in sizes[1:])),
         ("rest / file", "", *(f"{found[size]['rest_to_file_to_file']:.2f}" for size in sizes[1:])),
+        ("time / least", "", *(f"{found[size]['time_to_least']:.2f}" for size in sizes[1:])),
         ("copy, s", "", *(f"{found[size]['copy_s']:.2f}" for size in sizes[1:])),
     ]
     for name in MEMORY:
