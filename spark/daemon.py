@@ -34,7 +34,7 @@ def prefer_installed() -> None:
 def load() -> None:
     """Load what workers need to rewrite state, where it is installed."""
     import pyarrow.fs  # noqa: F401 - each task opens files by it
-    import pyspark.worker  # noqa: F401
+    import pyspark.worker  # noqa: F401 - who runs tasks
 
     from ..state.migration import performing  # noqa: F401 - what each task does
     from . import scheduling  # noqa: F401 - who asks for it

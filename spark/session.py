@@ -33,7 +33,7 @@ def session(
     app_name: str = "stateshift",
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Give the running session of this process, or start one.
+    """Give the running session of this process, or start one; Ctrl-C is handled as before, and not by PySpark.
 
     Args:
         master: Where to run, as Spark spells it. Not looked at where a session runs already.
@@ -67,6 +67,7 @@ def session(
         # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:
+            # The context alone first: PySpark sets its own handler of interrupts there, and calls the JVM on.
             SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
             interrupts.keep_again()
             return builder.getOrCreate()
