@@ -19,7 +19,8 @@ that. Medians of runs; of memory the greatest.
     rest / file       as far as there are streams for them
     time / least      the time by that of the start and the kernel together
     copy              the file copied by the system, by turns with all others: what the memory of the machine allows
-    over idle         the memory of who rewrites, a worker of Spark or the process itself
+    over idle         the memory of who rewrites, a worker of Spark or the process itself; as all that is compared with
+                      a thousand entries, only where those have the same engine
     JVM, live         most that a collection left of the heap, out of the JVM's own log
 
 The savepoint has one stream; its successor as many as stateshift makes. With `--parallelism 1` that is one, too, and a
@@ -150,17 +151,18 @@ def measure(
             "peak_bytes": {name: max(run["peaks"][name] for run in ours) for name in MEMORY},
         }
     for size, kernel in kernels.items():
-        beyond = statistics.median(run[size]["beyond_session"] for run in runs)
-        found[size] |= {"rest_s": beyond - statistics.median(starts), "kernel_s": kernel}
+        found[size]["kernel_s"] = kernel
         found[size] |= {name: statistics.median(turn[size][name] for turn in turns) for name in turns[0][size]}
-        _compare(found[size], found[least], arguments.cores)
+        if found[size]["engine"] == found[least]["engine"]:
+            beyond = statistics.median(run[size]["beyond_session"] for run in runs)
+            _compare(found[size], found[least], beyond - statistics.median(starts), arguments.cores)
     return found
 
 
-def _compare(found: dict[str, Any], least: dict[str, Any], cores: int) -> None:
+def _compare(found: dict[str, Any], least: dict[str, Any], rest: float, cores: int) -> None:
     """Say what a run costs over the smallest one."""
     on_spark = found["engine"] == "spark"
-    found["start_s"] = found["seconds"] - found["rest_s"]
+    found |= {"rest_s": rest, "start_s": found["seconds"] - rest}
     at_once = min(cores, found["streams"]) if on_spark else 1
     for other in ("kernel", "file_to_file"):
         found[f"rest_to_{other}"] = found["rest_s"] * at_once / found[f"{other}_s"]
@@ -172,24 +174,29 @@ def _compare(found: dict[str, Any], least: dict[str, Any], cores: int) -> None:
 def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, markdown: bool) -> None:
     """One line a figure, one column a size."""
     sizes = list(found)
+
+    def row(title: str, name: str, form: str = ".2f", unit: float = 1) -> tuple[str, ...]:
+        """A figure of all sizes that have it."""
+        return (title, *(f"{found[size][name] / unit:{form}}" if name in found[size] else "" for size in sizes))
+
     rows = [
-        ("MB", *(f"{found[size]['bytes'] / 1e6:,.0f}" for size in sizes)),
+        row("MB", "bytes", ",.0f", 1e6),
         ("who", *(found[size]["engine"] for size in sizes)),
         ("streams", *(str(found[size]["streams"]) for size in sizes)),
-        ("time, s", *(f"{found[size]['seconds']:.1f}" for size in sizes)),
-        ("start, s", "", *(f"{found[size]['start_s']:.1f}" for size in sizes[1:])),
-        ("rest, s", "", *(f"{found[size]['rest_s']:.1f}" for size in sizes[1:])),
-        ("kernel, s", "", *(f"{found[size]['kernel_s']:.2f}" for size in sizes[1:])),
-        ("file to file, s", "", *(f"{found[size]['file_to_file_s']:.2f}" for size in sizes[1:])),
-        ("rest / kernel", "", *(f"{found[size]['rest_to_kernel']:.2f}" for size in sizes[1:])),
-        ("rest / file", "", *(f"{found[size]['rest_to_file_to_file']:.2f}" for size in sizes[1:])),
-        ("time / least", "", *(f"{found[size]['time_to_least']:.2f}" for size in sizes[1:])),
-        ("copy, s", "", *(f"{found[size]['copy_s']:.2f}" for size in sizes[1:])),
+        row("time, s", "seconds", ".1f"),
+        row("start, s", "start_s", ".1f"),
+        row("rest, s", "rest_s"),
+        row("kernel, s", "kernel_s"),
+        row("file to file, s", "file_to_file_s"),
+        row("rest / kernel", "rest_to_kernel"),
+        row("rest / file", "rest_to_file_to_file"),
+        row("time / least", "time_to_least"),
+        row("copy, s", "copy_s"),
     ]
     for name in MEMORY:
         peaks = [found[size]["peak_bytes"][name] for size in sizes]
         rows += [(f"{name}, MB", *(f"{peak / 1e6:,.0f}" for peak in peaks))] if any(peaks) else []
-    rows.append(("over idle, MB", "", *(f"{found[size]['over_idle_bytes'] / 1e6:,.0f}" for size in sizes[1:])))
+    rows.append(row("over idle, MB", "over_idle_bytes", ",.0f", 1e6))
     columns = ("entries", *(f"{size:,}" for size in sizes))
     print_table(f"stateshift migrate, {way}; {shape.name}: {shape.title}", columns, rows, markdown=markdown)
 

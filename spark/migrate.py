@@ -64,7 +64,10 @@ if TYPE_CHECKING:
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 DEFAULTS = MigrationOptions()
-_MUCH_BYTES = 2 << 20
+_MUCH_BYTES = 700 << 10
+"""Of more, two workers would each load machine code for itself: they find bytes, convert them, and look at them."""
+_JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Java that does no more ends before its better compiler pays, which takes half a second from the start of all."""
 
 
 def migrate(
@@ -147,7 +150,7 @@ def migrate(
             journal,
             claim,
             needed.engine,
-            session=lambda: session or until_published.enter_context(_own_session(master, needed)),
+            session=lambda: session or until_published.enter_context(_own_session(master, needed, prepared.tasks)),
             py_files=py_files,
             tell=stopwatch,
         )
@@ -224,10 +227,12 @@ def _tidied(
     return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
 
 
-def _own_session(master: str | None, needed: Estimate) -> AbstractContextManager[SparkSession]:
+def _own_session(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[SparkSession]:
     """Start a session for a run; where there is much to do, machine code is loaded before workers are forked."""
     by_machine_code = needed.bytes_to_read >= _MUCH_BYTES or chosen_executor() is ExecutorName.NUMBA
-    return own_session(master or DEFAULT_MASTER, daemon.SETTINGS if by_machine_code else None)
+    shuffles = any(isinstance(task, RekeyTask) for task in tasks)
+    settings = (daemon.SETTINGS if by_machine_code else {}) | ({} if shuffles else _JAVA_SCHEDULES)
+    return own_session(master or DEFAULT_MASTER, settings)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

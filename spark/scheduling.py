@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ..state.savepoint.files import Folder
 
 _BUNDLES_PER_CORE = 2
+_LEAST_BUNDLE_BYTES = 512 << 20
+"""A core is idle for some 50 ms from one bundle to the next, in which it rewrites 100 MB."""
 
 
 def carry_out(
@@ -54,6 +56,7 @@ def carry_out(
     tell(Progress("starting Spark", 0, 1))
     spark = session()
     remote = is_connect(spark)
+    cores = SLOTS if remote else spark.sparkContext.defaultParallelism
     work = _Work(
         tuple(tasks),
         source,
@@ -62,10 +65,10 @@ def carry_out(
         attempts_of_remote(spark) if remote else attempts_of(spark.sparkContext),
         None if remote else spark.sparkContext.accumulator([], Failures()),  # type: ignore[arg-type]
         values_are_redacted(),
+        len(tasks) >= cores,
     )
     with shipped(spark, work, py_files):
-        slots = SLOTS if remote else spark.sparkContext.defaultParallelism * _BUNDLES_PER_CORE
-        bundles = _bundled(tasks, slots)
+        bundles = _bundled(tasks, cores if remote else cores * _bundles_per_core(tasks, cores))
         meter = Meter("migrating", tasks, journal, tell if remote else counted(spark.sparkContext, tell))
         if remote:
             answers = _run_remotely(spark, work, bundles, meter)
@@ -86,6 +89,12 @@ def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], me
         if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - our own workers wrote it
             raise failure_of(answer)
     return answers
+
+
+def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
+    """More than one, so that a core which is done early has something left to do; but none that is not worth it."""
+    size = sum(task.size_bytes for task in tasks)
+    return min(_BUNDLES_PER_CORE, max(1, size // (cores * _LEAST_BUNDLE_BYTES)))
 
 
 def _bundled(tasks: Sequence[Task], slots: int) -> list[list[int]]:
@@ -122,6 +131,7 @@ class _Work:
     attempts: int
     failures: Any
     redacted: bool
+    every_core_has_one: bool
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
         """Carry out bundles.
@@ -159,7 +169,9 @@ class _Work:
 
     def _answer(self, index: int) -> TaskResult | StateShiftError:
         try:
-            result = perform(self.tasks[index], self.source, self.journal.folder)
+            result = perform(
+                self.tasks[index], self.source, self.journal.folder, is_one_of_many=self.every_core_has_one
+            )
             self.journal.record(result)
             return result
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told

@@ -17,7 +17,10 @@ EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.AUTO]
 
 
 def by_each_executor(ready):
-    """Give for each executor what it makes of the tasks: stream, bad values and result of each, or how it fails."""
+    """Give for each executor what it makes of the tasks: stream, bad values and result of each, or how it fails.
+
+    Machine code goes through them once more in one thread.
+    """
     outcomes = {}
     for name in EXECUTORS:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
@@ -25,6 +28,9 @@ def by_each_executor(ready):
             patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
             folder = Folder.at(place)
             outcomes[name] = [_outcome(task, ready.savepoint.folder, folder) for task in ready.tasks]
+            if name is ExecutorName.NUMBA:
+                source = ready.savepoint.folder
+                outcomes["alone"] = [_outcome(task, source, folder, is_one_of_many=True) for task in ready.tasks]
     return outcomes
 
 
@@ -37,9 +43,9 @@ def agreed(ready):
     return first
 
 
-def _outcome(task, source, target):
+def _outcome(task, source, target, **how):
     try:
-        result = perform(task, source, target)
+        result = perform(task, source, target, **how)
     except StateShiftError as error:
         return type(error), str(error), error.where
     stream, *aside = [target.read(file.attempt) if file.attempt else file.data for file in result.files]

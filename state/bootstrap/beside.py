@@ -19,7 +19,7 @@ from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAct
 from ...serializers.errors import MigrationFailed, located
 from ..migration.performing import perform
 from ..migration.rewrite import new_keyed_header
-from ..migration.run import new_parallelism, publish_result, split
+from ..migration.run import new_parallelism, publish_result, split, subtasks_for
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader
@@ -29,7 +29,7 @@ from ..savepoint.metadata import OperatorState
 from ..savepoint.publish import clear_attempts
 from ..savepoint.states import keyed_handles
 from .kept import KeptBlocks
-from .publication import check_counts, subtasks_for
+from .publication import check_counts
 from .row_files import sorted_batches
 from .streams import NewOperator, RowCount, StreamResult, write_rowless, write_streams
 

@@ -14,7 +14,7 @@ import attrs
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ...serializers.wording import many
-from ..migration.run import SUBTASK_BYTES
+from ..migration.run import subtasks_for
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
@@ -151,7 +151,7 @@ def new_operators(
     Args:
         job: All operators.
         sizes: Bytes of each one's entries.
-        parallelism: Of all of them; None: one subtask for every `SUBTASK_BYTES`.
+        parallelism: Of all of them; None: `subtasks_for` their bytes.
         max_parallelism: Number of key groups.
         sources: What is written.
     """
@@ -163,11 +163,6 @@ def new_operators(
             whole = frozenset(one.state_id for one in sources if one.operator == place and one.has_whole_lists)
             found[place] = attrs.evolve(new, whole_lists=whole)
     return found
-
-
-def subtasks_for(size: int, max_parallelism: int) -> int:
-    """How many subtasks an operator gets whose entries have so many bytes, where nobody asks for a number."""
-    return min(max(1, -(-size // SUBTASK_BYTES)), max_parallelism)
 
 
 def publish_bootstrap(

@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from ..savepoint.files import Folder
 
 
-def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
+def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool = False) -> TaskResult:
     """Carry out a task.
+
+    Args:
+        task: What is to be done.
+        source: The savepoint that is read.
+        target: Where to write.
+        is_one_of_many: Whether every core has a task of its own. Then a second thread pays only where it waits for a
+            store; here it would take the time of another task, and memory.
 
     Raises:
         ValueNotConvertible: A value does not fit its new type; with state, key, path and rule.
@@ -28,7 +35,8 @@ def perform(task: Task, source: Folder, target: Folder) -> TaskResult:
     with located(savepoint=source.place, operator=task.title):
         match task:
             case KeyedTask():
-                return rewrite_keyed(task, source, target)
+                alone = is_one_of_many and source.is_local and target.is_local
+                return rewrite_keyed(task, source, target, alone=alone)
             case RekeyTask():
                 return rekeyed_here([task], source, target)[0]
             case OperatorTask():

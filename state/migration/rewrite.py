@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 _MOST_TRIES = 100
 
 
-def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult:
-    """Write the keyed stream of one new subtask; errors as of `performing.perform`."""
+def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder, *, alone: bool = False) -> TaskResult:
+    """Write the keyed stream of one new subtask; arguments and errors as of `performing.perform`."""
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = new_keyed_header(task.plan, headers)
@@ -61,7 +61,7 @@ def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder) -> TaskResult
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             with open_keyed(handle, source, task.max_parallelism) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
-                stream.write(task.key_groups, writer)
+                stream.write(task.key_groups, writer, alone=alone)
         offsets = writer.finish()
         stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ..savepoint.reader import Savepoint
 
 SUBTASK_BYTES = 64 << 20
-"""A rewritten operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
+"""An operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
 
 
 def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
@@ -177,7 +177,16 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
     if is_bound:
         return stored.parallelism
     size = sum(handle.stream.size for handle in keyed_handles(stored))
-    return min(max(stored.parallelism, -(-size // SUBTASK_BYTES)), plan.max_parallelism or stored.max_parallelism)
+    groups = plan.max_parallelism or stored.max_parallelism
+    return min(max(stored.parallelism, subtasks_for(size, groups)), groups)
+
+
+def subtasks_for(size: int, max_parallelism: int) -> int:
+    """How many subtasks an operator gets whose entries have so many bytes, where nobody asks for a number.
+
+    It is a power of two, as the number of key groups and that of cores mostly are: then all have about the same to do.
+    """
+    return min(1 << max(0, -(-size // SUBTASK_BYTES) - 1).bit_length(), max_parallelism)
 
 
 def publish_result(

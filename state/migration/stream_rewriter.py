@@ -80,10 +80,11 @@ class StreamRewriter:
         """Give the new blocks of some key groups."""
         return self._one_by_one(key_groups, self._rewriters())
 
-    def write(self, key_groups: range, writer: KeyedStreamWriter) -> None:
+    def write(self, key_groups: range, writer: KeyedStreamWriter, *, alone: bool = False) -> None:
         """Write some key groups, in their order.
 
-        Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's.
+        Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's. One
+        does it where it is to be `alone`.
         """
         rewriters = self._rewriters()
         if not all(rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder) for rewriter in rewriters):
@@ -96,7 +97,7 @@ class StreamRewriter:
             return partial(self._worked, worker=worker, writer=writer)
 
         made, prefix = [rewriters], prefix_size(self.max_parallelism)
-        Turns(self._batches(key_groups, rewriters), _finish).carry(make_worker)
+        Turns(self._batches(key_groups, rewriters), _finish).carry(make_worker, alone=alone)
 
     def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
         """Give the stored bytes as they are best worked on: in stretches where whole key groups can be converted."""

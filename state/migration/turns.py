@@ -1,5 +1,7 @@
 """Items carried through three steps by two threads: taken one by one, worked on at once, and finished in their order.
 
+Or by one, where the other would have no processor to itself.
+
 A thread that has worked on an item finishes it, and those behind it that are ready; where one before it is still at
 work, or another thread is finishing, it goes on with the next item, and they finish it. So nobody waits for another
 while there is something to do, and what one step has touched is mostly still in the processor's cache for the next.
@@ -38,13 +40,17 @@ class Turns(Generic[T, R]):
         self._ready: dict[int, Callable[[], object]] = {}
         self._is_finishing = self._has_failed = False
 
-    def carry(self, make_worker: Callable[[], Callable[[T], R]]) -> None:
+    def carry(self, make_worker: Callable[[], Callable[[T], R]], *, alone: bool = False) -> None:
         """Carry all items through; what fails is raised once all items before it are finished.
 
         Args:
             make_worker: Makes who works on items, for each thread one.
+            alone: Whether there is no other thread than that of who asks.
         """
         work = make_worker()
+        if alone:
+            self._carry_all(work)
+            return
         if not self._carry_one(work):
             return
         with ThreadPoolExecutor(1) as thread:

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import attrs
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
@@ -26,8 +28,9 @@ from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration import turns
 from stateshift.state.migration.performing import perform
-from stateshift.state.migration.run import publish_result, split, try_out
+from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
@@ -626,6 +629,34 @@ class TestPublishing:
 
         assert found == contents(tmp_path / "moved")
         assert verify(Savepoint.open(tmp_path / "moved")).ok
+
+
+@given(st.integers(0, 1 << 50), st.integers(1, 1 << 15))
+def test_subtasks_are_a_power_of_two_and_of_a_handy_size(size, most):
+    count = subtasks_for(size, most)
+
+    assert 1 <= count <= most
+    if count < most:
+        assert 1 == count.bit_count()
+        assert size <= count * SUBTASK_BYTES
+    assert 1 == count or size > count // 2 * SUBTASK_BYTES
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_task_that_is_one_of_many_has_one_thread(savepoint_of, tmp_path, monkeypatch, alone):
+    def refuse(count):
+        raise InterruptedError(count)
+
+    monkeypatch.setattr(turns, "ThreadPoolExecutor", refuse)
+    savepoint = Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
+    task = next(task for task in split(savepoint, plan_for(savepoint, COUNT_AS_BIGINT)) if isinstance(task, KeyedTask))
+    target = Folder.at(tmp_path)
+
+    if alone:
+        assert perform(task, savepoint.folder, target, is_one_of_many=True).counts[0].written > 0
+        return
+    with pytest.raises(InterruptedError):
+        perform(task, savepoint.folder, target)
 
 
 def test_a_changed_key_is_refused(savepoint_of, migrate, tmp_path):

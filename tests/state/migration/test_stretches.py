@@ -56,6 +56,8 @@ def job_of(row, number, *more):
 
 OLD, NEW = job_of(Old, Int32, ValueStateDescriptor("dropped", str)), job_of(New, int)
 DROPPING = Edits(drop=("dropped",))
+TIMES = 2
+"""So often machine code goes through what executors agree on: with two threads, and with one."""
 
 
 def write(place, keys, **shape):
@@ -99,7 +101,7 @@ def test_stretches_of_many_states_come_out_as_block_by_block(tmp_path, monkeypat
     counts = [count for *_, result in outcome for count in result.counts]
     assert 600 == sum(count.written for count in counts if count.state == "even")
     assert 600 == sum(count.dropped for count in counts if count.state == "dropped")
-    assert {"at once": 64, "left": 0} == converted
+    assert {"at once": 64 * TIMES, "left": 0} == converted
 
 
 def test_key_groups_of_which_nothing_stays_are_empty(tmp_path, monkeypatch, converted):
@@ -147,8 +149,8 @@ def test_entries_that_are_not_plain_are_left_to_blocks_until_it_does_not_pay(tmp
 
         assert len(odd) == outcome[-1].counts[0].quarantined
         left.append((converted["left"], converted["at once"]))
-    assert left[0][0] <= len({70, 1_300})
-    assert (64, 0) == left[1]
+    assert left[0][0] <= len({70, 1_300}) * TIMES
+    assert (64 * TIMES, 0) == left[1]
 
 
 def test_what_the_new_serializer_reads_otherwise_is_told_as_by_blocks(tmp_path, monkeypatch, converted):

@@ -53,6 +53,28 @@ def test_two_threads_work_at_once_each_with_its_own_worker():
     assert [0, 1] == made
 
 
+def test_one_thread_does_all_where_there_is_to_be_no_other():
+    made, found = [], []
+
+    def make_worker():
+        made.append(len(made))
+        return lambda item: (item, threading.get_ident())
+
+    Turns(iter(range(9)), found.append).carry(make_worker, alone=True)
+
+    assert [(item, threading.get_ident()) for item in range(9)] == found
+    assert [0] == made
+
+
+def test_what_fails_ends_one_thread_after_what_was_before_it():
+    found = []
+
+    with pytest.raises(ZeroDivisionError):
+        Turns(iter([2, 1, 0, 4]), found.append).carry(lambda: lambda item: 2 // item, alone=True)
+
+    assert [1, 2] == found
+
+
 def test_few_results_wait_for_an_item_that_takes_long():
     taken, waiting = [], threading.Event()
 
