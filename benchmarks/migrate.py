@@ -3,15 +3,14 @@
     python -m benchmarks.migrate [--entries 2500000,5000000,10000000] [--shape S2] [--cores 2] [--runs 3] [--json]
 
 Once as it comes, when what takes no longer than Spark's start is done in the process that was started; and once on
-Spark. A savepoint of each size is migrated by turns, and one of a thousand entries: its memory is the *idle* one.
-Nearly all its time is the start; so few entries need no machine code, and the others do, so it is migrated once more by
-that. Medians of runs; of memory the greatest.
+Spark. A savepoint of each size is migrated by turns, and two small ones: of a thousand entries, which need no machine
+code, and whose memory is the *idle* one; and of 20,000, which do, and take nothing but the start. Medians of runs; of
+memory the greatest.
 
     time              from the start of the command to its end
-    rest              what is over the time of a thousand entries by machine code, which is Spark's start and the
-                      loading of that code; the time of the column of a thousand entries is the former alone. How long
-                      the session took to start, as each run says, is left out on both sides: it differs by more than
-                      the rest takes
+    rest              what is over the time of 20,000 entries, which is Spark's start and the loading of machine code.
+                      How long the session took to start, as each run says, is left out on both sides: it differs by
+                      more than the rest takes
     start             the time without the rest
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
     file to file      processor time of one process that reads, converts, proves and writes the same, and nothing else
@@ -20,7 +19,7 @@ that. Medians of runs; of memory the greatest.
     time / least      the time by that of the start and the kernel together
     copy              the file copied by the system, by turns with all others: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself; as all that is compared with
-                      a thousand entries, only where those have the same engine
+                      the small ones, only where those have the same engine
     JVM, live         most that a collection left of the heap, out of the JVM's own log
 
 The savepoint has one stream; its successor as many as stateshift makes. With `--parallelism 1` that is one, too, and a
@@ -43,9 +42,7 @@ from typing import Any
 
 import attrs
 
-from stateshift.compat.transcode.executors import VARIABLE
-
-from .compare import LEAST_ENTRIES, ROOT, Process, Source, executors, way_of
+from .compare import LEAST_ENTRIES, ROOT, Process, Source, way_of
 from .machine import arguments_of, facts, print_table, scratch_folder, told
 from .shapes import SHAPES, Shape, write_savepoint
 from .watch import ROLES, Watch
@@ -54,11 +51,10 @@ COLLECTED = re.compile(r"\[gc *\] .*?(\d+)M->(\d+)M")
 MEMORY = (*ROLES, "JVM, live")
 ON_SPARK = "on Spark"
 WAYS = ("as it comes", ON_SPARK)
+START_ENTRIES = 20_000
 
 
-def migrate(
-    source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace, executor: str = ""
-) -> dict[str, Any]:
+def migrate(source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Migrate in processes of their own; give seconds, peaks in bytes, who did it, and how much was written."""
     log = target.with_suffix(".gc")
     log.unlink(missing_ok=True)
@@ -69,7 +65,7 @@ def migrate(
     process = subprocess.Popen(
         [sys.executable, "-m", "stateshift", *map(str, command)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        env=os.environ | {"SPARK_SUBMIT_OPTS": f"-Xlog:gc:file={log}"} | ({VARIABLE: executor} if executor else {}),
+        env=os.environ | {"SPARK_SUBMIT_OPTS": f"-Xlog:gc:file={log}"},
     )  # fmt: skip
     with Watch(process.pid) as watch:
         printed, problems = process.communicate()
@@ -124,18 +120,17 @@ class Beside:
 
 
 def measure(
-    shape: Shape, places: dict[int, Path], beside: Beside, way: str, arguments: argparse.Namespace
+    shape: Shape, start: Path, places: dict[int, Path], beside: Beside, way: str, arguments: argparse.Namespace
 ) -> dict[int, dict[str, Any]]:
-    """Migrate savepoints of all sizes by turns; the first is the one whose time is the start of the others."""
+    """Migrate savepoints of all sizes by turns, and the one whose time is their start; the first has idle memory."""
     least, *others = places
     sources = {size: Source(places[size], places[size], places[size], size, 0, 0) for size in others}
     kernels = {size: beside.kernel_seconds(source, arguments.runs) for size, source in sources.items()}
-    target = places[least].with_name("target")
-    chosen = os.environ.get(VARIABLE) or executors()[0]
-    migrate(places[least], target, shape, way, arguments, chosen)  # fills the page cache
+    target = start.with_name("target")
+    migrate(start, target, shape, way, arguments)  # fills the page cache
     starts, runs, turns = [], [], []
     for _ in range(arguments.runs):
-        starts.append(migrate(places[least], target, shape, way, arguments, chosen)["beyond_session"])
+        starts.append(migrate(start, target, shape, way, arguments)["beyond_session"])
         runs.append({size: migrate(place, target, shape, way, arguments) for size, place in places.items()})
         turns.append({size: beside.one(source) for size, source in sources.items()})
     found: dict[int, dict[str, Any]] = {}
@@ -215,10 +210,11 @@ def main() -> int:
     shape = SHAPES[arguments.shape]
     with scratch_folder(arguments.folder) as scratch:
         places = {size: scratch / f"source-{size}" for size in sizes}
-        for size, place in places.items():
+        start = scratch / "source-start"
+        for size, place in [*places.items(), (START_ENTRIES, start)]:
             write_savepoint(shape, size, place)
         beside = Beside.started(shape, scratch / "beside")
-        found = {way: measure(shape, places, beside, way, arguments) for way in WAYS}
+        found = {way: measure(shape, start, places, beside, way, arguments) for way in WAYS}
         beside.end()
     if arguments.json:
         print(json.dumps({"machine": machine, "shape": arguments.shape, "ways": found}, indent=2))
