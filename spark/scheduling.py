@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..state.savepoint.files import Folder
 
 _BUNDLES_PER_CORE = 2
-_LEAST_BUNDLE_BYTES = 512 << 20
-"""A core is idle for some 50 ms from one bundle to the next, in which it rewrites 100 MB."""
+_LEAST_BUNDLE_BYTES = 256 << 20
+"""A core is idle for some 40 ms from one bundle to the next, in which it could rewrite 50 MB."""
 
 
 def carry_out(
