@@ -24,9 +24,10 @@ from .rekey_task import RekeyTask
 from .tasks import CopyTask, KeyedTask, OperatorTask
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ..savepoint.files import Folder
+    from ..savepoint.keyed_readers import KeyedReader
     from .tasks import Task
 
 SAMPLE_ENTRIES = 500
@@ -155,10 +156,9 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
     read, written, passed = 0, 0, 0.0
     rewriters: dict[int, BlockRewriter | None] = {}
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
-        for block in islice(reader.blocks(task.key_groups), 4 * len(reader.header.states)):
-            info = reader.header.states[block.state_id]
+        for sample in _first_entries(reader, task.key_groups):
+            info = reader.header.states[sample.state_id]
             state = task.plan.state(info.name, keyed=True)
-            sample = Block.of(block.key_group, block.state_id, islice(block.items(), SAMPLE_ENTRIES))
             read += len(sample.data)
             if state is not None and state.action is StateAction.DROP:
                 continue
@@ -166,17 +166,28 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
                 passed += sample.entries * _USERS_ENTRY_S
                 written += len(sample.data)
                 continue
-            if block.state_id not in rewriters:
+            if sample.state_id not in rewriters:
                 key = reader.header.key_snapshot
-                rewriters[block.state_id] = BlockRewriter.of(info, state, key, task.max_parallelism)
-                _rewritten(rewriters[block.state_id], sample)  # not timed: it also loads code
-            rewriter, began = rewriters[block.state_id], time.thread_time()
+                rewriters[sample.state_id] = BlockRewriter.of(info, state, key, task.max_parallelism)
+                _rewritten(rewriters[sample.state_id], sample)  # not timed: it also loads code
+            rewriter, began = rewriters[sample.state_id], time.thread_time()
             written += len(_rewritten(rewriter, sample).data)
             if rewriter is not None and not (with_spark and isinstance(rewriter.transcoder, BlockTranscoder)):
                 passed += time.thread_time() - began
     if not read:
         return _PLAIN
     return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
+
+
+def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[Block]:
+    """Give the first entries of the first blocks, until each state has enough: a block may take long to find."""
+    wanted = dict.fromkeys(range(len(reader.header.states)), SAMPLE_ENTRIES)
+    for block in islice(reader.blocks(key_groups), 4 * len(wanted)):
+        sample = Block.of(block.key_group, block.state_id, islice(block.items(), SAMPLE_ENTRIES))
+        yield sample
+        wanted[block.state_id] -= sample.entries
+        if max(wanted.values()) <= 0:
+            break
 
 
 def _rewritten(rewriter: BlockRewriter | None, sample: Block) -> Block:

@@ -44,8 +44,8 @@ RUN_BYTES = 4 << 20
 _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
-_PIECE_BYTES = 3 << 20
-"""A key group of no more is read at once."""
+_WHOLE_BYTES = 3 << 20
+"""A key group of no more is read at once; a longer one in pieces, as they are best gone through."""
 _LENGTH_BYTES = 4
 _ROOM_BYTES = 128
 """Machine code may look at bytes behind those that it goes through, if there are any."""
@@ -173,9 +173,10 @@ class KeyedStreamReader:
                 pieces = decompress(self.source, extent.start, extent.end)
                 yield walked(extent, BlockWalker(extent.key_group, states, pieces))
             return
-        most = min(max(self._most_bytes, _PIECE_BYTES), RUN_BYTES)
-        for run in runs_of(extents, self._most_bytes):
-            start, places = run[0].start, pieces_of(run, most)
+        most = self._most_bytes
+        for run in runs_of(extents, most):
+            start, end = run[0].start, run[-1].end
+            places = pieces_of(run, most if end - start > _WHOLE_BYTES else _WHOLE_BYTES)
             if len(places) == 1:
                 yield Stretch(tuple(run), self._read(start, *places[0]), states)
             else:

@@ -201,7 +201,7 @@ def test_of_damaged_bytes_the_same_is_said(to_be_damaged, data, most_bytes):
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(files, "_LOCAL_PIECE_BYTES", most_bytes)
-            patch.setattr(keyed_stream, "_PIECE_BYTES", 4_000)
+            patch.setattr(keyed_stream, "_WHOLE_BYTES", 4_000)
             agreed(ready)
     finally:
         file.write_bytes(sound)
