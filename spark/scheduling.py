@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _BUNDLES_PER_CORE = 2
 _LEAST_BUNDLE_BYTES = 256 << 20
 """A core is idle for some 40 ms from one bundle to the next, in which it could rewrite 50 MB."""
+_EVEN = 1.25
 
 
 def carry_out(
@@ -65,7 +66,7 @@ def carry_out(
         attempts_of_remote(spark) if remote else attempts_of(spark.sparkContext),
         None if remote else spark.sparkContext.accumulator([], Failures()),  # type: ignore[arg-type]
         values_are_redacted(),
-        len(tasks) >= cores,
+        _are_even(tasks, cores),
     )
     with shipped(spark, work, py_files):
         bundles = _bundled(tasks, cores if remote else cores * _bundles_per_core(tasks, cores))
@@ -89,6 +90,12 @@ def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], me
         if isinstance(pickle.loads(answer), StateShiftError):  # noqa: S301 - our own workers wrote it
             raise failure_of(answer)
     return answers
+
+
+def _are_even(tasks: Sequence[Task], cores: int) -> bool:
+    """Whether all cores have about as much to do, whoever gets the largest task: then none of them is left alone."""
+    sizes = [task.size_bytes for task in tasks]
+    return cores * max(sizes, default=0) <= _EVEN * sum(sizes)
 
 
 def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
@@ -131,7 +138,7 @@ class _Work:
     attempts: int
     failures: Any
     redacted: bool
-    every_core_has_one: bool
+    are_even: bool
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
         """Carry out bundles.
@@ -169,9 +176,7 @@ class _Work:
 
     def _answer(self, index: int) -> TaskResult | StateShiftError:
         try:
-            result = perform(
-                self.tasks[index], self.source, self.journal.folder, is_one_of_many=self.every_core_has_one
-            )
+            result = perform(self.tasks[index], self.source, self.journal.folder, is_one_of_many=self.are_even)
             self.journal.record(result)
             return result
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told

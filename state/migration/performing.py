@@ -23,8 +23,8 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
         task: What is to be done.
         source: The savepoint that is read.
         target: Where to write.
-        is_one_of_many: Whether every core has a task of its own. Then a second thread pays only where it waits for a
-            store; here it would take the time of another task, and memory.
+        is_one_of_many: Whether every core has tasks enough. Then a second thread pays only where it waits for a store;
+            else it would take the time of another task, and memory.
 
     Raises:
         ValueNotConvertible: A value does not fit its new type; with state, key, path and rule.

@@ -7,6 +7,8 @@ import pytest
 from stateshift.spark import scheduling
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.tasks import CopyTask
+from stateshift.state.savepoint.handles import RelativeFileHandle
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,6 +39,24 @@ def test_each_core_has_a_bundle_or_two_where_there_is_much(
 
     cores = spark.sparkContext.defaultParallelism
     assert {str(number) for number in range(cores * per_core)} == {file.name for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "is_even"),
+    [
+        ([10], 1, True),
+        ([10], 2, False),
+        ([10, 9], 2, True),
+        ([10, 1, 1], 2, False),  # the largest goes on when all others are done
+        ([10] * 16, 2, True),
+        ([10] * 16, 32, False),
+        ([0], 1, True),
+    ],
+)
+def test_tasks_are_one_of_many_where_no_core_is_left_with_one(sizes, cores, is_even):
+    tasks = [CopyTask("operator", str(size), RelativeFileHandle("file", size)) for size in sizes]
+
+    assert is_even == scheduling._are_even(tasks, cores)
 
 
 JAVA = """
