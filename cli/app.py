@@ -98,7 +98,9 @@ class _Commands(click.Group):
         except OutputClosedError:
             return Status.OUTPUT_CLOSED
         except KeyboardInterrupt as interrupt:
-            told = getattr(interrupt, "__notes__", ["A migration publishes nothing before its end."])
+            is_migration = ctx.invoked_subcommand == "migrate"
+            unknown = ["A migration publishes nothing before its end."] if is_migration else []
+            told = getattr(interrupt, "__notes__", unknown)
             click.echo(" ".join(["\ninterrupted.", *told]), err=True)
             return Status.INTERRUPTED
         except StateShiftError as error:

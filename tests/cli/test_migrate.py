@@ -262,6 +262,20 @@ def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savep
     assert not (tmp_path / "new" / "_metadata").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(["migrate", "new"], " A migration publishes nothing before its end."), (["check"], "")],
+    ids=["migrate", "check"],
+)
+def test_an_interrupt_of_what_is_no_migration_says_nothing_of_one(job_folder, savepoint_of, arguments, told):
+    (job_folder / "waiting.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    command, *target = arguments
+
+    ran = stateshift(command, savepoint_of("rocksdb-account-v1"), *target, "--job", "waiting:job", cwd=job_folder)
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", f"\ninterrupted.{told}\n")
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_redaction_reaches_the_workers(job_folder, root, savepoint_of, tmp_path):
