@@ -168,6 +168,11 @@ class StatePlan:
         return self.action is not StateAction.COPY
 
     @property
+    def calls_users_code(self) -> bool:
+        """Whether a function of the user's is given every value: how long that takes is not known beforehand."""
+        return self.transform is not None or (self.value is not None and bool(self.value.converter))
+
+    @property
     def drops(self) -> tuple[str, ...]:
         """Paths of what is left out of the new values."""
         prefix = f"{Flag.DROPS}:"

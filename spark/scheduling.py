@@ -15,6 +15,7 @@ from ..state.migration.failing import failure_of_task, may_be_mended
 from ..state.migration.performing import perform
 from ..state.migration.progress import Meter, Progress
 from ..state.migration.run import name_of
+from ..state.migration.tasks import KeyedTask, OperatorTask
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped
@@ -99,7 +100,13 @@ def _are_even(tasks: Sequence[Task], cores: int) -> bool:
 
 
 def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
-    """More than one, so that a core which is done early has something left to do; but none that is not worth it."""
+    """More than one, so that a core which is done early has something left to do; but none that is not worth it.
+
+    How long code of the user's takes nobody knows, so that is always worth it.
+    """
+    plans = [task.plan for task in tasks if isinstance(task, KeyedTask | OperatorTask)]
+    if any(state.calls_users_code for plan in plans for state in plan.states):
+        return _BUNDLES_PER_CORE
     size = sum(task.size_bytes for task in tasks)
     return min(_BUNDLES_PER_CORE, max(1, size // (cores * _LEAST_BUNDLE_BYTES)))
 

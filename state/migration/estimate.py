@@ -162,7 +162,7 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
             read += len(sample.data)
             if state is not None and state.action is StateAction.DROP:
                 continue
-            if state is not None and (state.transform or (state.value and state.value.converter)):
+            if state is not None and state.calls_users_code:
                 passed += sample.entries * _USERS_ENTRY_S
                 written += len(sample.data)
                 continue

@@ -44,7 +44,7 @@ from resumed_job import job
 from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.publish import IfTargetExists
 
-report = migrate(sys.argv[1], sys.argv[2], job, master="local[2,4]", target_exists=IfTargetExists.RESUME)
+report = migrate(sys.argv[1], sys.argv[2], job, master="local[1,4]", target_exists=IfTargetExists.RESUME)
 print("resumed", report.resumed, "written", sum(count.written for count in report.states))
 """
 KEYS, SUBTASKS = 400, 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stateshift import Int16, Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.spark import scheduling
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
@@ -12,33 +13,32 @@ from stateshift.state.savepoint.handles import RelativeFileHandle
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-TELLING = """
-from pathlib import Path
-from pyspark import TaskContext
-from stateshift import Job, Operator, ValueStateDescriptor
 
-def told(count):
-    (Path({folder!r}) / str(TaskContext.get().partitionId())).touch()
-    return str(count)
-
-job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=told)])])
-"""
+def job_of(state):
+    return Job([Operator("counter", key=int, states=[state])])
 
 
-@pytest.mark.parametrize(("least_bytes", "per_core"), [(None, 1), (1, 2)], ids=["little", "much"])
-def test_each_core_has_a_bundle_or_two_where_there_is_much(
-    spark, counts, load, tmp_path, monkeypatch, least_bytes, per_core
-):
+@pytest.mark.parametrize(
+    ("least_bytes", "state", "per_core"),
+    [
+        (None, ValueStateDescriptor("count", Int32), 1),
+        (1, ValueStateDescriptor("count", Int32), 2),
+        (None, ValueStateDescriptor("count", str, converter=str), 2),
+    ],
+    ids=["little", "much", "by code of the user's"],
+)
+def test_each_core_has_a_bundle_or_two(spark, tmp_path, monkeypatch, least_bytes, state, per_core):
     if least_bytes is not None:
         monkeypatch.setattr(scheduling, "_LEAST_BUNDLE_BYTES", least_bytes)
-    folder = tmp_path / "bundles"
-    folder.mkdir()
-    job = load("telling", telling=TELLING.format(folder=str(folder))).job
+    with SavepointWriter(tmp_path / "old", job_of(ValueStateDescriptor("count", Int16))) as writer:
+        for key in range(100):
+            writer.put("counter", "count", key, key)
 
-    migrate(counts(400), tmp_path / "new", job, MigrationOptions(parallelism=16), session=spark)
+    migrate(tmp_path / "old", tmp_path / "new", job_of(state), MigrationOptions(parallelism=16), session=spark)
 
-    cores = spark.sparkContext.defaultParallelism
-    assert {str(number) for number in range(cores * per_core)} == {file.name for file in folder.iterdir()}
+    jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    found = [job for job in map(jobs.apply, range(jobs.length())) if str(tmp_path) in str(job.description())]
+    assert [spark.sparkContext.defaultParallelism * per_core] == [job.numTasks() for job in found]
 
 
 @pytest.mark.parametrize(

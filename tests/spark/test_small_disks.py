@@ -149,7 +149,7 @@ def test_what_was_finished_before_the_disk_was_full_is_kept_to_be_resumed(counts
 
     assert_told(full, "no space is left on the device", f"savepoint {target}, file ", "operator counter")
     assert full.stderr.endswith("no _metadata. What is finished is kept, to be resumed.\n")
-    assert [name[32:].split(".")[0] for name in full.left[str(target)]] == ["-keyed-0"] * 2 + ["-keyed-1"] * 2
+    assert [name[32:].split(".")[0] for name in full.left[str(target)]] == ["-keyed-0"] * 2 + ["-keyed-2"] * 2
     assert (cleaned.status, list(copy.iterdir())) == (0, [])
     assert (resumed.status, verified.status) == (0, 0)
     assert "2 streams finished before" in resumed.stdout
