@@ -13,9 +13,13 @@ memory the greatest.
                       more than the rest takes
     start             the time without the rest
     kernel            the transcoder alone, on blocks that are in memory, in one process, over all entries
-    file to file      processor time of one process that reads, converts, proves and writes the same, and nothing else
-    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the other time is divided by the cores,
-    rest / file       as far as there are streams for them
+    file to file      the time of one process that reads, converts, proves and writes the same, and nothing else: two
+                      threads on two cores, as in `compare`
+    ... CPU           the same, of all processors together
+    rest / kernel     what reading, proofs, writing and Spark cost; on Spark the time of a kernel, which is one of a
+                      core, is divided by the cores, as far as there are streams for them
+    rest / file       by the time of file to file, which has as many cores
+    rest / CPU        by that of all processors, divided as the kernel's is: what no program with this work goes below
     time / least      the time by that of the start and the kernel together
     copy              the file copied by the system, by turns with all others: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself; as all that is compared with
@@ -113,10 +117,14 @@ class Beside:
 
     def one(self, source: Source) -> dict[str, float]:
         """Go through a savepoint once by each."""
-        file_to_file, copy = self.transcoder.one(source)["cpu_seconds"], self.copier.one(source)["seconds"]
+        found, copied = self.transcoder.one(source), self.copier.one(source)
         self.transcoder.clear()
         self.copier.clear()
-        return {"file_to_file_s": file_to_file, "copy_s": copy}
+        return {
+            "file_to_file_s": found["seconds"],
+            "file_to_file_cpu_s": found["cpu_seconds"],
+            "copy_s": copied["seconds"],
+        }
 
 
 def measure(
@@ -159,7 +167,8 @@ def _compare(found: dict[str, Any], least: dict[str, Any], rest: float, cores: i
     on_spark = found["engine"] == "spark"
     found |= {"rest_s": rest, "start_s": found["seconds"] - rest}
     at_once = min(cores, found["streams"]) if on_spark else 1
-    for other in ("kernel", "file_to_file"):
+    found["rest_to_file_to_file"] = found["rest_s"] / found["file_to_file_s"]
+    for other in ("kernel", "file_to_file_cpu"):
         found[f"rest_to_{other}"] = found["rest_s"] * at_once / found[f"{other}_s"]
     found["time_to_least"] = found["seconds"] / (found["start_s"] + found["kernel_s"] / at_once)
     who = "worker" if on_spark else "driver"
@@ -183,8 +192,10 @@ def print_results(shape: Shape, way: str, found: dict[int, dict[str, Any]], *, m
         row("rest, s", "rest_s"),
         row("kernel, s", "kernel_s"),
         row("file to file, s", "file_to_file_s"),
+        row("... CPU, s", "file_to_file_cpu_s"),
         row("rest / kernel", "rest_to_kernel"),
         row("rest / file", "rest_to_file_to_file"),
+        row("rest / CPU", "rest_to_file_to_file_cpu"),
         row("time / least", "time_to_least"),
         row("copy, s", "copy_s"),
     ]
