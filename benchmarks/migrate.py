@@ -19,7 +19,7 @@ memory the greatest.
     rest / kernel     what reading, proofs, writing and Spark cost; on Spark the time of a kernel, which is one of a
                       core, is divided by the cores, as far as there are streams for them
     rest / file       by the time of file to file, which has as many cores
-    rest / CPU        by that of all processors, divided as the kernel's is: what no program with this work goes below
+    rest / CPU        by that of all processors, divided as the kernel's is: 1 if Spark cost nothing beyond its start
     time / least      the time by that of the start and the kernel together
     copy              the file copied by the system, by turns with all others: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself; as all that is compared with

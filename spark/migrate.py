@@ -65,9 +65,9 @@ if TYPE_CHECKING:
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 DEFAULTS = MigrationOptions()
 _MUCH_BYTES = 700 << 10
-"""Of more, two workers would each load machine code for itself: they find bytes, convert them, and look at them."""
+"""From here on two workers would each load machine code for itself: bytes count as found, converted and looked at."""
 _JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Java that does no more ends before its better compiler pays, which takes half a second from the start of all."""
+"""Java that does no more has ended before its better compiler pays: without that, all is done half a second sooner."""
 
 
 def migrate(

@@ -37,6 +37,7 @@ _BUNDLES_PER_CORE = 2
 _LEAST_BUNDLE_BYTES = 256 << 20
 """A core is idle for some 40 ms from one bundle to the next, in which it could rewrite 50 MB."""
 _EVEN = 1.25
+"""How many times a core's share the largest task may be."""
 
 
 def carry_out(
@@ -94,7 +95,7 @@ def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], me
 
 
 def _are_even(tasks: Sequence[Task], cores: int) -> bool:
-    """Whether all cores have about as much to do, whoever gets the largest task: then none of them is left alone."""
+    """Whether the largest task is hardly more than a core's share: then no core works on when the others are done."""
     sizes = [task.size_bytes for task in tasks]
     return cores * max(sizes, default=0) <= _EVEN * sum(sizes)
 

@@ -188,7 +188,10 @@ class _LocalFile:
         return data + self.read_at(size - len(data), offset + len(data))  # one call gives 2 GB at most
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
-        return os.preadv(self._file.fileno(), [buffer], offset)
+        count = os.preadv(self._file.fileno(), [buffer], offset)
+        if not count or count == len(buffer):
+            return count
+        return count + self.read_into(buffer[count:], offset + count)  # a network's file system may give less at once
 
     def __enter__(self) -> None:
         """The one who opened it closes it."""

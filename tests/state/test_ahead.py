@@ -7,6 +7,13 @@ from stateshift.state.savepoint.ahead import ahead
 from stateshift.state.savepoint.sources import InlineBytes
 
 
+def noted(count, made):
+    """Numbers, each told to `made` as it is made."""
+    for number in range(count):
+        made.append(number)
+        yield number
+
+
 @pytest.mark.parametrize("count", range(6))
 def test_items_come_in_their_order_whoever_makes_them(count):
     assert [*range(count)] == [*ahead(iter(range(count)))]
@@ -15,24 +22,14 @@ def test_items_come_in_their_order_whoever_makes_them(count):
 def test_who_looks_at_the_first_alone_waits_for_no_other():
     made = []
 
-    def items():
-        for number in range(5):
-            made.append(number)
-            yield number
-
-    assert 0 == next(ahead(items()))
+    assert 0 == next(ahead(noted(5, made)))
     assert [0] == made
 
 
 def test_no_more_than_two_items_wait_for_who_works_on_them():
     made = []
 
-    def items():
-        for number in range(50):
-            made.append(number)
-            yield number
-
-    for item in ahead(items()):
+    for item in ahead(noted(50, made)):
         assert len(made) <= item + 1 + 2
 
 

@@ -1,3 +1,5 @@
+import os
+
 import cramjam
 import numpy as np
 import pytest
@@ -113,6 +115,16 @@ def test_a_local_file_is_gone_through_in_pieces_that_stay_in_a_cache(tmp_path):
 
     assert [1 << 18, 1 << 18, len(data) - (2 << 18)] == [*map(len, pieces)]
     assert data == b"".join(pieces)
+
+
+def test_a_file_system_that_gives_less_at_once_is_asked_again(tmp_path, monkeypatch):
+    data = bytes(range(256)) * 1_000
+    (tmp_path / "file").write_bytes(data)
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda file, buffers, at: whole(file, [buffers[0][:10_000]], at))
+
+    with Folder.at(tmp_path).open_range("file") as file:
+        assert data == b"".join(bytes(piece) for piece in file.pieces())
 
 
 def test_pieces_of_a_local_file_take_no_memory_of_their_own(tmp_path):
