@@ -42,8 +42,8 @@ def test_bad_input_gives_our_errors_in_time_and_in_little_memory(tmp_path, engin
 
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     executions = json.loads((tmp_path / "all" / "report.json").read_text())["executions"]
-    # A fuzzer ends its process without a word: what it did since its last report is not counted.
-    assert executions > RUNS[engine] // 2
+    # A fuzzer ends its process without a word: the few inputs since its last report are not counted.
+    assert executions > RUNS[engine] * 9 // 10
 
 
 @pytest.mark.usefixtures("modules")
