@@ -43,7 +43,7 @@ from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
 from .scheduling import carry_out
-from .session import DEFAULT_MASTER, own_session
+from .session import DEFAULT_MASTER, own_driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from ..state.migration.tasks import Task, TaskResult
     from ..state.savepoint.claim import Claim
     from ..state.savepoint.lineage import Lineage
+    from .session import Driver
 
 NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
 DEFAULTS = MigrationOptions()
@@ -150,7 +151,7 @@ def migrate(
             journal,
             claim,
             needed.engine,
-            session=lambda: session or until_published.enter_context(_own_session(master, needed, prepared.tasks)),
+            session=lambda: session or until_published.enter_context(_own_driver(master, needed, prepared.tasks)),
             py_files=py_files,
             tell=stopwatch,
         )
@@ -166,7 +167,7 @@ def _run(
     claim: Claim,
     engine: Engine,
     *,
-    session: Callable[[], SparkSession],
+    session: Callable[[], Driver],
     py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
 ) -> tuple[list[TaskResult], int, Lineage]:
@@ -194,7 +195,7 @@ def _on_spark(
     source: Folder,
     journal: Journal,
     *,
-    session: Callable[[], SparkSession],
+    session: Callable[[], Driver],
     py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
 ) -> list[TaskResult]:
@@ -227,12 +228,12 @@ def _tidied(
     return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
 
 
-def _own_session(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[SparkSession]:
-    """Start a session for a run; where there is much to do, machine code is loaded before workers are forked."""
+def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
+    """Start Spark for a run; where there is much to do, machine code is loaded before workers are forked."""
     by_machine_code = needed.bytes_to_read >= _MUCH_BYTES or chosen_executor() is ExecutorName.NUMBA
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
     settings = (daemon.SETTINGS if by_machine_code else {}) | ({} if shuffles else _JAVA_SCHEDULES)
-    return own_session(master or DEFAULT_MASTER, settings)
+    return own_driver(master or DEFAULT_MASTER, settings)
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

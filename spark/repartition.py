@@ -25,6 +25,7 @@ from ..state.migration.uniting import write_parcels
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .scheduling import Failures, answer_of, description_of, failure_of
+from .session import with_sql
 from .shipping import shipped
 from .watching import attempts_of, run_watched
 from .worker import begin_work
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..state.migration.rekey_task import RekeyTask
     from ..state.migration.tasks import TaskResult
     from ..state.savepoint.files import Folder
+    from .session import Driver
 
 _PARCELS = "stream int, key_group int, state int, data binary"
 _SCHEMA = pa.schema([("stream", pa.int32()), ("key_group", pa.int32()), ("state", pa.int32()), ("data", pa.binary())])
@@ -52,7 +54,7 @@ def write_keys_anew(
     source: Folder,
     journal: Journal,
     *,
-    session: Callable[[], SparkSession],
+    session: Callable[[], Driver],
     py_files: Iterable[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> list[TaskResult]:
@@ -62,7 +64,7 @@ def write_keys_anew(
         tasks: Streams to be written, of one or more operators; those that are not among them exist already.
         source: Where the stored streams are.
         journal: Of the target.
-        session: Gives the Spark session.
+        session: Gives Spark.
         py_files: Further files for the workers.
         progress: Is called now and then with what is done.
 
@@ -72,7 +74,7 @@ def write_keys_anew(
     """
     tell = progress or (lambda _: None)
     tell(Progress("starting Spark", 0, 1))
-    spark = session()
+    spark = with_sql(session())
     refuse_connect(spark, "to write keys anew")
     context = spark.sparkContext
     failures: Any = context.accumulator([], Failures())  # type: ignore[arg-type]

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
     from ..state.savepoint.files import Folder
+    from .session import Driver
 
 _BUNDLES_PER_CORE = 2
 _LEAST_BUNDLE_BYTES = 256 << 20
@@ -45,7 +45,7 @@ def carry_out(
     source: Folder,
     journal: Journal,
     *,
-    session: Callable[[], SparkSession],
+    session: Callable[[], Driver],
     py_files: Iterable[str | Path] = (),
     progress: Callable[[Progress], None] | None = None,
 ) -> list[TaskResult]:
@@ -82,7 +82,7 @@ def carry_out(
     return results
 
 
-def _run_remotely(spark: SparkSession, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
+def _run_remotely(spark: Driver, work: _Work, bundles: list[list[int]], meter: Meter) -> list[bytes]:
     """Run bundles on a session of Spark Connect; a failure comes as an answer, when all bundles have ended."""
     try:
         answers = collect_answers(spark, work, bundles, meter.look)

@@ -11,7 +11,10 @@ import uuid
 import warnings
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+import attrs
 
 from ..serializers.errors import MigrationFailed, StateShiftError
 from .in_arrow import pandas_unmentioned
@@ -20,12 +23,41 @@ from .java import java_home
 from .watching import java_has_ended
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 DEFAULT_MASTER = "local[*,4]"  # four attempts a task; local[*] alone never tries again
 _LOG = Path(__file__).with_name("log4j2.properties")
+
+D = TypeVar("D", bound="Driver")
+
+
+class Driver(Protocol):
+    """A running Spark, as far as jobs of tasks need it: a session, or what stands for one."""
+
+    @property
+    def sparkContext(self) -> SparkContext:  # noqa: N802 - Spark's name
+        """Runs jobs."""
+
+    def stop(self) -> None:
+        """End it, with all that it started."""
+
+
+@attrs.frozen
+class WithoutSql:
+    """Stands for a session where no data frame is needed: the classes of SQL take Java a second to load.
+
+    Attributes:
+        sparkContext: Runs jobs.
+    """
+
+    sparkContext: SparkContext  # noqa: N815 - Spark's name
+
+    def stop(self) -> None:
+        """End it."""
+        self.sparkContext.stop()
 
 
 def session(
@@ -45,32 +77,46 @@ def session(
         StateShiftError: pyspark is not installed, or `master` is none.
         MigrationFailed: Spark does not start.
     """
+    return _running() or _started(master, app_name, conf or {}, _session_of)
+
+
+def _running() -> SparkSession | None:
     try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark import SparkConf, SparkContext
-        from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ModuleNotFoundError as error:
         what = "a Spark session needs pyspark, which is not installed"
         raise StateShiftError(what, advice="pip install 'stateshift[spark]'") from error
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        return running
+    return SparkSession.getActiveSession()
+
+
+def with_sql(driver: Driver) -> SparkSession:
+    """Give a session that has SQL: itself, or that of what stood for one."""
+    return _session_of(driver.sparkContext) if isinstance(driver, WithoutSql) else cast("SparkSession", driver)
+
+
+def _session_of(_: SparkContext) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate()
+
+
+def _started(master: str, app_name: str, conf: Mapping[str, str], made_of: Callable[[SparkContext], D]) -> D:
+    """Start Spark, and give what is made of its context."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+
     _check_master(master)
-    settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf or {})}
-    builder = SparkSession.builder
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    settings = {"spark.master": master, "spark.app.name": app_name, **_settings(master, conf)}
     variables = _variables(master)
     # Interrupted, PySpark would leave without the JVM that it has just launched.
     with _environment(variables), pandas_unmentioned(), interrupts_kept() as interrupts:
         # From Python 3.12 on: the JVM is forked while a run's claim is kept alive by a thread; the child only execs.
         warnings.filterwarnings("ignore", message=".*multi-threaded, use of fork", category=DeprecationWarning)
         try:
-            # The context alone first: PySpark sets its own handler of interrupts there, and calls the JVM on.
-            SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
-            interrupts.keep_again()
-            return builder.getOrCreate()
+            context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+            interrupts.keep_again()  # PySpark sets its own handler of interrupts, and calls the JVM on
+            return made_of(context)
         except (PySparkException, Py4JError) as error:
             raise _no_start(error, master, variables["JAVA_HOME"]) from error
 
@@ -105,25 +151,57 @@ def _no_start(error: Exception, master: str, java: str) -> MigrationFailed:
 @contextmanager
 def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Give the running session of this process; or start one, and stop it when the `with` block ends."""
+    with _own(lambda: session(master, conf=conf)) as given:
+        yield given
+
+
+@contextmanager
+def own_driver(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[Driver]:
+    """As `own_session`; what is started in this process has no SQL.
+
+    On a cluster it has: PySpark takes a moment to notice that a master did not answer, and to load SQL is longer.
+    """
+    made_of: Callable[[SparkContext], Driver] = WithoutSql if _is_local(master) else _session_of
+    with _own(lambda: _running() or _started(master, "stateshift", conf or {}, made_of)) as given:
+        yield given
+
+
+@contextmanager
+def _own(start: Callable[[], D]) -> Iterator[D]:
     was_running = _is_running()
     with ExitStack() as until_end:
         with interrupts_kept() as interrupts:
-            given = session(master, conf=conf)
+            given = start()
             if not was_running:
                 until_end.callback(_stop, given)
             interrupts.check()
         yield given
 
 
-def _stop(session: SparkSession) -> None:
+def _stop(driver: Driver) -> None:
     """Stop a session. Where Java has ended there is nothing to stop, and another error tells so."""
-    with warnings.catch_warnings(), interrupts_kept():
+    context = driver.sparkContext
+    with warnings.catch_warnings(), interrupts_kept(), _accumulators_aside(context):
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
         try:
-            session.stop()
+            driver.stop()
         except Exception:
-            if not java_has_ended(session.sparkContext):
+            if not java_has_ended(context):
                 raise
+
+
+@contextmanager
+def _accumulators_aside(context: SparkContext) -> Iterator[None]:
+    """Leave it to a thread to end PySpark's server of accumulators, which looks only once a second whether it is to."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None or isinstance(server.server_address, str):  # that is a file, which is removed at its end
+        yield
+        return
+    context._accumulatorServer = None  # type: ignore[assignment]  # noqa: SLF001 - there is no other way
+    try:
+        yield
+    finally:
+        Thread(target=server.shutdown, daemon=True).start()
 
 
 def _is_running() -> bool:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from .session import Driver
+
 _KINDS = (".py", ".zip", ".egg", ".whl")
 _FIND = """
 import importlib.util, json, sys
@@ -81,7 +83,7 @@ def send_by_value(modules: Iterable[ModuleType], handed_out: set[Path]) -> tuple
     return tuple(sorted(module.__name__ for module in shipped))
 
 
-def hand_out(session: SparkSession, files: Iterable[str | Path]) -> set[Path]:
+def hand_out(session: Driver, files: Iterable[str | Path]) -> set[Path]:
     """Give files to all workers of a session.
 
     Raises:
@@ -90,7 +92,7 @@ def hand_out(session: SparkSession, files: Iterable[str | Path]) -> set[Path]:
     return {_hand_out(session, Path(file)) for file in files}
 
 
-def _hand_out(session: SparkSession, file: Path) -> Path:
+def _hand_out(session: Driver, file: Path) -> Path:
     if not file.is_file() or file.suffix not in _KINDS:
         what = f"{file} cannot be handed to the workers: not a file of kind {', '.join(_KINDS)}"
         raise StateShiftError(
@@ -106,7 +108,7 @@ def _hand_out(session: SparkSession, file: Path) -> Path:
     return file.resolve()
 
 
-def _give_to_workers(session: SparkSession, file: Path) -> None:
+def _give_to_workers(session: Any, file: Path) -> None:
     if is_connect(session):
         session.addArtifacts(str(file), pyfile=True)
     else:
@@ -153,7 +155,7 @@ def _places(module: ModuleType) -> set[str]:
 
 
 @contextmanager
-def shipped(spark: SparkSession, work: object, py_files: Iterable[str | Path] = ()) -> Iterator[None]:
+def shipped(spark: Driver, work: object, py_files: Iterable[str | Path] = ()) -> Iterator[None]:
     """Send the modules that the work refers to by value, until the `with` block ends.
 
     What is sent by value shows which modules it refers to itself, so that is asked again until nothing is new.

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from stateshift.serializers.errors import StateShiftError
-from stateshift.spark.session import own_session, session
+from stateshift.spark.session import own_driver, own_session, session, with_sql
 
 pytestmark = pytest.mark.spark
 
@@ -103,7 +103,7 @@ def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, tmp_path):
     assert spark.sparkContext.parallelize([1], 1).sum() == 1
 
     program = (
-        "from stateshift.spark.session import own_session, session\n"
+        "from stateshift.spark.session import own_driver, own_session, session, with_sql\n"
         "for _ in range(2):\n"
         "    with own_session('local[1]') as spark:\n"
         "        print(spark.sparkContext.parallelize([1], 1).sum(), spark.sparkContext._jsc is None)\n"
@@ -112,6 +112,31 @@ def test_a_session_of_ones_own_ends_and_one_that_ran_goes_on(spark, tmp_path):
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     assert (ran.stdout.split(), ran.stderr) == (["1", "False", "True"] * 2, "")
+
+
+@pytest.mark.slow
+def test_a_driver_of_ones_own_has_sql_once_it_is_asked_for_and_leaves_no_thread(spark, tmp_path):
+    with own_driver("local[1]") as given:
+        assert given is with_sql(given) is spark
+
+    program = (
+        "import threading, time\n"
+        "from stateshift.spark.session import own_driver, with_sql\n"
+        "for _ in range(2):\n"
+        "    with own_driver('local[1]') as driver:\n"
+        "        context = driver.sparkContext\n"
+        "        began, seen = threading.active_count(), context.accumulator(0)\n"
+        "        context.parallelize([1, 2], 1).foreach(seen.add)\n"
+        "        print(type(driver).__name__, seen.value, with_sql(driver).range(4).count())\n"
+        "    print(context._jsc is None)\n"
+        "    until = time.monotonic() + 10\n"
+        "    while threading.active_count() >= began and time.monotonic() < until:\n"
+        "        time.sleep(0.01)\n"
+        "    print(threading.active_count() < began)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (ran.stdout.split("\n")[:-1], ran.stderr) == (["WithoutSql 3 4", "True", "True"] * 2, "")
 
 
 @pytest.mark.slow
