@@ -4,8 +4,8 @@
 
 Once as it comes, when what takes no longer than Spark's start is done in the process that was started; and once on
 Spark. A savepoint of each size is migrated by turns, and two small ones: of a thousand entries, which need no machine
-code, and whose memory is the *idle* one; and of 20,000, which do, and take nothing but the start. Medians of runs; of
-memory the greatest.
+code, and whose memory is the *idle* one; and of 20,000, which do, and take nothing but the start. Medians of runs.
+Memory is that of two runs before them, the greatest: to look at it takes time of the cores.
 
     time              from the start of the command to its end
     rest              what is over the time of 20,000 entries, which is Spark's start and the loading of machine code.
@@ -41,6 +41,7 @@ import statistics
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,22 @@ MEMORY = (*ROLES, "JVM, live")
 ON_SPARK = "on Spark"
 WAYS = ("as it comes", ON_SPARK)
 START_ENTRIES = 20_000
+WATCHED_RUNS = 2
 
 
-def migrate(source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Migrate in processes of their own; give seconds, peaks in bytes, who did it, and how much was written."""
+def migrate(
+    source: Path, target: Path, shape: Shape, way: str, arguments: argparse.Namespace, *, watched: bool = False
+) -> dict[str, Any]:
+    """Migrate in processes of their own; give seconds, who did it, how much was written, and peaks in bytes.
+
+    Args:
+        source: What is migrated.
+        target: Where to; it is removed.
+        shape: Of the state.
+        way: One of `WAYS`.
+        arguments: Of the command line.
+        watched: Whether the memory of the processes is looked at, which takes time.
+    """
     log = target.with_suffix(".gc")
     log.unlink(missing_ok=True)
     command = ["migrate", source, target, "--job", f"{__package__}.states_after:{shape.name.upper()}", "--json"]
@@ -71,7 +84,8 @@ def migrate(source: Path, target: Path, shape: Shape, way: str, arguments: argpa
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env=os.environ | {"SPARK_SUBMIT_OPTS": f"-Xlog:gc:file={log}"},
     )  # fmt: skip
-    with Watch(process.pid) as watch:
+    watch = Watch(process.pid)
+    with watch if watched else nullcontext():
         printed, problems = process.communicate()
     seconds = time.perf_counter() - started
     if process.returncode:
@@ -135,7 +149,10 @@ def measure(
     sources = {size: Source(places[size], places[size], places[size], size, 0, 0) for size in others}
     kernels = {size: beside.kernel_seconds(source, arguments.runs) for size, source in sources.items()}
     target = start.with_name("target")
-    migrate(start, target, shape, way, arguments)  # fills the page cache
+    watched = [
+        {size: migrate(place, target, shape, way, arguments, watched=True) for size, place in places.items()}
+        for _ in range(WATCHED_RUNS)
+    ]
     starts, runs, turns = [], [], []
     for _ in range(arguments.runs):
         starts.append(migrate(start, target, shape, way, arguments)["beyond_session"])
@@ -151,7 +168,7 @@ def measure(
             "engine": " or ".join(sorted({run["engine"] for run in ours})),
             "streams": ours[0]["streams"],
             "seconds": statistics.median(run["seconds"] for run in ours),
-            "peak_bytes": {name: max(run["peaks"][name] for run in ours) for name in MEMORY},
+            "peak_bytes": {name: max(run[size]["peaks"][name] for run in watched) for name in MEMORY},
         }
     for size, kernel in kernels.items():
         found[size]["kernel_s"] = kernel
