@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 SPARK_START_S = 8.0
-"""About how long it takes until the first task runs on Spark: a JVM, a session, a Python worker."""
+"""How long it takes at most, about, until the first task runs on Spark: a JVM, a context, a Python worker."""
 
 
 class Engine(enum.StrEnum):
