@@ -91,17 +91,26 @@ def _running() -> SparkSession | None:
 
 def with_sql(driver: Driver) -> SparkSession:
     """Give a session that has SQL: itself, or that of what stood for one."""
-    return _session_of(driver.sparkContext) if isinstance(driver, WithoutSql) else cast("SparkSession", driver)
+    return _session_of(driver.sparkContext, {}) if isinstance(driver, WithoutSql) else cast("SparkSession", driver)
 
 
-def _session_of(_: SparkContext) -> SparkSession:
+def _session_of(_: SparkContext, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.getOrCreate()
+    builder = SparkSession.builder
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
-def _started(master: str, app_name: str, conf: Mapping[str, str], made_of: Callable[[SparkContext], D]) -> D:
-    """Start Spark, and give what is made of its context."""
+def _without_sql(context: SparkContext, _: Mapping[str, str]) -> WithoutSql:
+    return WithoutSql(context)
+
+
+def _started(
+    master: str, app_name: str, conf: Mapping[str, str], made_of: Callable[[SparkContext, Mapping[str, str]], D]
+) -> D:
+    """Start Spark, and give what is made of its context and of the settings."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -116,7 +125,7 @@ def _started(master: str, app_name: str, conf: Mapping[str, str], made_of: Calla
         try:
             context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
             interrupts.keep_again()  # PySpark sets its own handler of interrupts, and calls the JVM on
-            return made_of(context)
+            return made_of(context, settings)
         except (PySparkException, Py4JError) as error:
             raise _no_start(error, master, variables["JAVA_HOME"]) from error
 
@@ -161,7 +170,7 @@ def own_driver(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = No
 
     On a cluster it has: PySpark takes a moment to notice that a master did not answer, and to load SQL is longer.
     """
-    made_of: Callable[[SparkContext], Driver] = WithoutSql if _is_local(master) else _session_of
+    made_of: Callable[..., Driver] = _without_sql if _is_local(master) else _session_of
     with _own(lambda: _running() or _started(master, "stateshift", conf or {}, made_of)) as given:
         yield given
 

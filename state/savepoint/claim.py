@@ -106,16 +106,15 @@ def _laid(folder: Folder) -> Claim:
     for attempt in range(_TRIES):
         claim = Claim(folder, f"_claim-{uuid.uuid4().hex[:12]}")
         _write(claim)
-        rival = next(iter(_alive(folder, claim)), None)
+        others = _others(folder, claim)
+        rival = next((other for other in others if not other.is_dead), None)
         if rival is None:
-            for name in _claims(folder):
-                if name != claim.name:
-                    folder.delete(name)
+            for other in others:  # those that were looked at: a claim that has come since sees this one, and gives way
+                folder.delete(other.name)
             return claim
         folder.delete(claim.name)
-        name, age_s = rival
-        if attempt == _TRIES - 1 or age_s > _SAME_TIME_S:
-            raise _taken(folder, name)
+        if attempt == _TRIES - 1 or rival.age_s > _SAME_TIME_S:
+            raise _taken(folder, rival.name)
         time.sleep(random.uniform(0, 1))  # noqa: S311 - no secret: the two are to come back at different times
     raise AssertionError
 
@@ -124,15 +123,24 @@ def _claims(folder: Folder) -> list[str]:
     return [name for name in folder.names() if CLAIM_NAME.fullmatch(name)] if folder.exists() else []
 
 
-def _alive(folder: Folder, own: Claim) -> Iterator[tuple[str, float]]:
-    """Give the claims of other runs that may be at work, and how long ago each was written, by the store's clock."""
-    written_s = folder.written_s(own.name)
+@attrs.frozen
+class _Other:
+    """The claim of another run: its file, how long ago it was written by the store's clock, and whether it is dead."""
+
+    name: str
+    age_s: float
+    is_dead: bool
+
+
+def _others(folder: Folder, own: Claim) -> list[_Other]:
+    """Look at the claims of other runs."""
+    written_s, found = folder.written_s(own.name), []
     for name in _claims(folder):
         if name != own.name:
             with suppress(FileNotFoundError):  # it has just ended
                 age_s = written_s - folder.written_s(name)
-                if not _is_dead(_facts(folder, name), age_s):
-                    yield name, age_s
+                found.append(_Other(name, age_s, _is_dead(_facts(folder, name), age_s)))
+    return found
 
 
 def _is_dead(facts: dict[str, Any], age_s: float) -> bool:
@@ -210,11 +218,12 @@ def forget_dead(folder: Folder) -> list[str]:
     own = Claim(folder, f"_claim-{uuid.uuid4().hex[:12]}")
     _write(own)
     try:
-        for name, _ in _alive(folder, own):
-            raise _taken(folder, name)
+        others = _others(folder, own)
+        for other in others:
+            if not other.is_dead:
+                raise _taken(folder, other.name)
+        for dead in others:  # as when a claim is laid
+            folder.delete(dead.name)
     finally:
         folder.delete(own.name)
-    dead = _claims(folder)
-    for name in dead:
-        folder.delete(name)
-    return dead
+    return [dead.name for dead in others]

@@ -150,6 +150,39 @@ def test_who_lost_a_claim_is_told_and_does_not_get_it_back(target, monkeypatch):
     assert target.names() == ("result",)
 
 
+@pytest.fixture
+def came(monkeypatch):
+    """The names of claims of which one comes whenever somebody has looked which there are."""
+    look, came = claims._claims, []
+
+    def look_before_another_comes(folder):
+        found = look(folder)
+        came.append(f"_claim-{len(came):012x}")
+        folder.write(came[-1], b"")
+        return found
+
+    monkeypatch.setattr(claims, "_claims", look_before_another_comes)
+    return came
+
+
+def test_a_claim_that_comes_while_one_looks_is_not_cleared_away(target, came):
+    """Its owner would not find it, and end with an error in place of giving way."""
+    with claimed(target):
+        assert len(came) == 1
+        assert set(came) < set(target.names())
+
+
+def test_a_claim_that_comes_while_a_target_is_cleaned_is_not_forgotten(target, came, monkeypatch):
+    target.create()
+    target.write("_claim-ba9876543210", b"")
+    monkeypatch.setattr(claims, "_is_dead", lambda *_: True)
+
+    forgotten = claims.forget_dead(target)
+
+    assert "_claim-ba9876543210" in forgotten
+    assert target.names() == (came[1],)
+
+
 CONTEND = """
 import os, sys, time
 from pathlib import Path
