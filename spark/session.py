@@ -166,9 +166,9 @@ def own_session(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = N
 
 @contextmanager
 def own_driver(master: str = DEFAULT_MASTER, conf: Mapping[str, str] | None = None) -> Iterator[Driver]:
-    """As `own_session`; what is started in this process has no SQL.
+    """As `own_session`; what is started on a local master has no SQL.
 
-    On a cluster it has: PySpark takes a moment to notice that a master did not answer, and to load SQL is longer.
+    On a cluster it has: PySpark takes a moment to notice that a master did not answer, and to load SQL takes longer.
     """
     made_of: Callable[..., Driver] = _without_sql if _is_local(master) else _session_of
     with _own(lambda: _running() or _started(master, "stateshift", conf or {}, made_of)) as given:
@@ -188,7 +188,7 @@ def _own(start: Callable[[], D]) -> Iterator[D]:
 
 
 def _stop(driver: Driver) -> None:
-    """Stop a session. Where Java has ended there is nothing to stop, and another error tells so."""
+    """Stop Spark. Where Java has ended there is nothing to stop, and another error tells so."""
     context = driver.sparkContext
     with warnings.catch_warnings(), interrupts_kept(), _accumulators_aside(context):
         warnings.filterwarnings("ignore", message="Unable to cleanly shutdown Spark JVM process")
