@@ -80,14 +80,14 @@ def timed(work: Callable[[], T]) -> tuple[T, dict[str, Any]]:
 def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
     import attrs
 
-    from stateshift.state.migration.rewrite import rewrite_keyed
+    from stateshift.state.migration.performing import perform
     from stateshift.state.savepoint.files import Folder
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:
         task = task_of(savepoint, shape)
         if beside:
             task = attrs.evolve(task, plan=attrs.evolve(task.plan, states=()))
-        result, times = timed(lambda: rewrite_keyed(task, Folder.at(savepoint), Folder.at(target)))
+        result, times = timed(lambda: perform(task, Folder.at(savepoint), Folder.at(target)))
         file = target / (result.stored.attempt or "inline")
         if result.stored.data is not None:
             file.write_bytes(result.stored.data)

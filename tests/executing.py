@@ -10,6 +10,7 @@ import pytest
 from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.serializers.errors import StateShiftError
+from stateshift.state.migration import performing
 from stateshift.state.migration.performing import perform
 from stateshift.state.savepoint.files import Folder
 
@@ -26,6 +27,7 @@ def by_each_executor(ready):
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
             patch.setenv(VARIABLE, name)
             patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
+            patch.setattr(performing, "cores", lambda: 2)
             folder = Folder.at(place)
             outcomes[name] = [_outcome(task, ready.savepoint.folder, folder) for task in ready.tasks]
             if name is ExecutorName.NUMBA:

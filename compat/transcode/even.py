@@ -14,15 +14,15 @@ import attrs
 
 from . import ops
 from .framed import alike, key_sums
-from .memory import copy, load, matches, store
+from .memory import copy, load, matches, store, unlike
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .program import Program
 
-_AT_ONCE, _FEWEST = 128, 16
-_LENGTH_BYTES, _WORD_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 8, 4, 2, 4
+_AT_ONCE_BYTES, _FEWEST = 12 << 10, 16  # with what is made of them, those bytes stay in the nearest cache
+_LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 4, 2, 4
 _WIDENED = {1: 1, 2: 2, 3: 1, 4: 4, 6: 2, 7: 1}
 """By the number of bytes that repeat a sign: how many of those behind them make a number of 2, 4 or 8 with them."""
 
@@ -84,14 +84,13 @@ class _Moves:
 def moves_of(program: Program) -> tuple[int, ...]:
     """Give an op list as moves: sizes of the old and of the new value, numbers of checks and moves, and these.
 
-    The first move is the length of the new value. Of an op list that is more than moves, nothing is given.
+    Of an op list that is more than moves, nothing is given.
     """
     found = _Moves()
     if not all(found.take(op, operands, program.constants) for _, op, operands in program.ops()):
         return ()
-    moves = [found.end, 0, -_LENGTH_BYTES, _LENGTH_BYTES, *found.moves]
-    sizes = len(found.checks) // _CHECK_NUMBERS, len(moves) // _MOVE_NUMBERS
-    return (found.at, found.end, *sizes, *found.checks, *moves)
+    sizes = len(found.checks) // _CHECK_NUMBERS, len(found.moves) // _MOVE_NUMBERS
+    return (found.at, found.end, *sizes, *found.checks, *found.moves)
 
 
 def _parts(size: int) -> Iterator[tuple[int, int]]:
@@ -125,22 +124,23 @@ def rewrite_even(
     mask = (1 << 8 * prefix_bytes) - 1
     while count >= _FEWEST and most - at >= 2 * _LENGTH_BYTES:
         key_size = load(data, at, 4)
-        if key_size < prefix_bytes or key_size > most - at:
+        if key_size < prefix_bytes or key_size > most - at or load(data, at + prefix_bytes, 4) & mask != prefix:
             break
-        head = _LENGTH_BYTES + key_size
-        old_size, new_size = head + _LENGTH_BYTES + moves[0], head + _LENGTH_BYTES + moves[1]
-        end = min(most, at + _AT_ONCE * old_size)
-        count = min(
-            alike(data, at, end, key_size, moves[0], prefix_bytes, mask, prefix), max(room - written, 0) // new_size
-        )
+        head, value_size, new_value_size = _LENGTH_BYTES + key_size, moves[0], moves[1]
+        if load(data, at + head, 4) != value_size:
+            break
+        old_size, new_size = head + _LENGTH_BYTES + value_size, head + _LENGTH_BYTES + new_value_size
+        end = min(most, at + max(_AT_ONCE_BYTES // old_size, 2 * _FEWEST) * old_size)
+        count = min(alike(data, at, at, end, key_size, value_size, prefix_bytes), max(room - written, 0) // new_size)
         count = _expected(data, at, moves, constants, old_size, count)
         for entry in range(count):
             copy(target, written + entry * new_size, data, at + entry * old_size, head)
+            store(target, written + entry * new_size + head, 4, new_value_size)
         value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES
         for move in range(moves[3]):
             place = _FIRST + moves[2] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
             _move(data, value, old_size, target, new_value, new_size, moves, place, count)
-        if not _are_framed(data, at, old_size, target, written, new_size, head, moves[1], count):
+        if not _are_framed(data, at, old_size, target, written, new_size, head, new_value_size, count):
             break
         keys += key_sums(data, at, count, old_size, key_size)
         at += count * old_size
@@ -155,20 +155,16 @@ def _are_framed(
 ) -> bool:
     """Whether so many new entries have the keys of the old ones, and values of one size."""
     differs = 0
-    if _WORD_BYTES <= head <= 2 * _WORD_BYTES:  # most keys: a few instructions for each entry
+    if head <= ops.WORD:  # most keys
         for entry in range(count):
             old, new = at + entry * old_size, written + entry * new_size
-            differs |= load(target, new + head, 4) ^ value_size
-            differs |= load(target, new, 8) ^ load(data, old, 8)
-            differs |= load(target, new + head - 8, 8) ^ load(data, old + head - 8, 8)
+            differs |= unlike(target, new, data, old, head, 0, 0) | (load(target, new + head, 4) ^ value_size)
         return differs == 0
-    width = min(head, _WORD_BYTES) // _LENGTH_BYTES * _LENGTH_BYTES
     for entry in range(count):
         old, new = at + entry * old_size, written + entry * new_size
         differs |= load(target, new + head, 4) ^ value_size
-        for place in range(0, head - width, width):
-            differs |= load(target, new + place, width) ^ load(data, old + place, width)
-        differs |= load(target, new + head - width, width) ^ load(data, old + head - width, width)
+        for place in range(0, head, ops.WORD):
+            differs |= unlike(target, new + place, data, old + place, min(head - place, ops.WORD), 0, 0)
     return differs == 0
 
 
@@ -201,12 +197,20 @@ def _move(
         count: How many entries there are.
     """
     at, width, to, new_width = value + moves[place], moves[place + 1], new_value + moves[place + 2], moves[place + 3]
-    if width == new_width == _WORD_BYTES:
-        for entry in range(count):
-            store(target, to + entry * new_size, 8, load(data, at + entry * size, 8))
+    if width == 8 and new_width == 8:  # the most frequent ones have a loop of their own in machine code
+        _move_each(data, at, size, 8, target, to, new_size, 8, count)
+    elif width == 4 and new_width == 8:
+        _move_each(data, at, size, 4, target, to, new_size, 8, count)
     elif width:
-        for entry in range(count):
-            store(target, to + entry * new_size, new_width, load(data, at + entry * size, width))
+        _move_each(data, at, size, width, target, to, new_size, new_width, count)
     else:
+        number = moves[place]
         for entry in range(count):
-            store(target, to + entry * new_size, new_width, moves[place])
+            store(target, to + entry * new_size, new_width, number)
+
+
+def _move_each(
+    data: Any, at: int, size: int, width: int, target: Any, to: int, new_size: int, new_width: int, count: int
+) -> None:
+    for entry in range(count):
+        store(target, to + entry * new_size, new_width, load(data, at + entry * size, width))

@@ -119,6 +119,21 @@ def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> 
 
 
 @intrinsic
+def _unlike(typingctx: Any, first: Any, at: Any, second: Any, place: Any) -> Any:  # noqa: ARG001 - as above
+    """Give which of 32 bytes differ in two places, the first as the lowest bit."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        first, at, second, place = arguments
+        kind = ir.VectorType(ir.IntType(8), ops.WORD)
+        one = builder.load(_pointer(builder, first, at, kind), align=1)
+        other = builder.load(_pointer(builder, second, place, kind), align=1)
+        differ = builder.bitcast(builder.icmp_unsigned("!=", one, other), ir.IntType(ops.WORD))
+        return builder.zext(differ, ir.IntType(64))
+
+    return types.int64(first, types.int64, second, types.int64), generate
+
+
+@intrinsic
 def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     """Give the top bits of 64 bytes, that of the first as the lowest one."""
 
@@ -250,6 +265,14 @@ def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # 
     return copy_few
 
 
+@overload(memory.unlike)
+def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:  # noqa: ARG001 - as above
+    def unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> int:
+        return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
+
+    return unlike
+
+
 @overload(memory.put_sign)
 def _put_sign(target: Any, to: Any, size: Any, byte: Any) -> Any:  # noqa: ARG001 - as above
     def put_sign(target: Any, to: Any, size: Any, byte: Any) -> None:  # noqa: ARG001 - as above
@@ -295,6 +318,10 @@ for _short in (
     varints.var_text_end,
     varints.maybe_var_text_end,
     memory.key_sum,
+    memory.has_short_sum,
+    memory.begun_key_sum,
+    memory.short_key_sum,
+    even._move_each,  # noqa: SLF001 - what is compiled is marked so
 ):
     register_jitable(forceinline=True)(_short)
 
@@ -336,6 +363,7 @@ for _function in (
     even._move,  # noqa: SLF001 - as above
     even.rewrite_even,
     framed.alike,
+    framed._alike_one_by_one,  # noqa: SLF001 - as above
     framed.key_sums,
     framed._find_run,  # noqa: SLF001 - as above
     framed._survey,  # noqa: SLF001 - as above

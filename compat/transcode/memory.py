@@ -33,9 +33,24 @@ def mixed(number: int, word: int) -> int:
 
 def key_sum(data: Any, at: int, size: int) -> int:
     """Give what a key adds to the checksum (`framed`)."""
-    if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few instructions that stand where they are asked for
-        return mixed(mixed(mixed(_SEED, size), load(data, at, 8)), load(data, at + size - 8, 8))
+    if has_short_sum(size):  # most keys: a few instructions that stand where they are asked for
+        return short_key_sum(begun_key_sum(size), data, at, size)
     return any_key_sum(data, at, size)
+
+
+def has_short_sum(size: int) -> bool:
+    """Whether a key of this size adds what `short_key_sum` gives."""
+    return _WORD_BYTES <= size <= 2 * _WORD_BYTES
+
+
+def begun_key_sum(size: int) -> int:
+    """Give what is alike in the sums of all keys of a size."""
+    return mixed(_SEED, size)
+
+
+def short_key_sum(begun: int, data: Any, at: int, size: int) -> int:
+    """As `key_sum`, of a key of 8 to 16 bytes."""
+    return mixed(mixed(begun, load(data, at, 8)), load(data, at + size - 8, 8))
 
 
 def any_key_sum(data: Any, at: int, size: int) -> int:
@@ -78,6 +93,13 @@ def copy(target: Any, to: int, source: Any, at: int, size: int) -> None:
 def copy_few(target: Any, to: int, source: Any, at: int, size: int) -> None:
     """Copy up to 32 bytes; the executor may write more, as in `copy`."""
     target[to : to + size] = source[at : at + size]
+
+
+def unlike(first: Any, at: int, second: Any, place: int, size: int, behind: int, more: int) -> int:
+    """Give 0 where bytes of two places are the same: so many, and some more behind; the executor loads 32 of each."""
+    is_same = first[at : at + size] == second[place : place + size]
+    at, place = at + behind, place + behind
+    return int(not is_same or first[at : at + more] != second[place : place + more])
 
 
 def put_sign(target: Any, to: int, size: int, byte: int) -> None:

@@ -73,7 +73,6 @@ class NumbaKeyGroups:
         """Rewrite key groups; as of the protocol."""
         old = np.frombuffer(data, np.uint8) if bytes_behind(data) >= PADDING else padded(data)
         room = int(len(data) * self._growth * SLACK) + SPARE_BYTES
-        most = 2 * max((program.room(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
         places = np.array([*begins, len(data)], np.int64)
         while True:
             target, offsets = np.empty(room + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
@@ -86,6 +85,7 @@ class NumbaKeyGroups:
                 size = int(self._result[0])
                 self._growth = size / len(data)
                 return NewKeyGroups(without(target, size), offsets.tolist(), _told(totals))
+            most = 2 * max((program.room(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
             if status != FULL or room >= most:
                 return None
             room = min(2 * room, most)

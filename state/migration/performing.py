@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
@@ -23,8 +24,8 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
         task: What is to be done.
         source: The savepoint that is read.
         target: Where to write.
-        is_one_of_many: Whether every core has tasks enough. Then a second thread pays only where it waits for a store;
-            else it would take the time of another task, and memory.
+        is_one_of_many: Whether every core has tasks enough. Then, as where there is one core, a second thread pays only
+            where it waits for a store; else it would take the time of another task, and memory.
 
     Raises:
         ValueNotConvertible: A value does not fit its new type; with state, key, path and rule.
@@ -35,7 +36,8 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
     with located(savepoint=source.place, operator=task.title):
         match task:
             case KeyedTask():
-                alone = is_one_of_many and source.is_local and target.is_local
+                has_no_other_core = is_one_of_many or cores() == 1
+                alone = has_no_other_core and source.is_local and target.is_local
                 return rewrite_keyed(task, source, target, alone=alone)
             case RekeyTask():
                 return rekeyed_here([task], source, target)[0]
@@ -45,6 +47,11 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
                 return _copy(task, source, target)
             case _:
                 assert_never(task)
+
+
+def cores() -> int:
+    """Give how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:

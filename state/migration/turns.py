@@ -49,7 +49,11 @@ class Turns(Generic[T, R]):
         """
         work = make_worker()
         if alone:
-            self._carry_all(work)
+            for item in self._items:
+                result = work(item)
+                del item  # each holds memory, which the next one takes
+                self._finish(result)
+                del result
             return
         if not self._carry_one(work):
             return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _PIECE_BYTES = 4 << 20
-_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 1 << 20, 1 << 18
+_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 3 << 19, 1 << 18
 _LARGEST_COPY = 5 << 30  # what S3 copies from name to name
 
 

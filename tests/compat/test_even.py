@@ -113,7 +113,7 @@ def test_most_entries_of_one_size_are_rewritten_at_once_also_by_plain_python(mad
     assert add_keys(0, keys[:entries]) == sums & (1 << 64) - 1
 
 
-@pytest.mark.parametrize("key_size", [1, 3, 4, 5, 12, 13, 40])
+@pytest.mark.parametrize("key_size", [1, 3, 4, 5, 12, 13, 28, 29, 40, 61])
 def test_where_other_bytes_were_written_than_should_be_nothing_is_rewritten_at_once(monkeypatch, key_size):
     program = compile_value(Sequence((Fixed(4), Widened(4, 8))), ValueFraming.WHOLE, nullable=False)
     block = framed((bytes([entry]) * key_size, bytes(8)) for entry in range(20))

@@ -74,6 +74,18 @@ def test_keys_as_long_as_the_one_before_and_others_are_seen_alike(sizes):
         assert plain == fast == columns
 
 
+@given(st.data(), st.integers(1, 40), st.integers(0, 30), st.integers(2, 300))
+def test_one_among_many_of_a_size_that_is_not_so_is_seen_wherever_it_is(data, key_size, value_size, count):
+    block = bytearray(framed((b"\1" * key_size, b"v" * value_size) for _ in range(count)))
+    place, byte = data.draw(st.integers(0, count - 1)), data.draw(st.integers(0, 7 + key_size))
+    block[place * (8 + key_size + value_size) + byte] ^= data.draw(st.integers(1, 255))
+    given_data = bytes(block[: data.draw(st.integers(0, len(block)) | st.just(len(block)))])
+
+    for function, argument in ((survey, b"\1"), (survey, b"\1\1"), (find_run, 0)):
+        plain, fast, columns = by_each(function, given_data, argument)
+        assert plain == fast == columns
+
+
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_a_run_ends_before_a_key_without_size(before):
     run = find_run(framed([(b"\1", b"v")] * before + [(b"", b"v")]), 0)

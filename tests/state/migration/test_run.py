@@ -28,7 +28,7 @@ from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration import turns
+from stateshift.state.migration import performing, turns
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
@@ -642,18 +642,21 @@ def test_subtasks_are_a_power_of_two_and_of_a_handy_size(size, most):
     assert 1 == count or size > count // 2 * SUBTASK_BYTES
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_a_task_that_is_one_of_many_has_one_thread(savepoint_of, tmp_path, monkeypatch, alone):
+@pytest.mark.parametrize(("is_one_of_many", "cores"), [(True, 2), (False, 1), (False, 2)])
+def test_a_task_that_is_one_of_many_or_has_one_core_has_one_thread(
+    savepoint_of, tmp_path, monkeypatch, is_one_of_many, cores
+):
     def refuse(count):
         raise InterruptedError(count)
 
     monkeypatch.setattr(turns, "ThreadPoolExecutor", refuse)
+    monkeypatch.setattr(performing, "cores", lambda: cores)
     savepoint = Savepoint.open(savepoint_of("rocksdb-long-p2-m200-files"))
     task = next(task for task in split(savepoint, plan_for(savepoint, COUNT_AS_BIGINT)) if isinstance(task, KeyedTask))
     target = Folder.at(tmp_path)
 
-    if alone:
-        assert perform(task, savepoint.folder, target, is_one_of_many=True).counts[0].written > 0
+    if is_one_of_many or cores == 1:
+        assert perform(task, savepoint.folder, target, is_one_of_many=is_one_of_many).counts[0].written > 0
         return
     with pytest.raises(InterruptedError):
         perform(task, savepoint.folder, target)
