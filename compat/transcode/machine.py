@@ -267,7 +267,7 @@ def _copy_few(target: Any, to: Any, source: Any, at: Any, size: Any) -> Any:  # 
 
 @overload(memory.unlike)
 def _are_unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:  # noqa: ARG001 - as above
-    def unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> int:
+    def unlike(first: Any, at: Any, second: Any, place: Any, size: Any, behind: Any, more: Any) -> Any:
         return _unlike(first, at, second, place) & ((1 << size) - 1 | ((1 << more) - 1) << behind)
 
     return unlike

@@ -22,6 +22,7 @@ from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
+from stateshift.state.migration import performing
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import split
 from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
@@ -392,6 +393,7 @@ def test_a_converter_is_called_by_one_thread_and_op_lists_are_carried_out_by_two
         return rewrite(*arguments)
 
     monkeypatch.setattr(PlainExecutor, "rewrite", watched)
+    monkeypatch.setattr(performing, "cores", lambda: 2)
     threads = []
     for name, old, new, value in (
         ("a", ValueStateDescriptor("s", str), ValueStateDescriptor("s", int, converter=length), "abc"),
