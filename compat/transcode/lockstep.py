@@ -19,7 +19,7 @@ import numpy as np
 
 from .columns import Column, view
 
-_ENTRIES_A_CURSOR = 16
+_ENTRIES_A_CURSOR = 32
 _SAMPLED = 16
 _LOOK_BYTES = 8
 _LONGEST_WINDOW = 1 << 12
