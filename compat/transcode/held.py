@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-_BYTES = 16 << 20
+_BYTES = 24 << 20
 
 
 def keep_freed_memory() -> None:
