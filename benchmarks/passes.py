@@ -14,7 +14,8 @@ processors, the entries, the peak of the process's memory so far, the file that 
 begin. With `kernel` the blocks are read before the clock starts, and nothing is written.
 
 Before the clock starts, two threads are busy for a moment, whatever the way: the kernels of some virtual machines keep
-all threads of a process that was idle on one core for about as long as a short pass takes.
+all threads of a process that was idle on one core for about as long as a short pass takes. With one core (`taskset -c 0
+python -m benchmarks.compare …`) nothing is to be woken.
 """
 
 from __future__ import annotations
@@ -195,7 +196,9 @@ WAYS: dict[str, Callable[[Shape], Way]] = {
 
 
 def wake_cores() -> None:
-    """Keep two threads busy, so that the next two have cores of their own at once."""
+    """Keep two threads busy, so that the next two have cores of their own at once, where there are two."""
+    if len(os.sched_getaffinity(0)) == 1:
+        return
     until, data = time.perf_counter() + _AWAKE_S, bytes(1 << 20)
 
     def work() -> None:
