@@ -7,6 +7,7 @@ near it.
 
 from __future__ import annotations
 
+from ctypes import addressof, c_char
 from functools import lru_cache
 from typing import Any
 
@@ -40,6 +41,8 @@ def bytes_behind(block: bytes | memoryview) -> int:
 
 
 def _address(array: Any) -> int:
+    if array.flags.writeable:  # several times as fast
+        return addressof(c_char.from_buffer(array))
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -44,7 +44,7 @@ class StretchRewriter:
 
         Once more stretches could not be converted than could, by two, none is tried any more.
         """
-        if not self._credit or paying(0) is not ExecutorName.NUMBA:
+        if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
             return None
         key_groups = [extent.key_group for extent in stretch.extents]
         found = self._executor().rewrite(stretch.data, stretch.begins, key_groups)

@@ -294,9 +294,10 @@ class KeyedStreamWriter:
         if self._pending is not None:
             self._end_key_group(self._pending)
             self._pending = None
+        start = self.size
         for key_group, offset in zip(key_groups, offsets, strict=True):
             if offset >= 0:
-                self._begin_key_group(key_group, self.size + offset)
+                self._begin_key_group(key_group, start + offset)
         self.entries = [*map(sum, zip(self.entries, entries, strict=True))]
         self._emit(data)
 
