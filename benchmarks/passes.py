@@ -197,7 +197,9 @@ WAYS: dict[str, Callable[[Shape], Way]] = {
 
 def wake_cores() -> None:
     """Keep two threads busy, so that the next two have cores of their own at once, where there are two."""
-    if len(os.sched_getaffinity(0)) == 1:
+    from stateshift.state.migration.performing import cores
+
+    if cores() == 1:
         return
     until, data = time.perf_counter() + _AWAKE_S, bytes(1 << 20)
 

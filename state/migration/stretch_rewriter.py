@@ -42,7 +42,8 @@ class StretchRewriter:
     def convert(self, stretch: Stretch) -> NewKeyGroups | None:
         """Convert all entries of a stretch; None where that is to be done block by block.
 
-        Once more stretches could not be converted than could, by two, none is tried any more.
+        Once more stretches could not be converted than could, by two, none is tried any more. Whether machine code pays
+        is asked until there is some.
         """
         if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
             return None

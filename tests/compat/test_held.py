@@ -16,7 +16,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 def round():
-    pieces = [b"x" * (1 << 20) for _ in range(8)]
+    pieces = [b"x" * (1 << 20) for _ in range(40)]
 
 keep_freed_memory()
 round()
@@ -31,5 +31,5 @@ print(faults() - before)
 def test_megabytes_that_were_freed_are_taken_again_as_they_are():
     done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, check=True)
 
-    pages = 10 * (8 << 20) // 4096
+    pages = 10 * (40 << 20) // 4096
     assert int(done.stdout) < pages // 100
