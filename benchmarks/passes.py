@@ -88,7 +88,8 @@ def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
         task = task_of(savepoint, shape)
         if beside:
             task = attrs.evolve(task, plan=attrs.evolve(task.plan, states=()))
-        result, times = timed(lambda: perform(task, Folder.at(savepoint), Folder.at(target)))
+        source, sink = Folder.at(savepoint), Folder.at(target)
+        result, times = timed(lambda: perform(task, source, sink))
         file = target / (result.stored.attempt or "inline")
         if result.stored.data is not None:
             file.write_bytes(result.stored.data)
@@ -126,7 +127,8 @@ def _copied(shape: Shape) -> Way:
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:
         task, start = task_of(savepoint, shape, same=True), min(stream_of(savepoint)[1])
-        result, times = timed(lambda: perform(task, Folder.at(savepoint), Folder.at(target)))
+        source, sink = Folder.at(savepoint), Folder.at(target)
+        result, times = timed(lambda: perform(task, source, sink))
         return times | {"file": str(target / result.stored.attempt), "start": start}
 
     return one

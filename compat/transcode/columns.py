@@ -35,14 +35,14 @@ def bytes_behind(block: bytes | memoryview) -> int:
     """Give how many bytes are known to follow a block in memory: of those that it is a view of."""
     if not isinstance(block, memoryview) or not block:
         return 0
-    whole: Any = np.frombuffer(memoryview(block.obj), np.uint8)
-    part: Any = np.frombuffer(block, np.uint8)
-    return _address(whole) + len(whole) - _address(part) - len(part)
+    whole = memoryview(block.obj)
+    return _address(whole) + whole.nbytes - _address(block) - block.nbytes
 
 
-def _address(array: Any) -> int:
-    if array.flags.writeable:  # several times as fast
-        return addressof(c_char.from_buffer(array))
+def _address(data: memoryview) -> int:
+    if not data.readonly:  # several times as fast
+        return addressof(c_char.from_buffer(data))
+    array: Any = np.frombuffer(data, np.uint8)
     address: int = array.__array_interface__["data"][0]
     return address
 

@@ -6,6 +6,7 @@ stay, to find its end and to write it; once where nothing before it changes plac
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...serializers.recipe import (
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
 
     from .pieces import Item
 
+_PROGRAMS_KEPT = 256
 
+
+@lru_cache(maxsize=_PROGRAMS_KEPT)
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
     """Compile the recipe of a value, an element of list state, or a value of map state.
+
+    That is kept: every subtask of an operator, and every thread, asks for the same.
 
     Args:
         recipe: Of it.

@@ -2,8 +2,9 @@
 
 Where an op list only passes over bytes, looks whether some are as expected, and puts pieces, constants and wider
 numbers in a row, all places are known before. Then it is as good as a list of moves, each of 1, 2, 4 or 8 bytes from
-one place of the old value to one of the new, and each move can be made for many entries in a row. That takes keys of
-one size too; where they have many, and for the last few entries, the interpreter goes on.
+one place of the old value to one of the new, and each move can be made for many entries in a row. Bytes that a value
+ends with, and those that the next one begins with, lie around its key before and after: they are copied with it. That
+takes keys of one size too; where they have many, and for the last few entries, the interpreter goes on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .program import Program
 
 _AT_ONCE_BYTES, _FEWEST = 12 << 10, 16  # with what is made of them, those bytes stay in the nearest cache
-_LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 4, 2, 4
+_LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 4, 2, 6
 _WIDENED = {1: 1, 2: 2, 3: 1, 4: 4, 6: 2, 7: 1}
 """By the number of bytes that repeat a sign: how many of those behind them make a number of 2, 4 or 8 with them."""
 
@@ -38,6 +39,7 @@ class _Moves:
         checks: Place of the old value, and of the constants, of what must be alike.
         moves: Place of the old value, bytes there, place of the new one, bytes there; of no bytes the number itself
             stands in the place's stead.
+        copies: Place of the old value, place of the new one, and how many bytes are copied.
     """
 
     at: int = 0
@@ -45,6 +47,7 @@ class _Moves:
     places: dict[int, int] = attrs.Factory(lambda: {ops.VALUE: 0})
     checks: list[int] = attrs.Factory(list)
     moves: list[int] = attrs.Factory(list)
+    copies: list[tuple[int, int, int]] = attrs.Factory(list)
 
     def take(self, op: int, operands: tuple[int, ...], constants: bytes) -> bool:
         """Carry out an op; False where it is not one of moves alone."""
@@ -76,21 +79,40 @@ class _Moves:
         return True
 
     def _copy(self, start: int, size: int) -> None:
-        for at, width in _parts(size):
-            self.moves += (start + at, width, self.end + at, width)
+        if not size:
+            return
+        before, to, copied = self.copies.pop() if self.copies else (start, self.end, 0)
+        if (before + copied, to + copied) == (start, self.end):
+            self.copies.append((before, to, copied + size))
+        else:
+            self.copies += ((before, to, copied), (start, self.end, size))
         self.end += size
+
+    def numbers(self) -> tuple[int, ...]:
+        """Give all as `moves_of` does."""
+        lead = tail = 0
+        for start, to, size in self.copies:
+            if start == to == 0:
+                lead = size
+            elif (start + size, to + size) == (self.at, self.end):
+                tail = size
+            else:
+                for at, width in _parts(size):
+                    self.moves += (start + at, width, to + at, width)
+        sizes = len(self.checks) // _CHECK_NUMBERS, len(self.moves) // _MOVE_NUMBERS
+        return (self.at, self.end, *sizes, lead, tail, *self.checks, *self.moves)
 
 
 def moves_of(program: Program) -> tuple[int, ...]:
-    """Give an op list as moves: sizes of the old and of the new value, numbers of checks and moves, and these.
+    """Give an op list as moves: sizes of the old and of the new value, numbers of checks and moves, and of the bytes
+    that both values begin and end with; then the checks and the moves.
 
     Of an op list that is more than moves, nothing is given.
     """
     found = _Moves()
     if not all(found.take(op, operands, program.constants) for _, op, operands in program.ops()):
         return ()
-    sizes = len(found.checks) // _CHECK_NUMBERS, len(found.moves) // _MOVE_NUMBERS
-    return (found.at, found.end, *sizes, *found.checks, *found.moves)
+    return found.numbers()
 
 
 def _parts(size: int) -> Iterator[tuple[int, int]]:
@@ -133,9 +155,7 @@ def rewrite_even(
         end = min(most, at + max(_AT_ONCE_BYTES // old_size, 2 * _FEWEST) * old_size)
         count = min(alike(data, at, at, end, key_size, value_size, prefix_bytes), max(room - written, 0) // new_size)
         count = _expected(data, at, moves, constants, old_size, count)
-        for entry in range(count):
-            copy(target, written + entry * new_size, data, at + entry * old_size, head)
-            store(target, written + entry * new_size + head, 4, new_value_size)
+        _copy_around_keys(data, at, old_size, target, written, new_size, head, moves, count)
         value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES
         for move in range(moves[3]):
             place = _FIRST + moves[2] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
@@ -148,6 +168,26 @@ def rewrite_even(
         entries += count
         last = written - new_size if count > 0 else last
     result[0], result[1], result[2], result[3], result[4] = at, written, entries, keys, last
+
+
+def _copy_around_keys(
+    data: Any, at: int, old_size: int, target: Any, written: int, new_size: int, head: int, moves: Any, count: int
+) -> None:
+    """Copy the keys of so many entries, with what lies around them alike; and put the new lengths.
+
+    Bytes behind may be spoilt: those that are moved, and what the next entry writes.
+    """
+    value_size, size, tail = moves[1], head + _LENGTH_BYTES + moves[4], moves[5]
+    if count < 1:
+        return
+    copy(target, written, data, at, size)
+    store(target, written + head, 4, value_size)
+    for entry in range(1, count):
+        to = written + entry * new_size
+        copy(target, to - tail, data, at + entry * old_size - tail, tail + size)
+        store(target, to + head, 4, value_size)
+    if tail > 0:
+        copy(target, written + count * new_size - tail, data, at + count * old_size - tail, tail)
 
 
 def _are_framed(

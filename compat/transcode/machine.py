@@ -359,6 +359,7 @@ for _function in (
     texts.put_big_integer,
     interpreter.interpret,
     even._expected,  # noqa: SLF001 - what is compiled is marked so
+    even._copy_around_keys,  # noqa: SLF001 - as above
     even._are_framed,  # noqa: SLF001 - as above
     even._move,  # noqa: SLF001 - as above
     even.rewrite_even,

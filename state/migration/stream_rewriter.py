@@ -111,7 +111,7 @@ class StreamRewriter:
         if isinstance(batch, Stretch):
             found = worker.convert(batch)
             if found is not None:
-                return partial(self._put, found, [extent.key_group for extent in batch.extents], writer)
+                return partial(self._put, found, batch.key_groups, writer)
             steps = self._by_blocks(batch, worker.rewriters)
         else:
             steps = self._converted(batch, worker.rewriters)
@@ -203,6 +203,7 @@ def _stretched(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
         for found in reader.stretches(key_groups):
             if isinstance(found, Stretch):
                 yield found
+                del found  # the next one is read into the same memory, which is still in the processor's cache
             else:
                 yield from batches(found)
 

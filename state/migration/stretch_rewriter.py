@@ -47,9 +47,8 @@ class StretchRewriter:
         """
         if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
             return None
-        key_groups = [extent.key_group for extent in stretch.extents]
-        found = self._executor().rewrite(stretch.data, stretch.begins, key_groups)
-        if found is None or not self._are_proven(found, key_groups[0]):
+        found = self._executor().rewrite(stretch.data, stretch.begins, stretch.key_groups)
+        if found is None or not self._are_proven(found, stretch.extents[0].key_group):
             self._credit -= 1
             return None
         self._credit += 1

@@ -249,7 +249,8 @@ class FileRange:
         check_range(offset, size, self.size, self.name)
         with asking(self._place, self.name):
             data: bytes = self._file.read_at(size, offset)
-        check_range(offset, size, offset + len(data), self.name)
+        if len(data) != size:
+            check_range(offset, size, offset + len(data), self.name)
         return data
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from io import BytesIO
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -176,11 +177,10 @@ class KeyedStreamReader:
         most = self._most_bytes
         for run in runs_of(extents, most):
             start, end = run[0].start, run[-1].end
-            places = pieces_of(run, most if end - start > _WHOLE_BYTES else _WHOLE_BYTES)
-            if len(places) == 1:
-                yield Stretch(tuple(run), self._read(start, *places[0]), states)
+            if end - start <= max(most, _WHOLE_BYTES):
+                yield Stretch(tuple(run), self._read(start, start, end - start), states)
             else:
-                yield run[0].blocks((self._read(start, *place) for place in places), states)
+                yield run[0].blocks((self._read(start, *place) for place in pieces_of(run, most)), states)
 
     @property
     def _most_bytes(self) -> int:
@@ -294,11 +294,11 @@ class KeyedStreamWriter:
         if self._pending is not None:
             self._end_key_group(self._pending)
             self._pending = None
-        start = self.size
+        start, begin = self.size, self._begin_key_group
         for key_group, offset in zip(key_groups, offsets, strict=True):
             if offset >= 0:
-                self._begin_key_group(key_group, start + offset)
-        self.entries = [*map(sum, zip(self.entries, entries, strict=True))]
+                begin(key_group, start + offset)
+        self.entries = [*map(add, self.entries, entries)]
         self._emit(data)
 
     def finish(self) -> tuple[int, ...]:
@@ -370,10 +370,9 @@ class KeyedStreamWriter:
         self._buffer.write(data)
 
     def _flush(self) -> None:
-        data = self._buffer.getvalue()
-        if not data:
+        if not len(self._buffer):
             return
-        self._buffer = DataOutputView()
+        data, self._buffer = self._buffer.getvalue(), DataOutputView()
         self._flushed += len(data)
         self._write(data)
 

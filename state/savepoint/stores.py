@@ -11,16 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-from contextlib import contextmanager
 from functools import lru_cache
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
@@ -100,26 +97,39 @@ def refuse_secrets(uri: str) -> None:
     )
 
 
-@contextmanager
-def asking(place: str, name: str) -> Iterator[None]:
-    """Turn what a store raises into errors that say which file."""
+class _Asking:
+    """A `with` block of `asking`; a generator's would cost as much as some of the reads within."""
+
+    __slots__ = ("_name", "_place")
+
+    def __init__(self, place: str, name: str) -> None:
+        self._place, self._name = place, name
+
+    def __enter__(self) -> None:
+        """Wait for an error."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None and not isinstance(error, StateShiftError) and isinstance(error, (OSError, ValueError)):
+            raise _told(error, self._place, self._name) from error
+
+
+def asking(place: str, name: str) -> _Asking:
+    """Turn what a store raises in a `with` block into errors that say which file."""
+    return _Asking(place, name)
+
+
+def _told(error: Exception, place: str, name: str) -> StateShiftError:
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
-    try:
-        yield
-    except StateShiftError:
-        raise
-    except (FileNotFoundError, NotADirectoryError) as error:
-        what = f"there is no file {name}" if name else "there is no such folder"
-        raise SavepointNotFound(what, **where) from error
-    except (OSError, ValueError) as error:
-        full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
-        if full is not None:
-            raise NoSpaceLeft(full, **where) from error
-        text = str(error)
-        for pattern, what, advice in _FAILURES if is_uri(place or name) else ():
-            if pattern.search(text):
-                raise StorageFailed(f"{what}: {text}", advice=advice, **where) from error
-        raise StorageFailed(f"the store says: {text}", **where) from error
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        return SavepointNotFound(f"there is no file {name}" if name else "there is no such folder", **where)
+    full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
+    if full is not None:
+        return NoSpaceLeft(full, **where)
+    text = str(error)
+    for pattern, what, advice in _FAILURES if is_uri(place or name) else ():
+        if pattern.search(text):
+            return StorageFailed(f"{what}: {text}", advice=advice, **where)
+    return StorageFailed(f"the store says: {text}", **where)
 
 
 @lru_cache(maxsize=64)
@@ -157,11 +167,11 @@ class _LocalFiles:
 
     @staticmethod
     def open_input_stream(path: str) -> Any:
-        return _opened_file(path)
+        return FileIO(path)
 
     @staticmethod
     def open_input_file(path: str) -> Any:
-        return _LocalFile(_opened_file(path))
+        return _LocalFile(FileIO(path))
 
     def __getattr__(self, name: str) -> Any:
         from pyarrow import fs
@@ -174,7 +184,7 @@ class _LocalFile:
 
     __slots__ = ("_file", "path")
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: FileIO) -> None:
         self._file = file
         self.path = str(file.name)
 
@@ -198,7 +208,3 @@ class _LocalFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-
-
-def _opened_file(path: str) -> Any:
-    return Path(path).open("rb")

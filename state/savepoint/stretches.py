@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -22,9 +22,8 @@ OVERLAP_BYTES = 1 << 12
 """A piece of a longer one has so many bytes before it: few entries that go on in the next piece are longer."""
 
 
-@attrs.frozen
-class Extent:
-    """The bytes of one key group: which, and from where to where."""
+class Extent(NamedTuple):
+    """The bytes of one key group: which, and from where to where. A stream may have 32,768, so it is a tuple."""
 
     key_group: int
     start: int
@@ -55,9 +54,15 @@ class Stretch:
     states: int
 
     @property
+    def key_groups(self) -> list[int]:
+        """Which they are."""
+        return [extent.key_group for extent in self.extents]
+
+    @property
     def begins(self) -> list[int]:
         """Where each key group begins in the data."""
-        return [extent.start - self.extents[0].start for extent in self.extents]
+        first = self.extents[0].start
+        return [extent.start - first for extent in self.extents]
 
     def blocks(self) -> Iterator[Block]:
         """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
@@ -67,8 +72,8 @@ class Stretch:
 
 def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
     """Find where each key group that has bytes begins and ends, ascending."""
-    starts = sorted({offset for offset in handle.offsets if offset})
     filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
+    starts = sorted({offset for _, offset in filled})
     if len(starts) < len(filled):
         raise CorruptSavepoint("two key groups are said to begin at the same byte", offset=starts[-1])
     if starts and starts[-1] >= source.size:
