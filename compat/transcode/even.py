@@ -104,10 +104,10 @@ class _Moves:
 
 
 def moves_of(program: Program) -> tuple[int, ...]:
-    """Give an op list as moves: sizes of the old and of the new value, numbers of checks and moves, and of the bytes
-    that both values begin and end with; then the checks and the moves.
+    """Give an op list as moves; of one that is more than moves, nothing.
 
-    Of an op list that is more than moves, nothing is given.
+    First come the sizes of the old and of the new value, the numbers of checks and of moves, and how many bytes both
+    values begin with, and end with, that are alike; then the checks and the moves.
     """
     found = _Moves()
     if not all(found.take(op, operands, program.constants) for _, op, operands in program.ops()):

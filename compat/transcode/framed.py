@@ -22,7 +22,17 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint
 from .executors import ExecutorName, load_machine_code, machine_code, paying
-from .memory import any_key_sum, begun_key_sum, has_short_sum, key_sum, load, short_key_sum, unlike
+from .memory import (
+    SUMS_AT_ONCE,
+    any_key_sum,
+    begun_key_sum,
+    has_short_sum,
+    key_sum,
+    load,
+    short_key_sum,
+    short_key_sums,
+    unlike,
+)
 from .ops import WORD
 
 if TYPE_CHECKING:
@@ -232,7 +242,10 @@ def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> 
     keys, at = 0, at + _LENGTH_BYTES
     if has_short_sum(key_size):
         begun = begun_key_sum(key_size)
-        for _ in range(count):
+        for _ in range(count // SUMS_AT_ONCE):
+            keys += short_key_sums(begun, data, at, entry_size, key_size)
+            at += SUMS_AT_ONCE * entry_size
+        for _ in range(count % SUMS_AT_ONCE):
             keys += short_key_sum(begun, data, at, key_size)
             at += entry_size
         return keys

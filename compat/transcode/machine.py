@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core.cgutils import raw_memcpy
+from numba.core.cgutils import get_or_insert_function, raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
 from . import even, framed, interpreter, memory, ops, texts, varints
@@ -22,6 +22,7 @@ from . import even, framed, interpreter, memory, ops, texts, varints
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
 _TOP_BITS = 0x8080808080808080
+_FACTOR = 0x9E3779B97F4A7C15
 
 
 @intrinsic
@@ -217,13 +218,52 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
 
 @overload(memory.mixed)
 def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
-    factor, half = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+    factor, half = np.uint64(_FACTOR), np.uint64(32)
 
     def mixed(number: Any, word: Any) -> Any:
         product = np.uint64(number ^ word) * factor
         return np.int64(product ^ product >> half)
 
     return mixed
+
+
+@intrinsic
+def _sums(typingctx: Any, begun: Any, data: Any, at: Any, step: Any, last: Any) -> Any:  # noqa: ARG001 - as above
+    """Sum up the checksums of keys, whose first words lie so many bytes apart, and the last ones so many behind."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        begun, data, at, step, last = arguments
+        lanes = range(memory.SUMS_AT_ONCE)
+        kind = ir.VectorType(begun.type, len(lanes))
+        sizes = kind([32] * len(lanes))
+
+        def function(name: str, returned: Any) -> Any:
+            made = ir.FunctionType(returned, [kind])
+            return get_or_insert_function(builder.module, made, f"llvm.{name}.v{len(lanes)}i64")
+
+        total = kind(ir.Undefined)
+        for lane in lanes:
+            total = builder.insert_element(total, begun, begun.type(lane))
+        for behind in (at, builder.add(at, last)):
+            words = kind(ir.Undefined)
+            for lane in lanes:
+                place = builder.add(behind, builder.mul(step, step.type(lane)))
+                word = builder.load(_pointer(builder, data, place, begun.type), align=1)
+                words = builder.insert_element(words, word, begun.type(lane))
+            words = builder.call(function("bswap", kind), [words])
+            product = builder.mul(builder.xor(total, words), kind([_FACTOR] * len(lanes)))
+            total = builder.xor(product, builder.lshr(product, sizes))
+        return builder.call(function("vector.reduce.add", begun.type), [total])
+
+    return types.int64(types.int64, data, types.int64, types.int64, types.int64), generate
+
+
+@overload(memory.short_key_sums)
+def _short_key_sums(begun: Any, data: Any, at: Any, step: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    def short_key_sums(begun: Any, data: Any, at: Any, step: Any, size: Any) -> Any:
+        return _sums(begun, data, at, step, size - 8)
+
+    return short_key_sums
 
 
 @overload(memory.store_float)

@@ -17,6 +17,7 @@ _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
 _SEED = 0x1E3779B97F4A7C15
+SUMS_AT_ONCE = 8
 _MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
 
 
@@ -51,6 +52,11 @@ def begun_key_sum(size: int) -> int:
 def short_key_sum(begun: int, data: Any, at: int, size: int) -> int:
     """As `key_sum`, of a key of 8 to 16 bytes."""
     return mixed(mixed(begun, load(data, at, 8)), load(data, at + size - 8, 8))
+
+
+def short_key_sums(begun: int, data: Any, at: int, step: int, size: int) -> int:
+    """Sum up `short_key_sum` of `SUMS_AT_ONCE` keys, so many bytes apart."""
+    return sum(short_key_sum(begun, data, at + place * step, size) for place in range(SUMS_AT_ONCE))
 
 
 def any_key_sum(data: Any, at: int, size: int) -> int:

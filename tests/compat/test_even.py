@@ -133,6 +133,26 @@ def test_where_other_bytes_were_written_than_should_be_nothing_is_rewritten_at_o
     assert not any(entries_rewritten(wrong) for wrong in range(4 + key_size))
 
 
+@pytest.mark.parametrize(
+    ("parts", "kept", "around", "moves"),
+    [
+        ([Widened(4, 8), Fixed(8)], [0, 1], (0, 8), (0, 4, 0, 8)),
+        ([Fixed(3), Widened(4, 8), Fixed(2), Fixed(7)], [0, 1, 2, 3], (3, 9), (3, 4, 3, 8)),
+        ([Fixed(5), Fixed(90)], [0, 1], (95, 0), ()),
+        ([Fixed(8), Fixed(2)], [1, 0], (0, 0), (8, 2, 0, 2, 0, 8, 2, 8)),
+        ([Fixed(8), Fixed(2)], [0], (8, 0), ()),
+        ([Fixed(8), Fixed(2)], [1], (0, 2), ()),
+    ],
+)
+def test_what_both_values_begin_and_end_with_is_copied_with_the_keys_and_no_move(parts, kept, around, moves):
+    program = compile_value(Sequence(tuple(parts), tuple(kept)), ValueFraming.WHOLE, nullable=False)
+
+    _, _, checks, count, *rest = moves_of(program)
+
+    assert (0, len(moves) // 4) == (checks, count)
+    assert (*around, *moves) == tuple(rest)
+
+
 @pytest.mark.parametrize("recipe", [Text(), ToFloat(4, 8), Counted(Widened(4, 8))], ids=["text", "float", "list"])
 def test_values_of_many_sizes_and_numbers_that_are_calculated_are_no_moves(recipe):
     program = compile_value(Sequence((Fixed(2), recipe)), ValueFraming.WHOLE, nullable=False)

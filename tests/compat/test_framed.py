@@ -86,6 +86,17 @@ def test_one_among_many_of_a_size_that_is_not_so_is_seen_wherever_it_is(data, ke
         assert plain == fast == columns
 
 
+@pytest.mark.parametrize("count", [7, 8, 9, 40, 300])
+@pytest.mark.parametrize("key_size", [1, 7, 8, 9, 10, 15, 16, 17])
+def test_keys_of_one_size_have_the_checksum_of_each_by_itself(key_size, count):
+    keys = [b"\1" + random.Random(place).randbytes(key_size - 1) for place in range(count)]  # noqa: S311 - no secrets
+
+    plain, fast, columns = by_each(survey, framed((key, b"value") for key in keys), b"\1")
+
+    assert plain == fast == columns
+    assert sum(add_keys(0, [key]) for key in keys) & (1 << 64) - 1 == plain.keys
+
+
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_a_run_ends_before_a_key_without_size(before):
     run = find_run(framed([(b"\1", b"v")] * before + [(b"", b"v")]), 0)
