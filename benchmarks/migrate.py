@@ -23,7 +23,7 @@ Memory is that of two runs before them, the greatest: to look at it takes time o
     rest / file       by the time of file to file, which has as many cores
     rest / CPU        by that of all processors, divided as the kernel's is: 1 if Spark cost nothing beyond its start
     time / least      the time by that of the start and the kernel together
-    copy              the file copied by the system, by turns with all others: what the memory of the machine allows
+    copy              the file copied by the system, by turns with the latter: what the memory of the machine allows
     over idle         the memory of who rewrites, a worker of Spark or the process itself; as all that is compared with
                       the small ones, only where those have the same engine
     JVM, live         most that a collection left of the heap, out of the JVM's own log
@@ -156,11 +156,12 @@ def measure(
         {size: migrate(place, target, shape, way, arguments, watched=True) for size, place in places.items()}
         for _ in range(WATCHED_RUNS)
     ]
-    starts, runs, turns = [], [], []
+    starts, runs = [], []
     for _ in range(arguments.runs):
         starts.append(migrate(start, target, shape, way, arguments))
         runs.append({size: migrate(place, target, shape, way, arguments) for size, place in places.items()})
-        turns.append({size: beside.one(source) for size, source in sources.items()})
+    # By themselves: of more files that come and go, a virtual machine has more memory to get from its host.
+    turns = [{size: beside.one(source) for size, source in sources.items()} for _ in range(arguments.runs)]
     found: dict[int, dict[str, Any]] = {}
     for size, place in places.items():
         ours = [run[size] for run in runs]
