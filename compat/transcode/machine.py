@@ -8,8 +8,9 @@ and to find out costs more than most ops.
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from llvmlite import ir
@@ -19,10 +20,13 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from . import even, framed, interpreter, memory, ops, texts, varints
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
 _TOP_BITS = 0x8080808080808080
-_FACTOR = 0x9E3779B97F4A7C15
+_FACTOR, _HALF = 0x9E3779B97F4A7C15, 32
 
 
 @intrinsic
@@ -218,7 +222,7 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
 
 @overload(memory.mixed)
 def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
-    factor, half = np.uint64(_FACTOR), np.uint64(32)
+    factor, half = np.uint64(_FACTOR), np.uint64(_HALF)
 
     def mixed(number: Any, word: Any) -> Any:
         product = np.uint64(number ^ word) * factor
@@ -229,31 +233,34 @@ def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
 
 @intrinsic
 def _sums(typingctx: Any, begun: Any, data: Any, at: Any, step: Any, last: Any) -> Any:  # noqa: ARG001 - as above
-    """Sum up the checksums of keys, whose first words lie so many bytes apart, and the last ones so many behind."""
+    """Sum up the checksums of keys, as vectors of words: of the first ones, so many bytes apart, and the last ones."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         begun, data, at, step, last = arguments
-        lanes = range(memory.SUMS_AT_ONCE)
-        kind = ir.VectorType(begun.type, len(lanes))
-        sizes = kind([32] * len(lanes))
+        number, lanes = begun.type, range(memory.SUMS_AT_ONCE)
+        numbers = ir.VectorType(number, len(lanes))
 
-        def function(name: str, returned: Any) -> Any:
-            made = ir.FunctionType(returned, [kind])
-            return get_or_insert_function(builder.module, made, f"llvm.{name}.v{len(lanes)}i64")
-
-        total = kind(ir.Undefined)
-        for lane in lanes:
-            total = builder.insert_element(total, begun, begun.type(lane))
-        for behind in (at, builder.add(at, last)):
-            words = kind(ir.Undefined)
+        def vector(make: Callable[[int], Any]) -> Any:
+            made = numbers(ir.Undefined)
             for lane in lanes:
-                place = builder.add(behind, builder.mul(step, step.type(lane)))
-                word = builder.load(_pointer(builder, data, place, begun.type), align=1)
-                words = builder.insert_element(words, word, begun.type(lane))
-            words = builder.call(function("bswap", kind), [words])
-            product = builder.mul(builder.xor(total, words), kind([_FACTOR] * len(lanes)))
-            total = builder.xor(product, builder.lshr(product, sizes))
-        return builder.call(function("vector.reduce.add", begun.type), [total])
+                made = builder.insert_element(made, make(lane), number(lane))
+            return made
+
+        def call(name: str, returned: Any, argument: Any) -> Any:
+            kind = ir.FunctionType(returned, [numbers])
+            function = get_or_insert_function(builder.module, kind, f"llvm.{name}.v{len(lanes)}i{number.width}")
+            return builder.call(function, [argument])
+
+        def word(behind: Any, lane: int) -> Any:
+            place = builder.add(behind, builder.mul(step, number(lane)))
+            return builder.load(_pointer(builder, data, place, number), align=1)
+
+        total = vector(lambda _: begun)
+        for behind in (at, builder.add(at, last)):
+            words = call("bswap", numbers, vector(partial(word, behind)))
+            total = builder.mul(builder.xor(total, words), numbers([_FACTOR] * len(lanes)))
+            total = builder.xor(total, builder.lshr(total, numbers([_HALF] * len(lanes))))
+        return call("vector.reduce.add", number, total)
 
     return types.int64(types.int64, data, types.int64, types.int64, types.int64), generate
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from io import BytesIO
-from operator import add
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -298,7 +297,7 @@ class KeyedStreamWriter:
         for key_group, offset in zip(key_groups, offsets, strict=True):
             if offset >= 0:
                 begin(key_group, start + offset)
-        self.entries = [*map(add, self.entries, entries)]
+        self.entries = [before + more for before, more in zip(self.entries, entries, strict=True)]
         self._emit(data)
 
     def finish(self) -> tuple[int, ...]:

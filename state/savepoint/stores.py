@@ -109,7 +109,7 @@ class _Asking:
         """Wait for an error."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is not None and not isinstance(error, StateShiftError) and isinstance(error, (OSError, ValueError)):
+        if isinstance(error, (OSError, ValueError)) and not isinstance(error, StateShiftError):
             raise _told(error, self._place, self._name) from error
 
 
