@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from .program import Program
 
 _AT_ONCE_BYTES, _FEWEST = 12 << 10, 16  # with what is made of them, those bytes stay in the nearest cache
-_LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS, _FIRST = 4, 4, 2, 6
+_LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS = 4, 4, 2
+_OLD_SIZE, _NEW_SIZE, _CHECKS, _MOVES, _LEAD, _TAIL, _FIRST = range(7)
+"""What stands where in the numbers that `moves_of` gives; checks and moves come last."""
 _WIDENED = {1: 1, 2: 2, 3: 1, 4: 4, 6: 2, 7: 1}
 """By the number of bytes that repeat a sign: how many of those behind them make a number of 2, 4 or 8 with them."""
 
@@ -148,7 +150,7 @@ def rewrite_even(
         key_size = load(data, at, 4)
         if key_size < prefix_bytes or key_size > most - at or load(data, at + prefix_bytes, 4) & mask != prefix:
             break
-        head, value_size, new_value_size = _LENGTH_BYTES + key_size, moves[0], moves[1]
+        head, value_size, new_value_size = _LENGTH_BYTES + key_size, moves[_OLD_SIZE], moves[_NEW_SIZE]
         if load(data, at + head, 4) != value_size:
             break
         old_size, new_size = head + _LENGTH_BYTES + value_size, head + _LENGTH_BYTES + new_value_size
@@ -157,8 +159,8 @@ def rewrite_even(
         count = _expected(data, at, moves, constants, old_size, count)
         _copy_around_keys(data, at, old_size, target, written, new_size, head, moves, count)
         value, new_value = at + head + _LENGTH_BYTES, written + head + _LENGTH_BYTES
-        for move in range(moves[3]):
-            place = _FIRST + moves[2] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
+        for move in range(moves[_MOVES]):
+            place = _FIRST + moves[_CHECKS] * _CHECK_NUMBERS + move * _MOVE_NUMBERS
             _move(data, value, old_size, target, new_value, new_size, moves, place, count)
         if not _are_framed(data, at, old_size, target, written, new_size, head, new_value_size, count):
             break
@@ -177,7 +179,7 @@ def _copy_around_keys(
 
     Bytes behind may be spoilt: those that are moved, and what the next entry writes.
     """
-    value_size, size, tail = moves[1], head + _LENGTH_BYTES + moves[4], moves[5]
+    value_size, size, tail = moves[_NEW_SIZE], head + _LENGTH_BYTES + moves[_LEAD], moves[_TAIL]
     if count < 1:
         return
     copy(target, written, data, at, size)
@@ -210,9 +212,9 @@ def _are_framed(
 
 def _expected(data: Any, at: int, moves: Any, constants: Any, size: int, count: int) -> int:
     """Give how many of so many entries of one size have the bytes in their values that the op list expects."""
-    for check in range(moves[2]):
+    for check in range(moves[_CHECKS]):
         place = _FIRST + check * _CHECK_NUMBERS
-        value = at + size - moves[0] + moves[place]
+        value = at + size - moves[_OLD_SIZE] + moves[place]
         for entry in range(count):
             if not matches(data, value + entry * size, constants, moves[place + 1]):
                 count = entry

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 PADDING = 96
 _CHUNK, _LOOKED_AT = ops.WORD, 64
 _TOP_BITS = 0x8080808080808080
-_FACTOR, _HALF = 0x9E3779B97F4A7C15, 32
 
 
 @intrinsic
@@ -222,7 +221,7 @@ def _store(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - 
 
 @overload(memory.mixed)
 def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
-    factor, half = np.uint64(_FACTOR), np.uint64(_HALF)
+    factor, half = np.uint64(memory.MIX), np.uint64(memory.HALF_BITS)
 
     def mixed(number: Any, word: Any) -> Any:
         product = np.uint64(number ^ word) * factor
@@ -258,8 +257,8 @@ def _sums(typingctx: Any, begun: Any, data: Any, at: Any, step: Any, last: Any) 
         total = vector(lambda _: begun)
         for behind in (at, builder.add(at, last)):
             words = call("bswap", numbers, vector(partial(word, behind)))
-            total = builder.mul(builder.xor(total, words), numbers([_FACTOR] * len(lanes)))
-            total = builder.xor(total, builder.lshr(total, numbers([_HALF] * len(lanes))))
+            total = builder.mul(builder.xor(total, words), numbers([memory.MIX] * len(lanes)))
+            total = builder.xor(total, builder.lshr(total, numbers([memory.HALF_BITS] * len(lanes))))
         return call("vector.reduce.add", number, total)
 
     return types.int64(types.int64, data, types.int64, types.int64, types.int64), generate

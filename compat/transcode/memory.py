@@ -12,11 +12,11 @@ _FLOATS = {4: struct.Struct(">f"), 8: struct.Struct(">d")}
 _MANTISSA, _EXPONENT = 0x7FFFFF, 0xFF
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LONGEST_COUNT, _SEVEN_BITS = 5, 0x7F
-_MIX, _BITS_64 = 0x9E3779B97F4A7C15, (1 << 64) - 1
+MIX, HALF_BITS, _BITS_64 = 0x9E3779B97F4A7C15, 32, (1 << 64) - 1
 _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
-_SEED = 0x1E3779B97F4A7C15
+SEED = 0x1E3779B97F4A7C15
 SUMS_AT_ONCE = 8
 _MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
 
@@ -28,8 +28,8 @@ def load(data: Any, at: int, size: int) -> int:
 
 def mixed(number: int, word: int) -> int:
     """Mix a word into a number, both of 64 bits; the executor gives the result as signed."""
-    number = ((number ^ word) * _MIX) & _BITS_64
-    return number ^ number >> 32
+    number = ((number ^ word) * MIX) & _BITS_64
+    return number ^ number >> HALF_BITS
 
 
 def key_sum(data: Any, at: int, size: int) -> int:
@@ -46,7 +46,7 @@ def has_short_sum(size: int) -> bool:
 
 def begun_key_sum(size: int) -> int:
     """Give what is alike in the sums of all keys of a size."""
-    return mixed(_SEED, size)
+    return mixed(SEED, size)
 
 
 def short_key_sum(begun: int, data: Any, at: int, size: int) -> int:
@@ -69,7 +69,7 @@ def any_key_sum(data: Any, at: int, size: int) -> int:
     elif size > 0:
         first = load(data, at, 1)
         last = load(data, at + (size >> 1), 1) * _MIDDLE + load(data, at + size - 1, 1)
-    total = mixed(mixed(_SEED, size), first)
+    total = mixed(mixed(SEED, size), first)
     for place in range(at + 8, at + size - 8, 8):
         total = mixed(total, load(data, place, 8))
     return mixed(total, last)

@@ -16,6 +16,7 @@ import numpy as np
 from .columns import Column, gathered, integers, padded, view
 from .framed import COMPLETE, NEEDS_MORE, Run, Survey
 from .lockstep import Entries, find_entries, follow
+from .memory import HALF_BITS, MIX, SEED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,7 @@ _MOST_BYTES = 1 << 31
 _AHEAD_BYTES, _READ_BYTES = 24 << 20, 8 << 20
 """Pieces have 4 MB: of a DataFrame three are found ahead, and one is worked on and put together."""
 T = TypeVar("T")
-_SEED, _FACTOR, _HALF = np.uint64(0x1E3779B97F4A7C15), np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+_SEED, _FACTOR, _HALF = np.uint64(SEED), np.uint64(MIX), np.uint64(HALF_BITS)
 KEY_HEAD_BYTES = 12
 """Bytes of an entry that hold its key's length and first word."""
 
