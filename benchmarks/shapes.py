@@ -22,7 +22,6 @@ from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import StateColumns, resolve
 from stateshift.state.bootstrap.streams import NewOperator, RowCount, write_streams
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 
 from .states_before import STATE, UID
 
@@ -98,7 +97,7 @@ def write_savepoint(shape: Shape, entries: int, place: Path, *, parallelism: int
     job, folder = shape.before(), Folder.at(place)
     operator = NewOperator.of(job.operators[0], parallelism, KEY_GROUPS)
     assert operator is not None  # noqa: S101 - it has keyed state
-    prepare_target(folder)
+    folder.create()
     rows_file = place.with_suffix(".rows")
     with _kept(_encoded(shape, job, entries, seed), rows_file) as batches:
         results = list(write_streams(_by_key_group(batches), {0: operator}, folder))

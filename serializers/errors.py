@@ -294,4 +294,8 @@ class PlanChanged(StateShiftError, ValueError):
 
 
 class MigrationFailed(StateShiftError, RuntimeError):
-    """A run ended without a result; the source is untouched and nothing was published."""
+    """A run ended without a result: nothing was published, and nothing was written to the source."""
+
+
+class SourceChanged(MigrationFailed):
+    """The savepoint that a run reads is another one than when it began."""

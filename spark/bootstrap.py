@@ -42,7 +42,8 @@ from ..state.migration.estimate import require_room
 from ..state.migration.failing import may_be_mended
 from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import all_or_nothing, check_target
+from ..state.savepoint.publish import Destination, all_or_nothing, check_target
+from ..state.savepoint.runs import names_of
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .interrupts import interrupts_kept
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
     from ..state.migration.progress import Progress
 
-_NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata."
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
 _CHECKSUM = "coalesce(sum(crc32(key) + crc32(value)), 0)"
 _FRAME_BYTES = 8
@@ -133,8 +133,10 @@ def bootstrap(
             refuse_connect(session, "to make a savepoint from rows")
         given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
         resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
+        names = names_of(operator.id for operator in job.operators)
+        claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
+        folder = claim.folder
         run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
-        claim = until_published.enter_context(all_or_nothing(folder, _NOTHING_PUBLISHED))
         with interrupts_kept():
             operators, results, encoded = run.carry_out([source.data for source in given], py_files)
         claim.require()

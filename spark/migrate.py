@@ -18,27 +18,31 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..compat.transcode.executors import ExecutorName, chosen_executor
-from ..serializers.errors import TargetExists
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
+from ..state.migration.journal import SUFFIX
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
 from ..state.migration.progress import Progress, Stopwatch
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
+from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
+from ..state.savepoint.gate import Read, refuse_by_place
 from ..state.savepoint.publish import (
+    Destination,
     IfTargetExists,
     all_or_nothing,
     check_target,
-    clear_attempts,
     held_bytes,
+    leave,
     stream_bytes,
 )
-from ..state.savepoint.quarantine import is_quarantine
 from ..state.savepoint.reader import Savepoint
+from ..state.savepoint.runs import clear_unfinished, files_there, final_name, free_generation, names_of
+from ..state.savepoint.unchanged import SourceFiles
 from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
@@ -63,7 +67,7 @@ if TYPE_CHECKING:
     from ..state.savepoint.lineage import Lineage
     from .session import Driver
 
-NOTHING_PUBLISHED = "Nothing was published: the source is untouched, and the target has no _metadata."
+NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()
 _MUCH_BYTES = 700 << 10
 """From here on two workers would each load machine code for itself: bytes count as found, converted and looked at."""
@@ -124,14 +128,18 @@ def migrate(
     folder = Folder.at(target)
     is_resumed = target_exists is IfTargetExists.RESUME
     savepoint, begun = Savepoint.open(source), folder if is_resumed else None
-    prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
+    files = SourceFiles.of(savepoint.folder, savepoint.metadata)
+    reads = (Read.of(savepoint.folder, savepoint.metadata),)
+    refuse_by_place(folder, reads)
+    with files.watched():
+        prepared = prepare_as_planned(savepoint, job, options, expected, resumed=begun)
     journal = prepared.journal(folder)
     if is_resumed:
         published = journal.published(prepared.savepoint, prepared.plan)
         if published is not None:
             return _tidied(prepared, published, journal, started, dry_run=dry_run)
     check_target(folder, target_exists)
-    held = held_bytes(folder, target_exists)
+    held = held_bytes(folder)
     cores, py_files = _cores(session, master or DEFAULT_MASTER), tuple(py_files)
     with_spark = session is not None or master is not None or bool(py_files)
     source_folder = prepared.savepoint.folder
@@ -143,13 +151,19 @@ def migrate(
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
-    _refuse_source(prepared.savepoint.folder, folder)
     stopwatch = Stopwatch(progress or (lambda _: None))
-    with all_or_nothing(folder, NOTHING_PUBLISHED, target_exists) as claim, ExitStack() as until_published:
+    generation = journal.generation
+    if target_exists is IfTargetExists.REPLACE:
+        generation = free_generation(generation, files_there(folder))
+    operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
+    where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
+    with all_or_nothing(where) as claim, files.watched(), ExitStack() as until_published:
         results, resumed, lineage = _run(
             prepared,
-            journal,
+            attrs.evolve(journal, folder=claim.folder),
             claim,
+            files,
+            generation,
             needed.engine,
             session=lambda: session or until_published.enter_context(_own_driver(master, needed, prepared.tasks)),
             py_files=py_files,
@@ -165,6 +179,8 @@ def _run(
     prepared: Preparation,
     journal: Journal,
     claim: Claim,
+    source: SourceFiles,
+    generation: str,
     engine: Engine,
     *,
     session: Callable[[], Driver],
@@ -174,7 +190,7 @@ def _run(
     """Carry out what is left to do, and publish; gives the results, how many were finished before, and the lineage."""
     savepoint, folder = prepared.savepoint, journal.folder
     finished = journal.finished()
-    _clear_attempts(folder, finished.values())
+    clear_unfinished(claim, _files_of(finished.values(), generation))
     left = [task for task in prepared.tasks if name_of(task) not in finished]
     results = list(finished.values())
     if engine is Engine.PROCESS:
@@ -184,9 +200,8 @@ def _run(
             results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
     tell(Progress("publishing", 0, 1))
     claim.require()
-    _clear_attempts(folder, results)
-    lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder)
-    journal.clear()
+    source.require_unchanged()
+    lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder, generation=generation)
     return results, len(finished), lineage
 
 
@@ -219,12 +234,14 @@ def _planned(prepared: Preparation, target: Folder) -> MigrationReport:
 def _tidied(
     prepared: Preparation, lineage: Lineage, journal: Journal, started: float, *, dry_run: bool
 ) -> MigrationReport:
-    """Finish a run that died between publishing and clearing its journal: all of its streams were finished before."""
-    streams = set(prepared.stream_names)
-    report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(streams))
+    """Finish a run that died between publishing and clearing up: all of its streams were finished before."""
+    names = prepared.stream_names
+    report = attrs.evolve(_planned(prepared, journal.folder), resumed=len(names))
     if dry_run:
         return report
-    journal.clear()
+    with claimed(journal.folder) as claim:
+        leave(claim)
+    streams = {*names, *(final_name(name, journal.generation) for name in names)}
     return report.finished(lineage, stream_bytes(journal.folder, streams), time.monotonic() - started, {})
 
 
@@ -244,27 +261,8 @@ def _cores(session: SparkSession | None, master: str) -> int:
     return int(given[1]) if given else 1 if master == "local" else os.cpu_count() or 1
 
 
-def _refuse_source(source: Folder, target: Folder) -> None:
-    """Refuse a target in which the source would be written to (rule RUN-1)."""
-    if target.is_same(source):
-        raise TargetExists(
-            "the target is the source, which is never written to",
-            advice="choose another folder",
-            written="Nothing was written.",
-        )
-    if target.is_inside(source):
-        raise TargetExists(
-            f"{target.place} lies inside the source, which is never written to",
-            advice="choose a folder elsewhere",
-            written="Nothing was written.",
-        )
-
-
-def _clear_attempts(target: Folder, results: Iterable[TaskResult]) -> None:
-    """Remove what killed workers have left behind, and the quarantine of a run that published nothing."""
+def _files_of(results: Iterable[TaskResult], generation: str) -> set[str]:
+    """Name the files of finished tasks, and their notes."""
     files = [file for result in results for file in result.files]
-    winners = {file.attempt or file.name for file in files}
-    clear_attempts(target, winners)
-    for name in filter(is_quarantine, target.names()):
-        if name not in winners:
-            target.delete(name)
+    notes = {result.stored.name + SUFFIX for result in results}
+    return notes | {file.attempt or final_name(file.name, generation) for file in files}

@@ -83,13 +83,18 @@ def migrate_in_process(
     from .migration.preparation import prepare
     from .migration.run import publish_result
     from .savepoint.files import Folder
-    from .savepoint.publish import prepare_target
+    from .savepoint.gate import Read
+    from .savepoint.publish import Destination, all_or_nothing
     from .savepoint.reader import Savepoint
+    from .savepoint.runs import names_of
 
-    prepared, folder = prepare(source, job, options or MigrationOptions()), Folder.at(target)
-    prepare_target(folder)
-    results = [perform(task, source.folder, folder) for task in prepared.tasks]
-    publish_result(source, prepared.plan, prepared.tasks, results, folder)
+    prepared = prepare(source, job, options or MigrationOptions())
+    generation = prepared.journal(Folder.at(target)).generation
+    names = names_of((operator.operator_id.hex() for operator in source.metadata.operators), generation)
+    reads = (Read.of(source.folder, source.metadata),)
+    with all_or_nothing(Destination(Folder.at(target), names, reads)) as claim:
+        results = [perform(task, source.folder, claim.folder) for task in prepared.tasks]
+        publish_result(source, prepared.plan, prepared.tasks, results, claim.folder, generation=generation)
     return Savepoint.open(target)
 
 

@@ -7,6 +7,7 @@ Spark calls each step in a process of its own.
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from ...state.job import load_job
 from ...state.migration.failing import may_be_mended
 from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
+from ...state.savepoint.renewing import renew_apart
 from ..shipping import send_by_value
 from .options import bare, choice, number, refuse_unknown, required
 
@@ -51,8 +53,9 @@ class StateWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         try:
-            self._write = _settled(options, schema, overwrite=overwrite)
-            self._write.prepare()
+            parent = os.getppid()  # lives as long as Spark's driver; this process ends with the planning
+            self._write = _settled(options, schema, overwrite=overwrite).prepare(parent)
+            renew_apart(self._write.claim, parent)
         except StateShiftError as error:
             error.written = error.written or "Nothing was written."
             raise bare(error) from None

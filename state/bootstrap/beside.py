@@ -26,7 +26,6 @@ from ..savepoint.keyed_stream import KeyedStreamHeader
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import keyed_state
 from ..savepoint.metadata import OperatorState
-from ..savepoint.publish import clear_attempts
 from ..savepoint.states import keyed_handles
 from .kept import KeptBlocks
 from .publication import check_counts
@@ -84,7 +83,8 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     keyed = [TaskResult(result.stored, offsets=result.offsets) for result in results]
     keyed[0] = attrs.evolve(keyed[0], counts=counts)
     claim.require()
-    clear_attempts(write.target, {file.attempt for result in [*keyed, *copies] for file in result.files})
+    if write.base_files is not None:
+        write.base_files.require_unchanged()
     tasks += [merge.task(result.subtask) for result in results]
     return publish_result(base, merge.plan, tasks, [*keyed, *copies], write.target, merge.added)
 

@@ -19,7 +19,7 @@ from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFi
 from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
 from ..savepoint.new_streams import store_operator_state
-from ..savepoint.publish import clear_attempts, now, publish
+from ..savepoint.publish import give_name, now, publish
 from .streams import NewOperator, StreamResult, write_rowless
 
 if TYPE_CHECKING:
@@ -218,7 +218,6 @@ def publish_bootstrap(
         counts += _counts(
             operator, [result for (owner, _), result in by_stream.items() if owner == place], encoded, place
         )
-    clear_attempts(folder)  # the files of this run have their names by now
     lineage = Lineage(
         stateshift=__version__, created=now(), job=origin, states=tuple(counts), files=files, position=position
     )
@@ -252,7 +251,7 @@ def _handle(result: StreamResult, operator: NewOperator, folder: Folder, files: 
     if stored.data is not None:
         stream: StreamHandle = InlineHandle(stored.name, stored.data)
     else:
-        folder.rename(stored.attempt, stored.name)
+        give_name(folder, stored.attempt, stored.name)
         stream = RelativeFileHandle(stored.name, stored.size)
     if stored.digest is not None:
         files[stored.name] = stored.digest

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.errors import StateShiftError
-from ..savepoint.files import attempt_name
 from .streams import RowCount
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def write_row_file(encoded: Iterable[pa.RecordBatch], max_parallelism: int, fold
     Raises:
         StorageFailed: The store failed; nothing is left there.
     """
-    writer = _Writer(folder, attempt_name(name), max_parallelism)
+    writer = _Writer(folder, folder.attempt_name(name), max_parallelism)
     try:
         for batch in encoded:
             error = batch.column("error")

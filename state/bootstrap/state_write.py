@@ -10,7 +10,6 @@ the one state. The base is only read.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -20,18 +19,21 @@ from ...serializers.errors import (
     DeclarationError,
     IncompatibleState,
     StateNotFound,
+    StateShiftError,
     TargetExists,
-    ValueNotConvertible,
     located,
 )
 from ..job import Job
 from ..key_groups import key_group_range
 from ..migration.estimate import require_room
-from ..savepoint.claim import claimed
+from ..savepoint.claim import Claim, lay, renewed, take_over
+from ..savepoint.gate import Read, refuse_by_place
 from ..savepoint.metadata import METADATA
 from ..savepoint.new_streams import check_job
-from ..savepoint.publish import check_target, clear_target, prepare_target, stream_name
+from ..savepoint.publish import check_target, leave, prepare_target, stream_name
 from ..savepoint.reader import Savepoint
+from ..savepoint.runs import names_of
+from ..savepoint.unchanged import SourceFiles
 from .beside import publish_beside
 from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...compat.description import StateDescription
-    from ..savepoint.claim import Claim
     from ..savepoint.files import Folder
     from ..savepoint.lineage import Lineage
     from ..savepoint.reader import SavepointOperator
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
 DEFAULT_KEY_GROUPS = 128
 _NOTHING = "Nothing was published: the target has no _metadata."
+_EVERYTHING = "Everything was written: the target is complete."
 
 
 @attrs.frozen(kw_only=True)
@@ -69,7 +71,10 @@ class StateWrite:
         restore_target: Who is to restore the result.
         job: All that a savepoint without a base has.
         base: The savepoint whose other state the new one has too, or "".
+        base_files: Its files, as they were when the write was settled.
+        copied_ids: Ids of its operators.
         overwrite: Whether what the state holds in the base goes.
+        made: Folders that were made for the target.
     """
 
     target: Folder
@@ -80,24 +85,46 @@ class StateWrite:
     restore_target: Target
     job: Job | None = None
     base: str = ""
+    base_files: SourceFiles | None = None
+    copied_ids: tuple[str, ...] = ()
     overwrite: bool = False
+    made: tuple[Folder, ...] = ()
 
-    def prepare(self) -> None:
-        """Make the target's folder, without what a run that died has left in it.
+    def prepare(self, process: int | None = None) -> StateWrite:
+        """Claim the target, without what runs that died have left in it; gives the write that its steps belong to.
+
+        The claim is held from now on, by whoever renews it, until the write is published or given up.
+
+        Args:
+            process: Number of the process that the claim stands for, where it is not this one.
 
         Raises:
-            TargetExists: The target is taken, or another run is at work there.
+            TargetExists: The target is taken, or another run is at work there; or the base is written to.
         """
-        with claimed(self.target) as claim:
-            prepare_target(self.target, claim=claim)
-        self.target.create()
+        base = None if self.base_files is None else Read(self.base_files.folder, self.base_files.folders)
+        claim = lay(self.target, () if base is None else (base,), process)
+        try:
+            take_over(claim)
+            listed = prepare_target(claim, names_of([self.operator_id, *self._other_ids]))
+        except BaseException:
+            claim.release()
+            raise
+        return attrs.evolve(self, target=listed.folder, made=listed.made)
+
+    @property
+    def _other_ids(self) -> list[str]:
+        job = [] if self.job is None else [operator.id for operator in self.job.operators]
+        return [*job, *self.copied_ids]
+
+    @property
+    def claim(self) -> Claim:
+        """The claim of this write, once it is prepared."""
+        return Claim(self.target, self.made, has_list=True)
 
     def give_up(self) -> None:
-        """Remove what was written, unless it was published, or another run has taken the target over."""
-        with suppress(TargetExists), claimed(self.target):
-            check_target(self.target)
-            clear_target(self.target)
-        self.target.delete_empty()
+        """Remove what was written, unless it was published; nothing of another run that has taken the target over."""
+        leave(self.claim)
+        self.claim.release()
 
     def encode(self, batches: Iterable[pa.RecordBatch], task: int) -> RowFile:
         """Encode the rows of a task, and write them beside the target's future files.
@@ -121,23 +148,27 @@ class StateWrite:
             StorageFailed: The store failed.
             TargetExists: Another run is at work in the target, or has published there.
         """
+        self.claim.require()
         try:
-            with claimed(self.target) as claim:
-                check_target(self.target)
-                return self._publish(files, claim)
-        except ValueNotConvertible as error:
+            with renewed(self.claim):
+                lineage = self._publish(files, self.claim)
+        except StateShiftError as error:
             if error.advice and "aggregate=" in error.advice:
                 error.advice = "make it one row for each key: groupBy, dropDuplicates"
-            error.written = _NOTHING
+            error.written = _NOTHING if not self.target.exists(METADATA) else _EVERYTHING
             raise
+        leave(self.claim)
+        self.claim.release()
+        return lineage
 
     def _publish(self, files: Sequence[RowFile], claim: Claim) -> Lineage:
         for file in files:
             file.refuse()
         size = sum(file.held for file in files)
         require_room(self.target, size, self.target.free_space_bytes())
-        if self.base:
-            return publish_beside(self, Savepoint.open(self.base), files, claim)
+        if self.base_files is not None:
+            with self.base_files.watched():
+                return publish_beside(self, Savepoint.open(self.base), files, claim)
         assert self.job is not None  # noqa: S101 - one of the two is there
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
@@ -255,6 +286,8 @@ def _beside(
         parallelism=parallelism,
         restore_target=restore_target,
         base=base.place,
+        base_files=SourceFiles.of(base.folder, base.metadata),
+        copied_ids=tuple(operator.operator_id for operator in base.operators),
         overwrite=wanted.overwrite,
     )
 
@@ -276,6 +309,7 @@ def _require_restorable(state: StateDescription, restore_target: Target) -> None
 
 
 def _check_target(target: Folder, base: Savepoint | None) -> None:
+    refuse_by_place(target, () if base is None else (Read.of(base.folder, base.metadata),))
     if target.exists(METADATA):
         place = base.place if base is not None and base.folder != target else target.place
         raise TargetExists(

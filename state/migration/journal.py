@@ -23,6 +23,7 @@ from ..savepoint.handles import DistributionMode, OperatorStateOffsets
 from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..savepoint.metadata import METADATA, write_metadata
 from ..savepoint.publish import source_facts
+from ..savepoint.runs import GENERATION_DIGITS, final_name
 from ..savepoint.sink import StoredBytes
 from .tasks import TaskResult
 
@@ -60,6 +61,11 @@ class Journal:
     folder: Folder
     run: str
     reference_time: datetime | None = None
+
+    @property
+    def generation(self) -> str:
+        """What the names of the new savepoint's files end with: two runs of one give the same files."""
+        return hashlib.sha256(f"{self.run} {self._time}".encode()).hexdigest()[:GENERATION_DIGITS]
 
     def record(self, result: TaskResult) -> None:
         """Keep the result of a task whose file is complete."""
@@ -121,12 +127,13 @@ class Journal:
         return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
 
     def _was_renamed(self, stored: StoredBytes, names: set[str]) -> bool:
-        """Whether the run died while it was publishing; the digest tells, for other runs give the same names."""
+        """Whether the run died while it was publishing."""
+        name = final_name(stored.name, self.generation)
         return (
             stored.digest is not None
-            and stored.name in names
-            and self.folder.size(stored.name) == stored.size
-            and FileDigest.of_file(self.folder, stored.name) == stored.digest
+            and name in names
+            and self.folder.size(name) == stored.size
+            and FileDigest.of_file(self.folder, name) == stored.digest
         )
 
     def published(self, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:
@@ -137,18 +144,13 @@ class Journal:
         names = self.folder.names() if self.folder.exists() else ()
         if METADATA not in names or not any(self._read(name) for name in names if name.endswith(SUFFIX)):
             return None
-        lineage = read_lineage(self.folder)
-        if lineage is None or lineage.files.get(METADATA) != FileDigest.of(self.folder.read(METADATA)):
+        data = self.folder.read(METADATA)
+        lineage = read_lineage(self.folder, data)
+        if lineage is None or not lineage.is_of(data):
             return None
         source = source_facts(savepoint.place, write_metadata(savepoint.metadata))
         is_same_source = (lineage.source or {}).get("metadata_sha256") == source["metadata_sha256"]
         return lineage if is_same_source and lineage.plan == json.loads(json.dumps(to_data(plan))) else None
-
-    def clear(self) -> None:
-        """Remove the journal; the files stay."""
-        for name in self.folder.names():
-            if name.endswith(SUFFIX):
-                self.folder.delete(name)
 
 
 def _to_data(result: TaskResult) -> dict[str, Any]:

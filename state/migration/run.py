@@ -32,10 +32,11 @@ from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
 from ..savepoint.operator_stream import read_operator_stream_header
 from ..savepoint.properties import CANONICAL_PROPERTIES
-from ..savepoint.publish import now, publish, source_facts, stream_name
+from ..savepoint.publish import give_name, now, publish, source_facts, stream_name
+from ..savepoint.runs import final_name, serializers_name
 from ..savepoint.sources import open_stream
 from ..savepoint.states import keyed_handles
-from ..savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers, write_pickles
+from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
 from .rekey_task import RekeyTask
@@ -196,6 +197,8 @@ def publish_result(
     results: Sequence[TaskResult],
     target: Folder,
     added: Sequence[OperatorState] = (),
+    *,
+    generation: str = "",
 ) -> Lineage:
     """Give the files their names, and write the lineage and `_metadata`: from then on there is a savepoint.
 
@@ -206,9 +209,11 @@ def publish_result(
         results: One for each, in any order.
         target: Where the results are.
         added: Operators that the source does not have; what they hold is in the results.
+        generation: What the names of files end with (`runs.final_name`).
 
     Raises:
-        MigrationFailed: A result is missing, or more values are in quarantine than may be.
+        MigrationFailed: A result is missing, more values are in quarantine than may be, or the target was lost to
+            another run.
     """
     by_name = {result.stored.name: result for result in results}
     counts = settled(
@@ -218,19 +223,22 @@ def publish_result(
     require_few(counts, max((operator.max_bad_values for operator in plan.operators), default=0))
     files: dict[str, FileDigest] = {}
     for file in (file for result in results for file in result.files):
+        name = final_name(file.name, generation)
         if file.attempt:
-            target.rename(file.attempt, file.name)
+            give_name(target, file.attempt, name)
         if file.digest is not None:
-            files[file.name] = file.digest
+            files[name] = file.digest
     tasks_by_name = {name_of(task): task for task in tasks}
     missing = sorted(tasks_by_name.keys() - by_name.keys())
     if missing:
         raise MigrationFailed(f"the results of {len(missing)} tasks are missing, such as {missing[0]}")
     all_operators = (*savepoint.metadata.operators, *added)
-    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name) for stored in all_operators)
+    streams = {name: _stream(result, generation) for name, result in by_name.items()}
+    operators = tuple(_new_operator(stored, plan, tasks_by_name, by_name, streams) for stored in all_operators)
     kept = _kept_serializers(savepoint, plan)
     if kept:
-        files[SERIALIZERS] = FileDigest.of(write_pickles(target, kept))
+        name = serializers_name(generation)
+        files[name] = FileDigest.of(write_pickles(target, kept, name))
     before = savepoint.lineage
     lineage = Lineage(
         stateshift=__version__,
@@ -255,7 +263,7 @@ def _has_native(stored: OperatorState) -> bool:
 
 def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:
     """Give the stored serializers of states whose types stay: the next migration may need them (rule READ-2)."""
-    found = read_stored_serializers(savepoint.folder)
+    found = read_stored_serializers(savepoint.folder, savepoint.lineage)
     kept = {}
     for operator in plan.operators if found else ():
         for state in operator.states:
@@ -277,14 +285,18 @@ def name_of(task: Task) -> str:
 
 
 def _new_operator(
-    stored: OperatorState, migration: MigrationPlan, tasks: dict[str, Task], results: dict[str, TaskResult]
+    stored: OperatorState,
+    migration: MigrationPlan,
+    tasks: dict[str, Task],
+    results: dict[str, TaskResult],
+    streams: dict[str, StreamHandle],
 ) -> OperatorState:
     operator_id = stored.operator_id.hex()
     plan = migration.operator(operator_id)
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     keyed: dict[int, KeyedHandle] = {}
     parallelism = stored.parallelism if rewrites is None else rewrites.parallelism or stored.parallelism
-    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, results) for subtask in stored.subtasks}
+    subtasks = {subtask.index: _new_subtask(subtask, operator_id, rewrites, streams) for subtask in stored.subtasks}
     if rewrites is not None and rewrites.is_rescaled:
         subtasks = {index: SubtaskState(index) for index in range(parallelism)}
     for name, task in tasks.items():
@@ -293,9 +305,9 @@ def _new_operator(
         result = results[name]
         if isinstance(task, KeyedTask | RekeyTask):
             parallelism = task.parallelism
-            keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, _stream(result))
+            keyed[task.subtask] = KeyedHandle(CANONICAL, task.key_groups.start, result.offsets, streams[name])
         else:
-            handle = OperatorStateHandle(result.states, _stream(result))
+            handle = OperatorStateHandle(result.states, streams[name])
             subtasks[task.subtask] = attrs.evolve(subtasks[task.subtask], managed_operator=handle)
     for index, keyed_handle in keyed.items():
         subtasks[index] = attrs.evolve(subtasks.get(index, SubtaskState(index)), managed_keyed=keyed_handle)
@@ -308,7 +320,7 @@ def _new_operator(
 
 
 def _new_subtask(
-    subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, results: dict[str, TaskResult]
+    subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
     """Give a subtask with its copied streams; what is rewritten is put in by the caller."""
     new = subtask
@@ -316,7 +328,7 @@ def _new_subtask(
         if isinstance(stream, InlineHandle):
             continue
         field = {"keyed": "managed_keyed", "operator": "managed_operator"}.get(part, part.replace("-", "_"))
-        copied = _stream(results[stream_name(operator_id, part, subtask.index)])
+        copied = streams[stream_name(operator_id, part, subtask.index)]
         new = attrs.evolve(new, **{field: attrs.evolve(getattr(subtask, field), stream=copied)})
     if rewrites is not None and rewrites.rewrites_keyed:
         new = attrs.evolve(new, managed_keyed=None)
@@ -325,11 +337,11 @@ def _new_subtask(
     return new
 
 
-def _stream(result: TaskResult) -> StreamHandle:
+def _stream(result: TaskResult, generation: str) -> StreamHandle:
     stored = result.stored
     if stored.data is not None:
         return InlineHandle(stored.name, stored.data)
-    return RelativeFileHandle(stored.name, stored.size)
+    return RelativeFileHandle(final_name(stored.name, generation), stored.size)
 
 
 def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:

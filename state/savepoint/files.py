@@ -6,6 +6,7 @@ import os
 import shutil
 import uuid
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,18 @@ from ...serializers.errors import (
     StorageFailed,
 )
 from .ahead import ahead
-from .stores import asking, below, is_uri, local_path, opened, parted, refuse_secrets, shows_whole_files_only, store_of
+from .stores import (
+    LocalOutput,
+    asking,
+    below,
+    is_uri,
+    local_path,
+    opened,
+    parted,
+    refuse_secrets,
+    shows_whole_files_only,
+    store_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,21 +51,23 @@ class Folder:
     Every method raises `SavepointNotFound` where a file is missing, `StorageFailed` where the store does not answer.
 
     Attributes:
-        place: An absolute local path, or a URI.
+        place: An absolute local path without symbolic links, or a URI.
+        run: The run that writes here: 12 hexadecimal digits, which names of attempts carry; "" where none does.
+        given: How the caller spelled the place, for messages.
     """
 
     place: str
+    run: str = attrs.field(default="", eq=False)
+    given: str = attrs.field(default="", eq=False, repr=False)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:
         """Give the folder at a local path or URI; nothing is opened yet."""
         text = os.fspath(place)
-        if not is_uri(text):
-            return cls(str(Path(text).resolve()))
         if store_of(text) == "file":
-            return cls(local_path(text))
+            return cls(str(Path(local_path(text) if is_uri(text) else text).resolve()), given=text)
         refuse_secrets(text)
-        return cls("".join(parted(text)))
+        return cls("".join(parted(text)), given=text)
 
     def __str__(self) -> str:
         return self.place
@@ -63,13 +77,21 @@ class Folder:
         self._path(name)
         return Folder(below(self.place, name))
 
-    def is_same(self, other: Folder) -> bool:
-        """Whether both are one folder, however their stores are reached."""
-        return parted(self.place)[0] == parted(other.place)[0]
+    @property
+    def spelled(self) -> str:
+        """The place, and how the caller spelled it where that is something else."""
+        return self.place if self.given in {"", self.place} else f"{self.given} ({self.place})"
 
-    def is_inside(self, other: Folder) -> bool:
-        """Whether this folder lies below another one."""
-        return parted(self.place)[0].startswith(f"{parted(other.place)[0]}/")
+    def above(self) -> Iterator[Folder]:
+        """Give the folders that this one lies in, the nearest first; on a store up to the bucket, which is none."""
+        if self.is_local:
+            yield from (Folder(str(folder)) for folder in Path(self.place).parents)
+            return
+        base, options = parted(self.place)
+        start = base.index("://") + 3 if "://" in base else base.index(":") + 1
+        head, *names = base[start:].split("/")
+        for count in range(len(names) - 1, 0, -1):
+            yield Folder("/".join((base[:start] + head, *names[:count])) + options)
 
     @property
     def is_local(self) -> bool:
@@ -110,12 +132,19 @@ class Folder:
 
     def written_s(self, name: str) -> float:
         """When a file was last written, by the clock of its store, in seconds since 1970."""
+        return self.version(name)[1] / 1e9
+
+    def version(self, name: str) -> tuple[int, int]:
+        """Give the size of a file in bytes and when it was last written, in nanoseconds since 1970."""
         path = self._path(name)
         with asking(self.place, name):
+            if self.is_local:
+                facts = Path(path).stat()
+                return facts.st_size, facts.st_mtime_ns
             info = self._store.get_file_info(path)
             if not info.type.value:
                 raise FileNotFoundError(name)
-            return float(info.mtime_ns) / 1e9
+            return int(info.size or 0), int(info.mtime_ns or 0)
 
     def exists(self, name: str = "") -> bool:
         """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
@@ -127,32 +156,70 @@ class Folder:
 
     def names(self) -> tuple[str, ...]:
         """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
+        if self.is_local:
+            with asking(self.place, ""):
+                return tuple(sorted(self._store.names(self.place)))
         from pyarrow.fs import FileSelector
 
         with asking(self.place, ""):
             found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
         return tuple(sorted(info.base_name for info in found))
 
-    def create(self) -> None:
-        """Make the folder and those above it, unless they are there."""
+    def holds(self, name: str) -> bool:
+        """Whether a file of that name is in this folder, or in any folder below it."""
+        if self.is_local:
+            for place, folders, names in os.walk(self.place):
+                linked = (Path(place, folder) for folder in folders if Path(place, folder).is_symlink())
+                if name in names or any((folder / name).exists() for folder in linked):
+                    return True
+            return False
+        from pyarrow.fs import FileSelector
+
         with asking(self.place, ""):
-            self._store.create_dir(opened(self.place)[1], recursive=True)
+            found = self._store.get_file_info(FileSelector(opened(self.place)[1], recursive=True, allow_not_found=True))
+        return any(info.base_name == name for info in found)
+
+    def create(self) -> tuple[Folder, ...]:
+        """Make the folder and those above it, unless they are there; give those that were made, this one first."""
+        made = tuple(takewhile(lambda folder: not folder.exists(), (self, *self.above())))
+        with asking(self.place, ""):
+            if not self.is_local:
+                self._store.create_dir(opened(self.place)[1], recursive=True)
+                return made
+            for folder in reversed(made):
+                with suppress(FileExistsError):
+                    self._store.create_dir(folder.place)
+            if not Path(self.place).is_dir():
+                raise NotADirectoryError(self.place)
+        return made
+
+    def sync(self) -> None:
+        """Wait until the names in the folder outlast a power cut; a store other than a local disk promises that."""
+        if self.is_local:
+            with asking(self.place, ""):
+                self._store.sync_dir(self.place)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file so that it is seen whole or not at all: under an attempt name, then renamed.
 
         An object store shows no file before it is whole, and has no rename: there it is one request under its name.
+        After a power cut, too, it is there whole or not at all.
         """
-        attempt = name if shows_whole_files_only(self.place) else attempt_name(name)
+        attempt = name if shows_whole_files_only(self.place) else self.attempt_name(name)
         try:
             with self.output(attempt) as stream:
                 stream.write(data)
+                stream.sync()
             if attempt != name:
                 self.rename(attempt, name)
         except BaseException:
             with suppress(StateShiftError):  # the failure that led here is the one to tell
                 self.delete(attempt)
             raise
+
+    def attempt_name(self, name: str) -> str:
+        """Give a name for a file that is being written; no two attempts share one, and each tells its run."""
+        return f"{name}.attempt-{self.run}{'-' if self.run else ''}{uuid.uuid4().hex[:12]}"
 
     @contextmanager
     def output(self, name: str) -> Iterator[FileOutput]:
@@ -188,21 +255,14 @@ class Folder:
             except FileNotFoundError:
                 return
 
-    def delete_folder(self) -> None:
-        """Delete the folder with all that is in it; one that is not there is no error."""
-        with asking(self.place, ""):
-            try:
-                self._store.delete_dir(opened(self.place)[1])
-            except FileNotFoundError:
-                return
-
     def delete_empty(self) -> None:
-        """Delete the folder unless something is in it."""
+        """Delete a local folder unless something is in it.
+
+        Other stores can only delete a folder with all that has come into it meanwhile; there an empty one stays.
+        """
         if self.is_local:
             with suppress(OSError):
-                Path(self.place).rmdir()
-        elif not self.names():
-            self.delete_folder()
+                self._store.delete_empty_dir(self.place)
 
     def copy(self, name: str, target: Folder, new_name: str = "") -> int:
         """Copy a file to another folder, of any store, in pieces of at most 4 MiB; give its size in bytes.
@@ -304,6 +364,12 @@ class FileOutput:
         self.size += len(data)
         return len(data)
 
+    def sync(self) -> None:
+        """Wait until what was written outlasts a power cut; other stores than a local disk promise that at the end."""
+        if isinstance(self._file, LocalOutput):
+            with asking(self._place, self.name):
+                self._file.sync()
+
     def close(self) -> None:
         """Finish the file."""
         with asking(self._place, self.name):
@@ -363,11 +429,6 @@ def _writing(place: str, name: str) -> Iterator[None]:
             savepoint=place,
             file=name,
         ) from error
-
-
-def attempt_name(name: str) -> str:
-    """Give a name for a file that is being written; no two attempts share one."""
-    return f"{name}.attempt-{uuid.uuid4().hex[:12]}"
 
 
 @contextmanager

@@ -7,18 +7,23 @@ Source: DESIGN, section 3; rules RUN-2, RUN-5, RUN-6.
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 from xxhash import xxh3_128
 
 from ...compat.description import StateKind
-from ...serializers.errors import CorruptSavepoint, UnsupportedFormat
+from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
+from .metadata import METADATA
 
 if TYPE_CHECKING:
     from .files import FileRange, Folder
 
 LINEAGE = "_stateshift.json"
+NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
+"""What the lineage is called of a savepoint that is about to replace another."""
 FORMAT = 2
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
 
@@ -127,6 +132,10 @@ class Lineage:
     history: tuple[dict[str, Any], ...] = ()
     position: Any = None
 
+    def is_of(self, metadata: bytes) -> bool:
+        """Whether it was written with this `_metadata`."""
+        return self.files.get(METADATA) == FileDigest.of(metadata)
+
     @property
     def quarantined(self) -> int:
         """How many values lie in quarantine beside the savepoint."""
@@ -176,6 +185,22 @@ class Lineage:
             ) from error
 
 
-def read_lineage(folder: Folder) -> Lineage | None:
-    """Read the lineage of a savepoint; None where it has none, as Flink's own."""
-    return Lineage.from_json(folder.read(LINEAGE)) if folder.exists(LINEAGE) else None
+def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:
+    """Read the lineage of a savepoint; None where it has none, as Flink's own.
+
+    A run that replaces a savepoint writes its lineage under a name of its own, then `_metadata`, and then gives the
+    lineage its name. In between the one of its own is that of the savepoint.
+
+    Args:
+        folder: The savepoint.
+        metadata: The content of `_metadata`.
+    """
+    lineage = Lineage.from_json(folder.read(LINEAGE)) if folder.exists(LINEAGE) else None
+    if lineage is not None and lineage.is_of(metadata):
+        return lineage
+    for name in filter(NEXT_LINEAGE.fullmatch, folder.names()):
+        with suppress(SavepointNotFound):  # it has just got its name
+            following = Lineage.from_json(folder.read(name))
+            if following.is_of(metadata):
+                return following
+    return lineage

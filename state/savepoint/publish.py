@@ -1,6 +1,7 @@
 """How a new savepoint comes to be: names, inline or file, and `_metadata` last.
 
-A folder without `_metadata` is no savepoint to anyone, so everything before that rename may fail and be repeated.
+A folder without `_metadata` is no savepoint to anyone, so everything before that rename may fail and be repeated. Where
+a savepoint is replaced, the files of the new one lie beside those of the old one until that rename exchanges the two.
 """
 
 from __future__ import annotations
@@ -8,40 +9,41 @@ from __future__ import annotations
 import datetime as dt
 import enum
 import hashlib
-import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import StateShiftError, TargetExists
-from .claim import CLAIM_NAME, claimed, forget_dead
+from .claim import Claim, claimed
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
+from .runs import (
+    Contents,
+    announce,
+    clear,
+    clear_late,
+    complete_replacement,
+    files_there,
+    write_replaced,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Collection, Container, Iterator
 
-    from .claim import Claim
     from .files import Folder
+    from .gate import Read
     from .handles import StreamHandle
 
 INLINE_BYTES = 20 << 10
 """Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""
 
-_OURS = re.compile(
-    r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-.+)?"
-)
-"""Names that a run gives; what a dead run left behind has only these."""
-
-_OF_RUNS = re.compile(r".+(\.done|\.attempt-.+)")
-"""Of these, the names of files that are no part of a savepoint."""
-
 _UNKNOWN = (
-    "Whether the target has a _metadata cannot be told, since its store does not answer; without one, "
-    "nothing was published."
+    "Whether the new savepoint was published cannot be told, since its store does not answer; "
+    "if its _metadata is there, it is complete."
 )
+_NOTHING_WRITTEN = "Nothing was written."
 
 
 def stream_name(operator_id: str, part: str, subtask: int) -> str:
@@ -59,8 +61,8 @@ class IfTargetExists(enum.StrEnum):
     """What a run does where its target is not empty.
 
     FAIL: refuse a savepoint or foreign files; what a dead run has left is cleared, and done again. RESUME: keep what a
-    dead run of the same source, plan and division has finished, be it everything. REPLACE: remove the savepoint that is
-    there, first.
+    dead run of the same source, plan and division has finished, be it everything. REPLACE: exchange the savepoint that
+    is there for the new one, once that is complete.
     """
 
     FAIL = "fail"
@@ -68,55 +70,110 @@ class IfTargetExists(enum.StrEnum):
     REPLACE = "replace"
 
 
-def prepare_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL, claim: Claim | None = None) -> None:
-    """Make the folder, and clear what is in the way.
+@attrs.frozen
+class Destination:
+    """Where a run writes, and what it was asked about that.
+
+    Attributes:
+        folder: The place.
+        names: What it may write (`runs.names_of`).
+        reads: What the run reads, and must not write to.
+        if_exists: What is in the way.
+        nothing: What an error says that was written, where nothing was published.
+    """
+
+    folder: Folder
+    names: Collection[str] = ()
+    reads: tuple[Read, ...] = ()
+    if_exists: IfTargetExists = IfTargetExists.FAIL
+    nothing: str = "Nothing was published: the target has no _metadata."
+
+
+def prepare_target(claim: Claim, names: Collection[str], if_exists: IfTargetExists = IfTargetExists.FAIL) -> Claim:
+    """Clear what dead runs have left, and list what this one may write; gives the claim, with its list.
 
     Args:
-        folder: The target.
+        claim: Of the run, on the target.
+        names: What it may write.
         if_exists: What is in the way.
-        claim: Of the run that is to write there; without one, none may be at work.
 
     Raises:
-        TargetExists: As `check_target`; or another run is at work there.
+        TargetExists: As `check_target`.
     """
-    check_target(folder, if_exists)
-    if claim is None:
-        forget_dead(folder)
-    if if_exists is IfTargetExists.REPLACE:
-        _remove_savepoint(folder)
+    check_target(claim.folder, if_exists)
+    listed = announce(claim, names)
     if if_exists is not IfTargetExists.RESUME:
-        clear_target(folder)
-    folder.create()
+        clear(listed)
+    return listed
 
 
 @contextmanager
-def all_or_nothing(target: Folder, nothing: str, if_exists: IfTargetExists = IfTargetExists.FAIL) -> Iterator[Claim]:
+def all_or_nothing(destination: Destination) -> Iterator[Claim]:
     """Claim and make a target; if the `with` block fails, remove what was made, and say that nothing was published.
 
     A run that may be resumed keeps what is finished.
 
-    Args:
-        target: The folder.
-        nothing: What an error says that was written, where there is no `_metadata`.
-        if_exists: What is in the way.
-
     Raises:
-        TargetExists: As `prepare_target`.
+        TargetExists: As `claim.lay` and `prepare_target`.
     """
-    with claimed(target) as claim:
-        prepare_target(target, if_exists, claim)
+    check_target(destination.folder, destination.if_exists)
+    with claimed(destination.folder, destination.reads) as bare:
+        before = _digest(bare.folder)
+        claim = prepare_target(bare, destination.names, destination.if_exists)
         try:
             yield claim
         except BaseException as error:
-            written = _what_was_written(target, nothing)
-            if written is None:
-                written = f"Everything was written: {target} is complete."
-            elif if_exists is IfTargetExists.RESUME:
-                written = f"{written} What is finished is kept, to be resumed."
-            else:
-                _clear_after_failure(claim)
+            written, is_published = _what_was_written(destination, before)
+            leave(claim, keeps=destination.if_exists is IfTargetExists.RESUME and not is_published)
             _tell(error, written)
             raise
+        leave(claim)
+
+
+def _what_was_written(destination: Destination, before: FileDigest | None) -> tuple[str, bool]:
+    """Say of a run that failed what its target is now, and whether it was published all the same."""
+    try:
+        found = _digest(destination.folder)
+    except StateShiftError:
+        return _UNKNOWN, False
+    if found not in {None, before}:
+        return f"Everything was written: {destination.folder} is complete.", True
+    nothing = destination.nothing
+    if before is not None:
+        nothing = f"Nothing was published: {destination.folder} holds the savepoint that it held."
+    if destination.if_exists is IfTargetExists.RESUME:
+        nothing += " What is finished is kept, to be resumed."
+    return nothing, False
+
+
+def leave(claim: Claim, *, keeps: bool = False) -> None:
+    """Remove all that runs have left in a target, but for its savepoint.
+
+    Args:
+        claim: Of the run that ends. Where it was taken over, only what this run wrote since is removed.
+        keeps: Whether the run may be resumed.
+    """
+    with suppress(StateShiftError):  # what led here is to be told; the lists stay, and the next run looks at them
+        if not claim.is_held():
+            clear_late(claim)
+        elif not keeps:
+            clear(claim)
+            claim.folder.delete(claim.list_name)
+
+
+def give_name(folder: Folder, attempt: str, name: str) -> None:
+    """Give a finished file its name in the savepoint, unless the target was lost to another run.
+
+    Raises:
+        MigrationFailed: It was.
+    """
+    if folder.run:
+        Claim(folder, has_list=True).require()
+    folder.rename(attempt, name)
+
+
+def _digest(folder: Folder) -> FileDigest | None:
+    return FileDigest.of(folder.read(METADATA)) if folder.exists(METADATA) else None
 
 
 def _tell(error: BaseException, written: str) -> None:
@@ -127,99 +184,49 @@ def _tell(error: BaseException, written: str) -> None:
         error.add_note(written)
 
 
-def _what_was_written(target: Folder, nothing: str) -> str | None:
-    """Say of a run that failed what its target is; None where it was published all the same."""
-    try:
-        return None if target.exists(METADATA) else nothing
-    except StateShiftError:
-        return _UNKNOWN
+def held_bytes(folder: Folder) -> int:
+    """Bytes in a target that a run clears first, or goes on with: they are no loss to its room.
 
-
-def _clear_after_failure(claim: Claim) -> None:
-    """Remove what a run has written that fails; nothing where another run has taken the target over."""
-    with suppress(StateShiftError):  # the failure that led here is the one to tell
-        if claim.is_held():
-            clear_target(claim.folder)
-
-
-def clear_target(folder: Folder) -> None:
-    """Remove what a run has written, and nothing else; `_metadata` first, so that there never is half a savepoint."""
-    if folder.exists():
-        ours = filter(_OURS.fullmatch, folder.names())  # claims are their owners' own
-        for name in sorted(ours, key=lambda name: (name != METADATA, name)):
-            folder.delete(name)
-
-
-def clear_attempts(folder: Folder, keep: Container[str] = ()) -> None:
-    """Remove what attempts have written that failed or were killed, but for the files that a run goes on with."""
-    for name in folder.names():
-        if ".attempt-" in name and name not in keep:
-            folder.delete(name)
-
-
-def held_bytes(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL) -> int:
-    """Bytes in a target that a run clears first, or goes on with: they are no loss to its room."""
+    A savepoint that is replaced is not among them: until the new one is complete there is room for both.
+    """
     if not folder.exists():
         return 0
-    names = folder.names()
-    known = _files_of(folder) if if_exists is IfTargetExists.REPLACE and METADATA in names else set()
-    return sum(folder.size(name) for name in names if _OURS.fullmatch(name) or name in known)
+    return sum(folder.size(name) for name in Contents.of(folder).listed)
 
 
 def clean(folder: Folder) -> tuple[str, ...]:
     """Remove what a run that died has left in its target; give the names.
 
-    A run may have died between publishing and clearing up: beside a savepoint, what only runs look at is removed.
+    A run may have died between publishing and clearing up: beside a savepoint, what only runs look at is removed, and
+    files of a savepoint that it had replaced.
 
     Raises:
         TargetExists: There is nothing but a savepoint, or there are files of somebody else, or a run is at work there;
             nothing is removed.
     """
-    names = folder.names() if folder.exists() else ()
-    if METADATA not in names:
-        check_target(folder)
-        forget_dead(folder)
-        clear_target(folder)
-        return names
-    beside = [name for name in names if _OF_RUNS.fullmatch(name) and _OURS.fullmatch(name)]
-    if not beside and not any(map(CLAIM_NAME.fullmatch, names)):
+    if not folder.exists():
+        return ()
+    found = Contents.of(folder)
+    if not found.savepoint:
+        found.refuse_foreign(folder)
+    elif not found.listed and not found.lists:
+        found.refuse_earlier(folder)
         raise TargetExists(
             f"there is a savepoint in {folder.place}, and nothing that a run has left beside it",
             advice="if nobody needs the savepoint, delete its folder; that is not done here",
             written="Nothing was removed.",
         )
-    dead = forget_dead(folder)
-    for name in beside:
-        folder.delete(name)
-    return tuple(sorted([*beside, *dead]))
-
-
-def _remove_savepoint(folder: Folder) -> None:
-    """Remove a savepoint, `_metadata` first: its own files and no others."""
-    if folder.exists(METADATA):
-        names = _files_of(folder)
-        folder.delete(METADATA)
-        for name in names:
-            folder.delete(name)
-
-
-def _files_of(folder: Folder) -> set[str]:
-    """The files beside `_metadata` that it names."""
-    return {stream.path for stream in _streams_of(folder) if isinstance(stream, RelativeFileHandle)}
-
-
-def _streams_of(folder: Folder) -> Iterator[StreamHandle]:
-    for operator in read_metadata(folder.read(METADATA)).operators:
-        for subtask in operator.subtasks:
-            handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
-            yield from (handle.stream for handle in handles if handle is not None)
+    with claimed(folder) as claim:
+        gone = clear(attrs.evolve(claim, taken=tuple((run, True) for run, _ in claim.taken)))
+        return tuple(sorted({*gone, *(f"_claim-{run}" for run, _ in claim.taken)}))
 
 
 def stream_bytes(folder: Folder, names: Container[str]) -> int:
-    """Bytes of the streams of these names, as `stream_name` gives them, in the savepoint that is there."""
+    """Bytes of the streams of these names in the savepoint that is there."""
+    streams = read_metadata(folder.read(METADATA)).streams
     return sum(
         stream.size
-        for stream in _streams_of(folder)
+        for stream in streams
         if (isinstance(stream, InlineHandle) and stream.name in names)
         or (isinstance(stream, RelativeFileHandle) and stream.path in names)
     )
@@ -230,26 +237,17 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
 
     Raises:
         TargetExists: There is a savepoint (unless it is to be replaced), or there are files of somebody else.
-        CorruptSavepoint: The savepoint to be replaced cannot be read, so its files are not known.
+        CorruptSavepoint: The savepoint that is there cannot be read, so its files are not known.
     """
     if not folder.exists():
         return
-    names = folder.names()
-    nothing = "Nothing was written."
-    is_replaced = if_exists is IfTargetExists.REPLACE and METADATA in names
-    if METADATA in names and not is_replaced:
+    if if_exists is not IfTargetExists.REPLACE and folder.exists(METADATA):
         raise TargetExists(
             f"there is a savepoint in {folder.place} already",
             advice="choose a new folder; a migration can replace it (--target-exists replace)",
-            written=nothing,
+            written=_NOTHING_WRITTEN,
         )
-    known = _files_of(folder) if is_replaced else set()
-    ours = (_OURS, CLAIM_NAME)
-    foreign = [name for name in names if name not in known and not any(mine.fullmatch(name) for mine in ours)]
-    if foreign:
-        raise TargetExists(
-            f"{folder.place} is not empty: {foreign[0]!r} is in it", advice="choose a new folder", written=nothing
-        )
+    Contents.of(folder).refuse_foreign(folder)
 
 
 def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, dict[str, FileDigest]]:
@@ -263,6 +261,8 @@ def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, 
 def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:
     """Write the lineage, then `_metadata` under its name: from then on there is a savepoint.
 
+    Where another savepoint is there, that one write exchanges the two; then the files of the other one are removed.
+
     Args:
         folder: Where all files of the savepoint already are.
         metadata: What they are.
@@ -270,8 +270,14 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     """
     data = write_metadata(metadata)
     complete = attrs.evolve(lineage, files={**lineage.files, METADATA: FileDigest.of(data)})
-    folder.write(LINEAGE, complete.to_json())
+    replaced = files_there(folder)
+    if replaced:
+        write_replaced(folder, data, replaced - {METADATA, LINEAGE})
+    folder.write(f"_stateshift-{folder.run}.json" if replaced else LINEAGE, complete.to_json())
+    folder.sync()  # the names of all files before that of `_metadata`, which names them
     folder.write(METADATA, data)
+    folder.sync()
+    complete_replacement(folder)
     return complete
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .files import Folder
     from .lineage import Lineage
 
-_NAME = re.compile(r"[0-9a-f]{32}-quarantine-[a-z]+-[0-9]+")
+_NAME = re.compile(r"[0-9a-f]{32}-quarantine-[a-z]+-[0-9]+(-[0-9a-f]{12})?")
 _TEXT = attrs.validators.instance_of(str)
 _OPTIONAL_TEXT = attrs.validators.optional(_TEXT)
 

@@ -291,7 +291,8 @@ class Savepoint:
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 raise SavepointNotFound(f"there is no savepoint in {folder.place}: no file {METADATA} is there")
-            return cls(folder, read_metadata(folder.read(METADATA)), read_lineage(folder))
+            data = folder.read(METADATA)
+            return cls(folder, read_metadata(data), read_lineage(folder, data))
 
     @property
     def place(self) -> str:
@@ -338,7 +339,7 @@ class Savepoint:
             trust: Qualified names of pickled classes whose values a migration may open: `shop.Account`;
                 `by-value:shop.Account` also runs code that comes within such values. The check itself opens none.
         """
-        found = read_stored_serializers(self.folder)
+        found = read_stored_serializers(self.folder, self.lineage)
 
         def stored(operator_id: str, state: SavepointState) -> StoredSerializer | None:
             place = place_of(operator_id, state.kind.room, state.name)

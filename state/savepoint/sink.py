@@ -9,7 +9,6 @@ import attrs
 from xxhash import xxh3_128
 
 from ...serializers.errors import StateShiftError
-from .files import attempt_name
 from .lineage import FileDigest
 from .publish import INLINE_BYTES
 
@@ -65,7 +64,7 @@ class StreamSink:
             self._buffer += data
             return len(data)
         if self._output is None:
-            self._attempt = attempt_name(self._name)
+            self._attempt = self._folder.attempt_name(self._name)
             self._output = self._open.enter_context(self._folder.output(self._attempt))
             self._put(self._output, bytes(self._buffer))
             self._buffer.clear()
@@ -77,7 +76,9 @@ class StreamSink:
         output.write(data)
 
     def finish(self) -> StoredBytes:
-        """Close the file, and say what was written."""
+        """Close the file once it outlasts a power cut, and say what was written."""
+        if self._output is not None:
+            self._output.sync()
         self._open.close()
         if self._output is None:
             return StoredBytes(self._name, self._size, data=bytes(self._buffer))

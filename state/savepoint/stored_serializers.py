@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .files import Folder
+    from .lineage import Lineage
 
 SERIALIZERS = "_serializers.json"
+_NAME = re.compile(r"_serializers(-[0-9a-f]{12})?\.json")
 FORMAT = 1
 
 
@@ -36,25 +39,38 @@ def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSeria
     return write_pickles(folder, {place: cloudpickle.dumps(serializer) for place, serializer in serializers.items()})
 
 
-def write_pickles(folder: Folder, pickles: Mapping[str, bytes]) -> bytes:
-    """Write the file with pickles that are taken over unopened, and give its content."""
+def write_pickles(folder: Folder, pickles: Mapping[str, bytes], name: str = SERIALIZERS) -> bytes:
+    """Write the file with pickles that are taken over unopened, and give its content.
+
+    Args:
+        folder: The savepoint.
+        pickles: By place.
+        name: What the file is called; the lineage of the savepoint names it.
+    """
     texts = {place: base64.b64encode(data).decode("ascii") for place, data in pickles.items()}
     data = json.dumps({"format": FORMAT, "serializers": texts}, indent=2, sort_keys=True).encode() + b"\n"
-    folder.write(SERIALIZERS, data)
+    folder.write(name, data)
     return data
 
 
-def read_stored_serializers(folder: Folder) -> dict[str, bytes]:
-    """Give the pickles by place, unopened; empty where there is no such file."""
-    if not folder.exists(SERIALIZERS):
+def read_stored_serializers(folder: Folder, lineage: Lineage | None = None) -> dict[str, bytes]:
+    """Give the pickles by place, unopened; empty where there is no such file.
+
+    Args:
+        folder: The savepoint.
+        lineage: Its lineage, which names the file.
+    """
+    named = filter(_NAME.fullmatch, lineage.files) if lineage is not None else iter(())
+    file = next(named, SERIALIZERS)
+    if not folder.exists(file):
         return {}
     try:
-        facts = json.loads(folder.read(SERIALIZERS))
+        facts = json.loads(folder.read(file))
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']} is not known")
         return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptSavepoint(f"the stored serializers cannot be read: {error}", file=SERIALIZERS) from error
+        raise CorruptSavepoint(f"the stored serializers cannot be read: {error}", file=file) from error
 
 
 @attrs.frozen

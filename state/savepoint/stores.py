@@ -136,7 +136,7 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
 def opened(place: str) -> tuple[Any, str]:
     """Give the file system of a place, with pyarrow's methods, and the path in it."""
     if not is_uri(place):
-        return _LocalFiles(), place.rstrip("/")
+        return LOCAL, place.rstrip("/")
     from pyarrow import fs
 
     base, options = parted(place)
@@ -162,8 +162,12 @@ def local_path(uri: str) -> str:
     return str(Path(unquote(urlsplit(uri).path)).absolute())
 
 
-class _LocalFiles:
-    """pyarrow's local file system, but for reading."""
+class LocalFiles:
+    """The local file system, with as much of pyarrow's methods as `Folder` calls, and what a power cut makes needed.
+
+    What was written outlasts a power cut once `sync` has been called: on the file for its bytes, on the folder for the
+    names in it.
+    """
 
     @staticmethod
     def open_input_stream(path: str) -> Any:
@@ -173,10 +177,57 @@ class _LocalFiles:
     def open_input_file(path: str) -> Any:
         return _LocalFile(FileIO(path))
 
-    def __getattr__(self, name: str) -> Any:
-        from pyarrow import fs
+    @staticmethod
+    def open_output_stream(path: str) -> Any:
+        return LocalOutput(path)
 
-        return getattr(fs.LocalFileSystem(), name)
+    @staticmethod
+    def names(path: str) -> list[str]:
+        return [found.name for found in os.scandir(path)]
+
+    @staticmethod
+    def move(path: str, new_path: str) -> None:
+        Path(path).replace(new_path)
+
+    @staticmethod
+    def delete_file(path: str) -> None:
+        Path(path).unlink()
+
+    @staticmethod
+    def delete_empty_dir(path: str) -> None:
+        Path(path).rmdir()
+
+    @staticmethod
+    def create_dir(path: str) -> None:
+        Path(path).mkdir()
+
+    @staticmethod
+    def sync_dir(path: str) -> None:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class LocalOutput:
+    """A local file that is written from its start."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, path: str) -> None:
+        self._file = FileIO(path, "wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        view = memoryview(data).cast("B")
+        while view:  # one call takes 2 GB at most, and less where a signal comes
+            view = view[self._file.write(view) or 0 :]
+
+    def sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class _LocalFile:
@@ -208,3 +259,7 @@ class _LocalFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+LOCAL = LocalFiles()
+"""The local file system; a test of power cuts puts another one in its place."""

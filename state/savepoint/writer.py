@@ -9,7 +9,6 @@ Everything is held in memory until the end; nothing is a savepoint before it.
 from __future__ import annotations
 
 from collections import defaultdict
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import attrs
@@ -28,13 +27,15 @@ from ..timers import TimeDomain, queue_name
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .files import Folder
+from .gate import refuse_by_place
 from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
 from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .new_streams import check_job, keyed_header, store_operator_state
-from .publish import clear_target, now, prepare_target, publish, store_stream, stream_name
+from .publish import Destination, all_or_nothing, check_target, now, publish, store_stream, stream_name
 from .reader import Savepoint
+from .runs import names_of
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class SavepointWriter:
                 {state.name: state for state in description.states if not state.kind.is_keyed},
             )
             self._drafts[operator.id] = draft
-        prepare_target(self._folder)
+        refuse_by_place(self._folder, ())
+        check_target(self._folder)
 
     def put(self, operator: str, state: str, key: Any, value: Any, *, namespace: Any = VoidNamespace()) -> None:  # noqa: B008 - immutable
         """Give the value of a key in a keyed state: of list state a list, of map state a mapping.
@@ -276,21 +278,22 @@ class SavepointWriter:
         return states[state]
 
     def finish(self) -> Savepoint:
-        """Write everything, `_metadata` last, and open the result. If that fails, nothing is left in the folder."""
-        try:
-            return self._finish()
-        except BaseException:
-            with suppress(StateShiftError):
-                clear_target(self._folder)
-            raise
+        """Write everything, `_metadata` last, and open the result. If that fails, nothing is left in the folder.
 
-    def _finish(self) -> Savepoint:
+        Raises:
+            TargetExists: The folder was taken meanwhile, or another run is at work there.
+        """
+        with all_or_nothing(Destination(self._folder, names_of(self._drafts))) as claim:
+            self._write(claim.folder)
+        return Savepoint.open(self._folder.place)
+
+    def _write(self, folder: Folder) -> None:
         operators, counts, files = [], [], dict[str, FileDigest]()
         for draft in self._drafts.values():
             subtasks = []
             for subtask in range(self._parallelism):
-                keyed, keyed_files = self._keyed(draft, subtask)
-                managed, operator_files = self._operator(draft, subtask)
+                keyed, keyed_files = self._keyed(draft, subtask, folder)
+                managed, operator_files = self._operator(draft, subtask, folder)
                 files |= keyed_files | operator_files
                 subtasks.append(SubtaskState(subtask, managed_keyed=keyed, managed_operator=managed))
             operator = draft.operator
@@ -298,12 +301,11 @@ class SavepointWriter:
             operators.append(OperatorState(*identity, subtasks=tuple(subtasks)))
             counts += _counts(draft, self._parallelism)
         if self._store_serializers:
-            files[SERIALIZERS] = FileDigest.of(write_stored_serializers(self._folder, self._serializers()))
+            files[SERIALIZERS] = FileDigest.of(write_stored_serializers(folder, self._serializers()))
         lineage = Lineage(
             stateshift=__version__, created=now(), job="SavepointWriter", states=tuple(counts), files=files
         )
-        publish(self._folder, SavepointMetadata.new(tuple(operators)).written_for(self._restore_target), lineage)
-        return Savepoint.open(self._folder.place)
+        publish(folder, SavepointMetadata.new(tuple(operators)).written_for(self._restore_target), lineage)
 
     def _serializers(self) -> dict[str, TypeSerializer[Any]]:
         return {
@@ -312,7 +314,9 @@ class SavepointWriter:
             for state in draft.states.values()
         }
 
-    def _keyed(self, draft: _OperatorDraft, subtask: int) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
+    def _keyed(
+        self, draft: _OperatorDraft, subtask: int, folder: Folder
+    ) -> tuple[KeyedHandle | None, dict[str, FileDigest]]:
         header = keyed_header(draft.operator)
         if header is None:
             return None, {}
@@ -320,7 +324,7 @@ class SavepointWriter:
         groups = key_group_range(subtask, self._parallelism, self._max_parallelism)
         data, offsets = write_keyed_stream(header, groups, self._blocks(draft, header, subtask))
         name = stream_name(draft.operator.id, "keyed", subtask)
-        stream, files = store_stream(self._folder, name, data)
+        stream, files = store_stream(folder, name, data)
         return KeyedHandle(CANONICAL, groups.start, offsets, stream), files
 
     def _blocks(self, draft: _OperatorDraft, header: KeyedStreamHeader, subtask: int) -> list[Block]:
@@ -334,11 +338,11 @@ class SavepointWriter:
         return [Block.of(group, index, sorted(found)) for (group, index), found in sorted(items.items())]
 
     def _operator(
-        self, draft: _OperatorDraft, subtask: int
+        self, draft: _OperatorDraft, subtask: int, folder: Folder
     ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
         elements = {name: found for (owner, name), found in draft.elements.items() if owner == subtask}
         return store_operator_state(
-            self._folder, draft.operator, subtask, elements, draft.broadcast, compressed=self._compressed
+            folder, draft.operator, subtask, elements, draft.broadcast, compressed=self._compressed
         )
 
     def __enter__(self) -> Self:

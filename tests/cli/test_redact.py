@@ -15,7 +15,6 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -228,7 +227,7 @@ def quarantined(planted, tmp_path):
     opened, folder = Savepoint.open(planted), Folder.at(tmp_path / "after")
     options = MigrationOptions(bad_values=BadValues.QUARANTINE)
     prepared = prepare(opened, load_job("jobs:not_utf8"), options)
-    prepare_target(folder)
+    folder.create()
     results = [perform(task, opened.folder, folder) for task in prepared.tasks]
     publish_result(opened, prepared.plan, prepared.tasks, results, folder)
     return tmp_path / "after"

@@ -40,7 +40,6 @@ from stateshift.state.savepoint.entry_keys import decode
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.state_kinds import info_snapshot
 from stateshift.state.savepoint.states import keyed_handles
 
@@ -223,7 +222,7 @@ def run(state, job, target, *, parallelism=None, bad_values=BadValues.ABORT):
     at = datetime.fromtimestamp(REFERENCE / 1000, UTC)
     options = MigrationOptions(parallelism=parallelism, reference_time=at, bad_values=bad_values)
     ready, folder = prepare(state.savepoint, job, options), Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]
     publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder)
     return not ready.plan.is_empty

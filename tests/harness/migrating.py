@@ -10,7 +10,6 @@ from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.sources import open_stream
 
 WITHOUT_OPTIONS = MigrationOptions()
@@ -19,7 +18,7 @@ WITHOUT_OPTIONS = MigrationOptions()
 def migrated(source, target, job, options=WITHOUT_OPTIONS):
     """Migrate, and open the result."""
     prepared, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     results = [perform(task, prepared.savepoint.folder, folder) for task in prepared.tasks]
     publish_result(prepared.savepoint, prepared.plan, prepared.tasks, results, folder)
     return Savepoint.open(target)

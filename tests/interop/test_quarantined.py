@@ -11,7 +11,6 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 
 NAME = "hashmap-string-p2-m128-files"
@@ -31,7 +30,7 @@ def test_what_fits_is_restored(flink_restore, same_contents, expected_of, savepo
     job = Job([Operator("keyed-op", key=str, states=[ValueStateDescriptor("count", Int32, converter=even)])])
     ready = prepare(Savepoint.open(savepoint_of(NAME)), job, MigrationOptions(bad_values=BadValues.QUARANTINE))
     target = Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
     results = [perform(task, ready.savepoint.folder, target) for task in ready.tasks]
     publish_result(ready.savepoint, ready.plan, ready.tasks, results, target)
 

@@ -21,7 +21,6 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import publish_result, split
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -88,7 +87,7 @@ def in_process():
         chosen = reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=parallelism)
         tasks = split(savepoint, chosen)
         folder = attrs.evolve(savepoint.folder, place=str(target))
-        prepare_target(folder)
+        folder.create()
         results = [perform(task, savepoint.folder, folder) for task in tasks]
         publish_result(savepoint, chosen, tasks, results, folder)
 

@@ -13,7 +13,7 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists, prepare_target
+from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.spark
@@ -54,7 +54,7 @@ def source(tmp_path):
 def here(source, target, job, options):
     """The same without Spark."""
     ready, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]
     publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder)
 
@@ -98,7 +98,7 @@ def test_a_resumed_run_writes_the_streams_that_are_left(spark, source, tmp_path,
     options = MigrationOptions(repartition=Repartition(max_parallelism=64), parallelism=3)
     here(source, tmp_path / "here", None, options)
     ready, folder = prepare(Savepoint.open(source), None, options), Folder.at(tmp_path / "new")
-    prepare_target(folder)
+    folder.create()
     for task in ready.tasks[::2]:
         ready.journal(folder).record(perform(task, ready.savepoint.folder, folder))
 

@@ -17,7 +17,7 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists, prepare_target
+from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 
@@ -108,7 +108,7 @@ def test_a_run_that_died_after_it_had_published_is_finished_by_resume_without_sp
     opened, target, job = Savepoint.open(source), Folder.at(tmp_path / "new"), job_with(to_text)
     migration = reshape(opened, plan(check(opened.describe(), job.describe())))
     tasks = split(opened, migration)
-    prepare_target(target)
+    target.create()
     journal = Journal(target, run_id(opened, migration, map(name_of, tasks)))
     results = [perform(task, opened.folder, target) for task in tasks]
     for result in results:

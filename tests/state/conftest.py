@@ -20,7 +20,6 @@ from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import KeyedHandle
 from stateshift.state.savepoint.metadata import operator_id_of_uid, read_metadata
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.tagged import tagged_operator
@@ -151,7 +150,7 @@ def migrate():
         migration = plan(check(old, job.describe(), target=restore_target), reference_time=reference_time)
         migration = reshape(savepoint, migration, **shape)
         tasks = split(savepoint, migration)
-        prepare_target(folder)
+        folder.create()
         # as workers get them, and in any order
         shipped = cloudpickle.loads(cloudpickle.dumps(tasks))
         results = [perform(task, savepoint.folder, folder) for task in (reversed(shipped) if reverse else shipped)]

@@ -14,7 +14,6 @@ from stateshift.state.edits import parse_edits
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.verify import verify
 
 
@@ -39,7 +38,7 @@ def edited(savepoint_of, tmp_path):
         report = check(parse_edits(**edits).apply(source.describe()), job.describe())
         migration = plan(report)
         target = Folder.at(tmp_path / "edited")
-        prepare_target(target)
+        target.create()
         try_out(source, migration)
         tasks = split(source, migration)
         results = [perform(task, source.folder, target) for task in tasks]

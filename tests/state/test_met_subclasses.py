@@ -15,7 +15,6 @@ from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import verify
@@ -74,7 +73,7 @@ def test_their_streams_are_joined_under_one_header(subtasks, tmp_path):
     report = check(parse_edits(drop=["homes"]).apply(source.describe()), job.describe())
     assert Decision.MIGRATE == report.decision
     migration = reshape(source, plan(report), parallelism=1)
-    prepare_target(target)
+    target.create()
     tasks = split(source, migration)
     publish_result(source, migration, tasks, [perform(task, source.folder, target) for task in tasks], target)
 

@@ -9,7 +9,7 @@ from stateshift.state.migration.journal import SUFFIX, Journal, run_id
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clear_target, prepare_target
+from stateshift.state.savepoint.publish import clear_target
 from stateshift.state.savepoint.verify import verify
 
 
@@ -21,7 +21,7 @@ def run(savepoint_of, tmp_path):
     migration = plan(check(source.describe(), job.describe()))
     tasks = split(source, migration)
     target = Folder.at(tmp_path / "target")
-    prepare_target(target)
+    target.create()
     return source, migration, tasks, target, Journal(target, run_id(source, migration, map(name_of, tasks)))
 
 

@@ -33,7 +33,6 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 
 PLAIN = """
 class Account:
@@ -98,7 +97,7 @@ def migrated(tmp_path):
     def run(savepoint, job, *trust):
         prepared = prepare(savepoint, job, MigrationOptions(trust=trust))
         target = Folder.at(tmp_path / "after")
-        prepare_target(target)
+        target.create()
         tasks = cloudpickle.loads(cloudpickle.dumps(prepared.tasks))
         results = [perform(task, savepoint.folder, target) for task in tasks]
         publish_result(savepoint, prepared.plan, prepared.tasks, results, target)

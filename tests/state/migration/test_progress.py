@@ -16,7 +16,6 @@ from stateshift.state.migration.progress import Meter, Progress, Stopwatch
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -32,7 +31,7 @@ def run(tmp_path):
     job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=str)])])
     tasks = split(savepoint, reshape(savepoint, plan(check(savepoint.describe(), job.describe())), parallelism=4))
     target = Folder.at(tmp_path / "target")
-    prepare_target(target)
+    target.create()
     return savepoint.folder, tasks, Journal(target, "this run")
 
 

@@ -32,7 +32,7 @@ from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clean, prepare_target
+from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.quarantine import quarantine_files
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
@@ -57,7 +57,7 @@ def written(folder, job, values, *, parallelism=1):
 def migrate(source, target, job, options=QUARANTINE):
     """Give the savepoint, and what is in its quarantine."""
     prepared, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     tasks = cloudpickle.loads(cloudpickle.dumps(prepared.tasks))
     results = [perform(task, prepared.savepoint.folder, folder) for task in tasks]
     publish_result(prepared.savepoint, prepared.plan, tasks, results, folder)
@@ -277,7 +277,7 @@ def test_the_limit_is_that_of_all_tasks_together(tmp_path):
     written(tmp_path / "old", old, dict.fromkeys(range(6), BAD), parallelism=4)
     limit = attrs.evolve(QUARANTINE, max_bad_values=5)
     prepared = prepare(Savepoint.open(tmp_path / "old"), new, limit)
-    prepare_target(Folder.at(tmp_path / "new"))
+    Folder.at(tmp_path / "new").create()
 
     results = [perform(task, prepared.savepoint.folder, Folder.at(tmp_path / "new")) for task in prepared.tasks]
 
@@ -332,7 +332,7 @@ def test_a_task_that_is_done_again_puts_nothing_aside_twice(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: b"fine", 2: BAD})
     prepared, target = prepare(Savepoint.open(tmp_path / "old"), new, QUARANTINE), Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
 
     (task,) = prepared.tasks
     perform(task, prepared.savepoint.folder, target)  # killed, or lost, after it had written
@@ -346,7 +346,7 @@ def test_a_resumed_run_keeps_what_a_finished_task_has_put_aside(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, dict.fromkeys(range(8), BAD) | {9: b"fine"}, parallelism=2)
     prepared, target = prepare(Savepoint.open(tmp_path / "old"), new, QUARANTINE), Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
     journal = prepared.journal(target)
     done, left = prepared.tasks
     first = perform(done, prepared.savepoint.folder, target)
@@ -365,7 +365,7 @@ def test_a_result_whose_quarantine_is_gone_does_not_count_and_one_that_is_rename
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     written(tmp_path / "old", old, {1: BAD})
     prepared, target = prepare(Savepoint.open(tmp_path / "old"), new, QUARANTINE), Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
     journal = prepared.journal(target)
     result = perform(prepared.tasks[0], prepared.savepoint.folder, target)
     journal.record(result)
@@ -381,7 +381,7 @@ def test_a_result_whose_quarantine_is_gone_does_not_count_and_one_that_is_rename
 def test_a_run_that_aborts_does_not_go_on_with_one_that_quarantines(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     source, target = written(tmp_path / "old", old, {1: BAD}), Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
     lenient, strict, other_limit = (
         prepare(source, new, options)
         for options in (QUARANTINE, MigrationOptions(), attrs.evolve(QUARANTINE, max_bad_values=7))
@@ -395,7 +395,7 @@ def test_a_run_that_aborts_does_not_go_on_with_one_that_quarantines(tmp_path):
 def test_what_a_dead_run_has_left_is_cleared_with_its_quarantine(tmp_path):
     old, new = bytes_and_text(lambda hint: ValueStateDescriptor("s", hint))
     source, target = written(tmp_path / "old", old, {1: BAD, 2: BAD}), Folder.at(tmp_path / "new")
-    prepare_target(target)
+    target.create()
     result = perform(prepare(source, new, QUARANTINE).tasks[0], source.folder, target)
     target.rename(result.quarantine.attempt, result.quarantine.name)
 

@@ -38,7 +38,6 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.metadata import write_metadata
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
@@ -53,7 +52,7 @@ def prepared(source, job=None, *, parallelism=None, **repartition):
 def carried_out(ready, target):
     """Carry out all tasks, as workers get them and in the wrong order; gives the results."""
     folder = Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     tasks = cloudpickle.loads(cloudpickle.dumps(ready.tasks))
     return [perform(task, ready.savepoint.folder, folder) for task in reversed(tasks)]
 

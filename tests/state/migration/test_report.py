@@ -10,7 +10,6 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, split, try_out
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 
 
@@ -21,7 +20,7 @@ def run(savepoint_of, accounts, tmp_path):
     migration = plan(check(savepoint.describe(), accounts(3).describe()))
     tasks = split(savepoint, migration)
     planned = MigrationReport.planned(savepoint, migration, target.place, tasks)
-    prepare_target(target)
+    target.create()
     results = [perform(task, savepoint.folder, target) for task in tasks]
     lineage = publish_result(savepoint, migration, tasks, results, target)
     size = sum(result.stored.size for result in results)

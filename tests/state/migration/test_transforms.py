@@ -46,7 +46,6 @@ from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 
@@ -334,7 +333,7 @@ class TestFailures:
 
 def carried_out(source, target, job, options):
     prepared, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
-    prepare_target(folder)
+    folder.create()
     tasks = cloudpickle.loads(cloudpickle.dumps(prepared.tasks))
     results = [perform(task, prepared.savepoint.folder, folder) for task in tasks]
     publish_result(prepared.savepoint, prepared.plan, tasks, results, folder)

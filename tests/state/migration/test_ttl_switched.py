@@ -41,7 +41,6 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import read_header
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.verify import verify
 
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
@@ -398,7 +397,7 @@ class TestReferenceTime:
     def test_a_run_that_died_goes_on_with_its_own(self, old, tmp_path):
         target = Folder.at(tmp_path / "new")
         begun = prepare(old, self.on, MigrationOptions(reference_time=AT))
-        prepare_target(target)
+        target.create()
         for task in begun.tasks:
             begun.journal(target).record(perform(task, old.folder, target))
 
@@ -413,7 +412,7 @@ class TestReferenceTime:
     def test_the_time_of_another_run_in_the_target_is_not_taken(self, old, tmp_path):
         target = Folder.at(tmp_path / "new")
         begun = prepare(old, self.on, MigrationOptions(reference_time=AT))
-        prepare_target(target)
+        target.create()
         for task in begun.tasks:
             Journal(target, "another", AT).record(perform(task, old.folder, target))
 
