@@ -37,11 +37,14 @@ def write(
     """Write as the data source does, in this process."""
     wanted = Wanted(operator=operator, state=state, overwrite=overwrite, job=job, kind=kind)
     begun = Savepoint.open(base) if base else None
-    work = settle(wanted, rows.schema, Folder.at(target), begun, **numbers)
-    work.prepare()
+    work = settle(wanted, rows.schema, Folder.at(target), begun, **numbers).prepare()
     size = -(-rows.num_rows // tasks) or 1
-    files = [work.encode(rows.slice(at * size, size).to_batches(max_chunksize=7), at) for at in range(tasks)]
-    work.publish(files)
+    try:
+        files = [work.encode(rows.slice(at * size, size).to_batches(max_chunksize=7), at) for at in range(tasks)]
+        work.publish(files)
+    except BaseException:
+        work.give_up()
+        raise
     return Savepoint.open(target)
 
 

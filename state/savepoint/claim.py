@@ -117,8 +117,7 @@ class Claim:
     def release(self) -> None:
         """Give the target up, with the folders that were made for it and stayed empty."""
         with suppress(StateShiftError):  # a store that does not answer: the claim will be a dead one
-            if self.is_held():
-                self.folder.delete(self.name)
+            self.folder.delete(self.name)
             for folder in self.made:
                 folder.delete_empty()
 

@@ -1,8 +1,11 @@
 """Dropping, renaming, replacing and cleaning, as a user types them."""
 
+import json
+
 import pytest
 
 from stateshift import Savepoint
+from stateshift.state.savepoint.runs import names_of
 
 pytestmark = pytest.mark.usefixtures("example_jobs")
 
@@ -50,24 +53,29 @@ def test_names_that_cannot_be_are_wrong_usage(run, savepoint_of, options, told):
     assert told in answer.stderr
 
 
+def dead_run(target, end):
+    """Leave what a run leaves that is killed: its list and a file that is in it."""
+    (target / "_run-0123456789ab").write_text(json.dumps({"names": names_of(["ab" * 16])}), encoding="utf-8")
+    (target / f"{'ab' * 16}{end}").touch()
+    return [file.name for file in target.iterdir()]
+
+
 def test_clean_removes_what_a_dead_run_left_and_nothing_else(run, savepoint_of, target):
-    left = target / ("ab" * 16 + "-keyed-0.attempt-1")
-    left.touch()
+    left = dead_run(target, "-keyed-0.attempt-1")
 
     answer = run("clean", target)
 
     assert answer.status == 0
-    assert left.name in answer.stdout
-    assert not left.exists()
+    assert all(name in answer.stdout for name in left)
+    assert not list(target.iterdir())
     assert run("clean", target).stdout == f"nothing to remove in {target}\n"
     assert run("clean", savepoint_of("rocksdb-account-v1")).status == 2
 
 
 def test_clean_tells_programs_too(run, target):
-    left = target / ("ab" * 16 + "-keyed-0.done")
-    left.touch()
+    left = dead_run(target, "-keyed-0.done")
 
-    assert run("clean", target, "--json").data == {"target": str(target), "removed": [left.name]}
+    assert run("clean", target, "--json").data == {"target": str(target), "removed": sorted(left)}
 
 
 def test_types_may_stay_where_something_else_changes(run, savepoint_of, tmp_path):

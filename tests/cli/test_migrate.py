@@ -256,7 +256,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_target_and_no_jvm(root, savep
 
     assert (process.returncode, printed) == (130, "")
     assert told.endswith(
-        "\ninterrupted. Nothing was published: the source is untouched, and the target has no _metadata.\n"
+        "\ninterrupted. Nothing was published: the target has no _metadata. Nothing was written to the source.\n"
     )
     assert "Traceback" not in told
     assert not (tmp_path / "new" / "_metadata").exists()

@@ -227,7 +227,7 @@ def test_a_store_that_takes_no_more_is_told_as_the_system_says_it(counts, tmp_pa
     assert "File too large" in printed
     assert f"savepoint {tmp_path / 'new'}" in printed
     assert "operator counter" in printed
-    assert printed.endswith("Nothing was published: the source is untouched, and the target has no _metadata.\n")
+    assert printed.endswith("Nothing was published: the target has no _metadata. Nothing was written to the source.\n")
     assert not (tmp_path / "new").exists()
 
 
@@ -248,7 +248,7 @@ def test_a_java_process_that_dies_is_told_as_such(counts, markers, tmp_path, sta
         "Spark's Java process has ended: it was killed, or ran out of memory",
         f"  where: savepoint {source}",
     ]
-    assert printed.endswith("Nothing was published: the source is untouched, and the target has no _metadata.\n")
+    assert printed.endswith("Nothing was published: the target has no _metadata. Nothing was written to the source.\n")
     assert process.returncode == 130
     assert not target.exists()
     assert facts_of(source) == before

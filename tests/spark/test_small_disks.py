@@ -124,7 +124,9 @@ def test_a_disk_that_is_full_in_the_middle_ends_the_run_and_is_given_back(counts
 
     assert ran.stderr.startswith("to do: 1 stream to rewrite")
     assert_told(ran, "no space is left on the device", f"savepoint {target}, file ", "-keyed-0.attempt-", "counter")
-    assert ran.stderr.endswith("\n  Nothing was published: the source is untouched, and the target has no _metadata.\n")
+    assert ran.stderr.endswith(
+        "\n  Nothing was published: the target has no _metadata. Nothing was written to the source.\n"
+    )
     assert ran.left == {str(disk): []}
     assert facts_of(source) == before
 

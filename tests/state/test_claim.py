@@ -17,7 +17,7 @@ from stateshift.serializers.errors import MigrationFailed, TargetExists
 from stateshift.state.savepoint import claim as claims
 from stateshift.state.savepoint.claim import SILENT_S, claimed
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clean, prepare_target
+from stateshift.state.savepoint.publish import Destination, all_or_nothing, clean
 
 HOLD = """
 import sys, time
@@ -84,8 +84,8 @@ def test_another_process_is_refused_and_told_who_is_at_work(target, owner):
     assert caught.value.written == "Nothing was written."
     with pytest.raises(TargetExists, match="another run is at work"):
         clean(target)
-    with pytest.raises(TargetExists, match="another run is at work"):
-        prepare_target(target)
+    with pytest.raises(TargetExists, match="another run is at work"), all_or_nothing(Destination(target)):
+        pass
     assert len(target.names()) == 1
 
 
@@ -172,15 +172,11 @@ def test_a_claim_that_comes_while_one_looks_is_not_cleared_away(target, came):
         assert set(came) < set(target.names())
 
 
-def test_a_claim_that_comes_while_a_target_is_cleaned_is_not_forgotten(target, came, monkeypatch):
-    target.create()
-    target.write("_claim-ba9876543210", b"")
-    monkeypatch.setattr(claims, "_is_dead", lambda *_: True)
+def test_a_claim_that_comes_while_a_target_is_cleaned_is_not_forgotten(target, came, claim_of):
+    claim_of(host="another", process=1, age_s=SILENT_S + 5)
 
-    forgotten = claims.forget_dead(target)
-
-    assert "_claim-ba9876543210" in forgotten
-    assert target.names() == (came[1],)
+    assert clean(target) == ("_claim-0123456789ab",)
+    assert target.names() == (came[0],)
 
 
 CONTEND = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
-from stateshift.state.savepoint.files import Folder, attempt_name, open_uri
+from stateshift.state.savepoint.files import Folder, open_uri
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
@@ -144,14 +144,15 @@ def test_files_are_renamed_and_deleted(tmp_path):
 
     assert folder.names() == ()
 
-    folder.delete_folder()
-    folder.delete_folder()
+    folder.delete_empty()
 
     assert not folder.exists()
 
 
 def test_no_two_attempts_share_a_name():
-    assert attempt_name("state") != attempt_name("state")
+    folder = Folder("/nowhere", run="0123456789ab")
+    assert folder.attempt_name("state") != folder.attempt_name("state")
+    assert folder.attempt_name("state").startswith("state.attempt-0123456789ab-")
 
 
 def test_free_space_is_told_of_a_folder_that_is_not_there_yet(tmp_path):

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, UnsupportedFormat
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage, StateCount, read_lineage
+from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage, StateCount
 from stateshift.state.savepoint.reader import Savepoint
 
 COUNT = StateCount("00" * 16, "op", "state", "value", "convert", 5, 4, 1, "00ff")
@@ -48,7 +47,7 @@ def test_a_lineage_becomes_history_without_its_files():
 
 
 def test_savepoints_of_flink_have_none(savepoint_of):
-    assert read_lineage(Folder.at(savepoint_of("rocksdb-account-v1"))) is None
+    assert Savepoint.open(savepoint_of("rocksdb-account-v1")).lineage is None
     assert Savepoint.open(savepoint_of("rocksdb-account-v1")).lineage is None
 
 

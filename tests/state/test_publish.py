@@ -1,28 +1,35 @@
 """Targets: what is taken stays, what a dead run left is cleared, and `_metadata` comes last."""
 
 import hashlib
+import json
+import os
+import subprocess
 
+import attrs
 import pytest
 
-from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, TargetExists
-from stateshift.state.savepoint.files import Folder, attempt_name
+from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, TargetExists
+from stateshift.state.savepoint.claim import claimed
+from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
 from stateshift.state.savepoint.publish import (
     INLINE_BYTES,
+    Destination,
     IfTargetExists,
     all_or_nothing,
     check_target,
     clean,
-    clear_target,
+    give_name,
     now,
-    prepare_target,
     publish,
     source_facts,
     store_stream,
     stream_name,
 )
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS
 
 OPERATOR = "00112233445566778899aabbccddeeff"
@@ -43,36 +50,94 @@ def test_names_are_derived_and_tell_operator_part_and_subtask():
     assert f"{OPERATOR}-keyed-3" == stream_name(OPERATOR, "keyed", 3)
 
 
-@pytest.mark.parametrize("part", ["keyed", "operator", "raw-keyed", "raw-operator"])
-def test_what_a_dead_run_left_is_cleared(folder, part):
-    name = stream_name(OPERATOR, part, 12)
-    for left in (name, attempt_name(name), LINEAGE, attempt_name(LINEAGE), attempt_name("_metadata"), SERIALIZERS):
-        (folder / left).write_bytes(b"left")
+def into(place, if_exists=IfTargetExists.FAIL):
+    """Where a run writes that makes the one operator."""
+    return Destination(Folder.at(place), names_of([OPERATOR]), if_exists=if_exists)
 
-    prepare_target(Folder.at(folder))
+
+@pytest.fixture
+def dead(folder):
+    """`dead(*names)`: files of a run that was killed, and its list; gives the folder's names then."""
+
+    def leave(*left):
+        (folder / "_run-0123456789ab").write_text(json.dumps({"names": names_of([OPERATOR])}))
+        for name in left:
+            (folder / name).write_bytes(b"left")
+        return names(folder)
+
+    return leave
+
+
+@pytest.mark.parametrize("part", ["keyed", "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "rows"])
+def test_what_a_dead_run_has_listed_is_cleared(folder, dead, part):
+    name = stream_name(OPERATOR, part, 12)
+    attempt = ".attempt-0123456789ab-00112233aabb"
+    dead(name, name + ".done", name + attempt, LINEAGE, LINEAGE + attempt, "_metadata" + attempt, SERIALIZERS)
+
+    with all_or_nothing(into(folder)) as claim:
+        assert sorted([claim.name, claim.list_name]) == names(folder)
     assert [] == names(folder)
 
 
 @pytest.mark.parametrize("foreign", ["notes.txt", "data", f"{OPERATOR}-keyed", f"x{OPERATOR}-keyed-1", "_metadata.bak"])
-def test_files_of_somebody_else_are_never_touched(folder, foreign):
-    (folder / stream_name(OPERATOR, "keyed", 0)).write_bytes(b"left")
-    (folder / foreign).write_bytes(b"mine")
+def test_files_of_somebody_else_are_never_touched(folder, dead, foreign):
+    before = dead(stream_name(OPERATOR, "keyed", 0), foreign)
 
-    with pytest.raises(TargetExists, match="is not empty") as caught:
-        prepare_target(Folder.at(folder))
-    assert foreign in caught.value.what
-    assert "Nothing was written." == caught.value.written
-    assert 2 == len(names(folder))
-    clear_target(Folder.at(folder))
-    assert [foreign] == names(folder)
+    for refused in (lambda: all_or_nothing(into(folder)).__enter__(), lambda: clean(Folder.at(folder))):
+        with pytest.raises(TargetExists, match="is not empty") as caught:
+            refused()
+        assert foreign in caught.value.what
+        assert "Nothing was written." == caught.value.written
+        assert before == names(folder)
+
+
+@pytest.mark.parametrize("listed", ["notes.txt", "*", "../target/notes.txt", 7, ["notes.txt"], "_claim-*", "[0-9]"])
+def test_a_list_that_somebody_else_wrote_takes_no_other_file(folder, listed):
+    (folder / "_run-0123456789ab").write_text(json.dumps({"names": [listed]}))
+    (folder / "notes.txt").write_bytes(b"mine")
+
+    with pytest.raises(TargetExists, match=r"'notes\.txt' is in it"):
+        clean(Folder.at(folder))
+    assert b"mine" == (folder / "notes.txt").read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"[]", b'{"names": 7}', b"9" * 5000])
+def test_a_damaged_list_covers_nothing_and_goes(folder, content):
+    (folder / "_run-0123456789ab").write_bytes(content)
+
+    assert ("_run-0123456789ab",) == clean(Folder.at(folder))
+
+
+def test_what_an_earlier_release_left_is_told_with_the_command_that_removes_it(folder):
+    left = [f"{stream_name(OPERATOR, 'keyed', 0)}.attempt-00112233aabb", f"{stream_name(OPERATOR, 'keyed', 1)}.done"]
+    for name in left:
+        (folder / name).write_bytes(b"left")
+
+    for refused in (lambda: all_or_nothing(into(folder)).__enter__(), lambda: clean(Folder.at(folder))):
+        with pytest.raises(TargetExists, match="2 files that an earlier release of stateshift has left") as caught:
+            refused()
+        assert sorted(left) == names(folder)
+    command = caught.value.advice.partition("remove them: ")[2]
+    subprocess.run(["sh", "-c", command], check=True)
+    assert [] == names(folder)
+
+
+def test_what_an_earlier_release_left_beside_a_savepoint_is_told_too(taken):
+    name = f"{stream_name(OPERATOR, 'keyed', 1)}.done"
+    taken.write(name, b"left")
+
+    with pytest.raises(TargetExists, match="that an earlier release of stateshift has left") as caught:
+        clean(taken)
+    assert f"rm -- {name}" in caught.value.advice
 
 
 def test_a_savepoint_is_never_overwritten(folder):
     (folder / "_metadata").write_bytes(b"mine")
 
-    with pytest.raises(TargetExists, match="there is a savepoint"):
-        prepare_target(Folder.at(folder))
+    with pytest.raises(TargetExists, match="there is a savepoint"), all_or_nothing(into(folder)):
+        pass
     assert b"mine" == (folder / "_metadata").read_bytes()
+    assert ["_metadata"] == names(folder)
 
 
 def test_a_target_that_is_not_there_is_made_with_its_parents(tmp_path):
@@ -80,15 +145,16 @@ def test_a_target_that_is_not_there_is_made_with_its_parents(tmp_path):
     check_target(place)
     assert not (tmp_path / "a").exists()
 
-    prepare_target(place)
-    assert (tmp_path / "a" / "b" / "c").is_dir()
+    with all_or_nothing(into(tmp_path / "a" / "b" / "c")):
+        assert (tmp_path / "a" / "b" / "c").is_dir()
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_target_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
 
-    with pytest.raises(StateShiftError):
-        prepare_target(Folder.at(tmp_path / "file"))
+    with pytest.raises(StateShiftError), all_or_nothing(into(tmp_path / "file")):
+        pass
     assert b"mine" == (tmp_path / "file").read_bytes()
 
 
@@ -115,19 +181,6 @@ def test_the_lineage_has_the_digest_of_the_metadata_and_lies_there_first(folder,
     assert ["_metadata", LINEAGE] == names(folder)
 
 
-def test_clearing_takes_the_metadata_first(folder, monkeypatch):
-    # else there would be, for a moment, a savepoint whose files are gone
-    for name in (stream_name(OPERATOR, "keyed", 0), "_metadata", LINEAGE):
-        (folder / name).write_bytes(b"x")
-    order = []
-    delete = Folder.delete
-    monkeypatch.setattr(Folder, "delete", lambda self, name: order.append(name) or delete(self, name))
-    clear_target(Folder.at(folder))
-
-    assert "_metadata" == order[0]
-    assert [] == names(folder)
-
-
 def test_a_source_is_known_by_place_and_digest():
     assert {"place": "/sp", "metadata_sha256": hashlib.sha256(b"m").hexdigest()} == source_facts("/sp", b"m")
 
@@ -151,18 +204,85 @@ def taken(target, savepoint_of):
     return target
 
 
-def test_a_savepoint_that_is_to_be_replaced_goes_with_all_its_files(taken):
-    prepare_target(taken, IfTargetExists.REPLACE)
+NEW = Lineage(stateshift="1", created=now(), job="new")
 
-    assert () == taken.names()
+
+def test_a_savepoint_that_is_replaced_is_whole_until_the_new_one_is(taken, monkeypatch):
+    old, seen = Savepoint.open(taken.place), []
+    write = Folder.write
+
+    def write_and_look(folder, name, data):
+        if name == "_metadata":
+            seen.append((Savepoint.open(taken.place), set(old_files(old)) <= set(taken.names())))
+        write(folder, name, data)
+
+    monkeypatch.setattr(Folder, "write", write_and_look)
+    with all_or_nothing(into(taken.place, IfTargetExists.REPLACE)) as claim:
+        publish(claim.folder, EMPTY, NEW)
+
+    assert [(old, True)] == seen
+    assert ("_metadata", LINEAGE) == taken.names()
+    assert NEW.job == Savepoint.open(taken.place).lineage.job
+
+
+def old_files(savepoint):
+    return [stream.path for stream in savepoint.metadata.streams if isinstance(stream, RelativeFileHandle)]
+
+
+class Killed(BaseException):
+    """Ends a run without what it does at its end."""
+
+
+@pytest.mark.parametrize("cut", range(40))
+def test_a_replacement_that_was_cut_off_is_complete_or_absent_and_the_next_run_finishes_it(taken, monkeypatch, cut):
+    """Every call that changes the target may be the last one."""
+    old = Savepoint.open(taken.place)
+    monkeypatch.setattr("stateshift.state.savepoint.claim._BEAT_S", 600)
+    left = [cut]
+
+    def counted(method):
+        def call(self, *arguments):
+            if left[0] < 0:
+                return None
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return method(self, *arguments)
+
+        return call
+
+    for name in ("write", "rename", "delete"):
+        monkeypatch.setattr(Folder, name, counted(getattr(Folder, name)))
+    try:
+        with all_or_nothing(into(taken.place, IfTargetExists.REPLACE)) as claim:
+            claim.folder.write(stream_name(OPERATOR, "keyed", 0), bytes(9))
+            publish(claim.folder, EMPTY, NEW)
+    except Killed:
+        pass
+    was_cut = left[0] < 0
+    monkeypatch.undo()
+
+    found = Savepoint.open(taken.place)
+    assert found in (old, attrs.evolve(found, metadata=EMPTY))
+    if found == old:
+        assert set(old_files(old)) <= set(taken.names())
+    else:
+        assert NEW.job == found.lineage.job
+    for claim in (name for name in taken.names() if name.startswith("_claim-")):
+        taken.write(claim, b'{"process": 1}')
+        os.utime(f"{taken.place}/{claim}", (0, 0))
+    if was_cut and len(taken.names()) > len(set(old_files(old)) | {"_metadata"}) * (found == old) + 2 * (found != old):
+        clean(taken)
+    assert set(taken.names()) - {LINEAGE} == {"_metadata", *(old_files(old) if found == old else ())}
+    assert Savepoint.open(taken.place) == found
 
 
 def test_replacing_leaves_the_files_of_somebody_else_and_refuses(taken):
     taken.write("notes.txt", b"mine")
     before = taken.names()
 
-    with pytest.raises(TargetExists, match=r"notes\.txt"):
-        prepare_target(taken, IfTargetExists.REPLACE)
+    with pytest.raises(TargetExists, match=r"notes\.txt"), all_or_nothing(into(taken.place, IfTargetExists.REPLACE)):
+        pass
 
     assert before == taken.names()
 
@@ -171,29 +291,26 @@ def test_a_savepoint_to_be_replaced_that_cannot_be_read_is_left(taken):
     taken.write("_metadata", b"damaged")
     before = taken.names()
 
-    with pytest.raises(CorruptSavepoint):
-        prepare_target(taken, IfTargetExists.REPLACE)
+    with pytest.raises(CorruptSavepoint), all_or_nothing(into(taken.place, IfTargetExists.REPLACE)):
+        pass
 
     assert before == taken.names()
 
 
-def test_a_run_that_is_resumed_finds_what_the_dead_one_left(target):
-    name = stream_name("ab" * 16, "keyed", 0) + ".attempt-1"
-    target.write(name, b"half")
+def test_a_run_that_is_resumed_finds_what_the_dead_one_left(folder, dead):
+    name = stream_name(OPERATOR, "keyed", 0) + ".attempt-0123456789ab-00112233aabb"
+    dead(name)
 
-    prepare_target(target, IfTargetExists.RESUME)
+    with all_or_nothing(into(folder, IfTargetExists.RESUME)):
+        assert name in names(folder)
 
-    assert (name,) == target.names()
 
+def test_clean_removes_what_a_dead_run_left_and_tells_it(folder, dead):
+    left = dead(stream_name(OPERATOR, "keyed", 0) + ".attempt-1", stream_name(OPERATOR, "keyed", 1) + ".done")
 
-def test_clean_removes_what_a_dead_run_left_and_tells_it(target):
-    names = [stream_name("ab" * 16, "keyed", 0) + ".attempt-1", stream_name("ab" * 16, "keyed", 1) + ".done"]
-    for name in names:
-        target.write(name, b"left")
-
-    assert sorted(names) == sorted(clean(target))
-    assert () == target.names()
-    assert () == clean(target)
+    assert left == sorted(clean(Folder.at(folder)))
+    assert [] == names(folder)
+    assert () == clean(Folder.at(folder))
 
 
 def test_clean_never_touches_a_savepoint(taken):
@@ -205,18 +322,19 @@ def test_clean_never_touches_a_savepoint(taken):
     assert before == taken.names()
 
 
+NOTHING = "Nothing was published: the target has no _metadata."
+
+
 @pytest.mark.parametrize(
     ("if_exists", "told", "left"),
     [
-        (IfTargetExists.FAIL, "Nothing.", False),
-        (IfTargetExists.RESUME, "Nothing. What is finished is kept, to be resumed.", True),
+        (IfTargetExists.FAIL, NOTHING, False),
+        (IfTargetExists.RESUME, f"{NOTHING} What is finished is kept, to be resumed.", True),
     ],
 )
 def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
-    target = Folder.at(tmp_path / "target")
-
     def run():
-        with all_or_nothing(target, "Nothing.", if_exists):
+        with all_or_nothing(into(tmp_path / "target", if_exists)):
             (tmp_path / "target" / stream_name(OPERATOR, "keyed", 0)).write_bytes(b"finished")
             raise KeyboardInterrupt
 
@@ -226,16 +344,51 @@ def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
     assert (caught.value.__notes__, (tmp_path / "target").exists()) == ([told], left)
 
 
+def test_an_interrupt_of_a_replacement_says_that_the_old_savepoint_is_there(taken):
+    before = taken.names()
+
+    def run():
+        with all_or_nothing(into(taken.place, IfTargetExists.REPLACE)):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run()
+
+    assert [f"Nothing was published: {taken} holds the savepoint that it held."] == caught.value.__notes__
+    assert before == taken.names()
+
+
 def test_an_interrupt_that_comes_too_late_says_that_all_was_written(tmp_path):
     target = Folder.at(tmp_path / "target")
 
     def run():
-        with all_or_nothing(target, "Nothing."):
-            publish(target, EMPTY, Lineage(stateshift="1", created=now(), job="j"))
+        with all_or_nothing(into(target.place)) as claim:
+            publish(claim.folder, EMPTY, NEW)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
         run()
 
     assert caught.value.__notes__ == [f"Everything was written: {target} is complete."]
-    assert (tmp_path / "target" / "_metadata").exists()
+    assert ("_metadata", LINEAGE) == target.names()
+
+
+def test_a_run_that_lost_its_target_gives_no_name_and_removes_what_it_wrote_since(folder, monkeypatch):
+    attempt = {}
+
+    def run():
+        with all_or_nothing(into(folder)) as claim:
+            monkeypatch.setattr("stateshift.state.savepoint.claim.SILENT_S", -1)
+            facts = json.loads(claim.folder.read(claim.name))
+            claim.folder.write(claim.name, json.dumps({**facts, "namespace": "pid:[1]"}).encode())
+            with claimed(Folder.at(folder)) as other:  # it is silent, and in another namespace
+                (folder / "theirs").write_bytes(b"theirs")
+                attempt["name"] = claim.folder.attempt_name(stream_name(OPERATOR, "keyed", 0))
+                claim.folder.write(attempt["name"], b"late")
+                assert f"_late-{claim.folder.run}" in other.folder.names()
+                give_name(claim.folder, attempt["name"], stream_name(OPERATOR, "keyed", 0))
+
+    with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+        run()
+
+    assert ["theirs"] == names(folder)

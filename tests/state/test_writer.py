@@ -1,6 +1,7 @@
 """A savepoint written from entries is read back equal, in every shape, and nothing half-done is left."""
 
 import enum
+import shutil
 from contextlib import suppress
 from typing import Any
 
@@ -31,7 +32,6 @@ from stateshift.state.descriptors import (
 )
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.publish import INLINE_BYTES
 from stateshift.state.savepoint.reader import Savepoint
@@ -229,7 +229,7 @@ def jobs(draw):
 def test_any_job_is_read_back_and_verified(tmp_path, drawn):
     job, content, parallelism, max_parallelism = drawn
     folder = tmp_path / "sp"
-    Folder.at(folder).delete_folder()
+    shutil.rmtree(folder, ignore_errors=True)
     with SavepointWriter(folder, job, parallelism=parallelism, max_parallelism=max_parallelism) as writer:
         for (operator, state), found in content.items():
             for key, value in found.items():
@@ -391,7 +391,7 @@ def test_nothing_is_published_if_the_block_raises(tmp_path):
 
     with pytest.raises(MyError):
         fail()
-    assert [] == list((tmp_path / "sp").iterdir())
+    assert not (tmp_path / "sp").exists()
     write_every_kind(tmp_path / "sp")
 
 
@@ -405,7 +405,7 @@ def test_nothing_is_left_if_writing_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("stateshift.state.savepoint.publish.write_metadata", full)
     with pytest.raises(OSError, match="full"):
         writer.finish()
-    assert [] == list((tmp_path / "sp").iterdir())
+    assert not (tmp_path / "sp").exists()
 
 
 def test_large_streams_are_files_and_small_ones_inline(tmp_path):

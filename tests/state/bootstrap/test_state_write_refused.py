@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import attrs
 import pyarrow as pa
 import pytest
@@ -159,9 +161,7 @@ def test_rows_that_cannot_be_state_are_refused_with_their_key_and_nothing_is_pub
     assert "keyed-op" == error.where["operator"]
     assert "aggregate" not in error.advice
     assert "Nothing was published: the target has no _metadata." == error.written
-    assert not (tmp_path / "new" / "_metadata").exists()
-    clean(Folder.at(tmp_path / "new"))
-    assert [] == list((tmp_path / "new").iterdir())
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_row_whose_key_has_an_entry_is_refused_with_it(tmp_path, flinks):
@@ -179,8 +179,7 @@ def test_a_row_whose_key_has_an_entry_is_refused_with_it(tmp_path, flinks):
 
 def test_rows_that_are_lost_on_their_way_are_found_out(tmp_path):
     wanted = Wanted(operator="o", state="s", overwrite=False)
-    work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
-    work.prepare()
+    work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None).prepare()
     whole = work.encode(NUMBERS.to_batches(), 0)
 
     with pytest.raises(MigrationFailed, match="the rows that were written are not those that were encoded"):
@@ -190,10 +189,11 @@ def test_rows_that_are_lost_on_their_way_are_found_out(tmp_path):
 
 def test_what_a_killed_task_has_left_goes_with_the_next_write(tmp_path):
     wanted = Wanted(operator="o", state="s", overwrite=False)
-    work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
-    work.prepare()
+    work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None).prepare()
     work.encode(NUMBERS.to_batches(), 0)
-    assert 1 == len(list((tmp_path / "new").iterdir()))
+    (tmp_path / "new" / work.claim.name).write_text('{"host": "elsewhere"}')
+    os.utime(tmp_path / "new" / work.claim.name, (0, 0))
+    assert 3 == len(list((tmp_path / "new").iterdir()))
 
     write(tmp_path / "new", NUMBERS)
 
@@ -217,20 +217,46 @@ def test_a_base_that_is_damaged_is_no_base(tmp_path, savepoint_copy):
 def test_a_target_in_which_another_run_is_at_work_is_refused_and_left_to_it(tmp_path, monkeypatch):
     monkeypatch.setattr(claim, "_SAME_TIME_S", -1.0)  # no claim is so young that it is worth waiting
     wanted = Wanted(operator="o", state="s", overwrite=False)
-    work = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
-    work.prepare()
-    files = [work.encode(NUMBERS.to_batches(), 0)]
+    settled = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
 
-    with claimed(work.target):
-        before = set(work.target.names())
-        for refused_now in (work.prepare, lambda: work.publish(files)):
-            with pytest.raises(TargetExists, match="another run"):
-                refused_now()
-        work.give_up()
-        assert before == set(work.target.names())
+    with claimed(settled.target):
+        before = set(settled.target.names())
+        with pytest.raises(TargetExists, match="another run"):
+            settled.prepare()
+        assert before == set(settled.target.names())
+
+
+def test_a_write_holds_its_target_from_planning_to_commit(tmp_path, monkeypatch):
+    monkeypatch.setattr(claim, "_SAME_TIME_S", -1.0)
+    wanted = Wanted(operator="o", state="s", overwrite=False)
+    settled = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
+    work = settled.prepare()
+    files = [work.encode(NUMBERS.to_batches(), 0)]
+    before = set(work.target.names())
+
+    for other in (settled.prepare, lambda: clean(work.target)):
+        with pytest.raises(TargetExists, match="another run is at work"):
+            other()
+    assert before == set(work.target.names())
 
     work.publish(files)
     work.give_up()
     assert 500 == len(values(Savepoint.open(tmp_path / "new")))
-    with pytest.raises(TargetExists, match="there is a savepoint in"):
+    assert ("_metadata", "_stateshift.json") == work.target.names()
+    with pytest.raises(MigrationFailed, match="another run has taken the target over"):
         work.publish(files)
+
+
+def test_a_write_that_lost_its_target_publishes_nothing_and_leaves_the_other_run_alone(tmp_path):
+    wanted = Wanted(operator="o", state="s", overwrite=False)
+    settled = settle(wanted, NUMBERS.schema, Folder.at(tmp_path / "new"), None)
+    work = settled.prepare()
+    files = [work.encode(NUMBERS.to_batches(), 0)]
+    work.target.write(work.claim.name, b'{"host": "elsewhere"}')
+    os.utime(tmp_path / "new" / work.claim.name, (0, 0))
+
+    with claimed(work.target):
+        with pytest.raises(MigrationFailed, match="another run has taken the target over"):
+            work.publish(files)
+        work.give_up()
+        assert [] == [name for name in work.target.names() if work.target.run in name]

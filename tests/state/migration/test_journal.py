@@ -9,7 +9,7 @@ from stateshift.state.migration.journal import SUFFIX, Journal, run_id
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import name_of, publish_result, split
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clear_target
+from stateshift.state.savepoint.runs import final_name
 from stateshift.state.savepoint.verify import verify
 
 
@@ -41,11 +41,9 @@ def test_a_resumed_run_publishes_what_both_halves_did(run):
     before = journal.finished()
 
     results = [before.get(name_of(task)) or perform(task, source.folder, target) for task in tasks]
-    publish_result(source, migration, tasks, results, target)
-    journal.clear()
+    publish_result(source, migration, tasks, results, target, generation=journal.generation)
 
     assert verify(Savepoint.open(target.place)).ok
-    assert not [name for name in target.names() if name.endswith(SUFFIX)]
 
 
 def test_results_of_another_run_do_not_count(run):
@@ -75,10 +73,10 @@ def test_what_a_run_that_died_while_it_was_publishing_has_renamed_counts(run):
         journal.record(result)
     renamed = [result.stored for result in results if result.stored.attempt]
     for stored in renamed:
-        target.rename(stored.attempt, stored.name)
+        target.rename(stored.attempt, final_name(stored.name, journal.generation))
 
     finished = journal.finished()
-    publish_result(source, migration, tasks, list(finished.values()), target)
+    publish_result(source, migration, tasks, list(finished.values()), target, generation=journal.generation)
 
     assert renamed
     assert {result.stored.name for result in results} == set(finished)
@@ -93,7 +91,7 @@ def test_a_file_of_another_run_under_the_name_does_not_count(run):
     data = target.read(result.stored.attempt)
     target.delete(result.stored.attempt)
 
-    target.write(result.stored.name, bytes(len(data)))
+    target.write(final_name(result.stored.name, journal.generation), bytes(len(data)))
 
     assert {} == journal.finished()
 
@@ -114,18 +112,19 @@ def published(run):
     results = [perform(task, source.folder, target) for task in tasks]
     for result in results:
         journal.record(result)
-    return publish_result(source, migration, tasks, results, target)
+    return publish_result(source, migration, tasks, results, target, generation=journal.generation)
 
 
 def test_a_run_knows_what_it_has_published_until_its_journal_is_cleared(run, published):
     source, migration, _, target, journal = run
     assert published.states == journal.published(source, migration).states
 
-    [first, *_] = [name for name in target.names() if name.endswith(SUFFIX)]
+    [first, *others] = [name for name in target.names() if name.endswith(SUFFIX)]
     target.delete(first)
     assert journal.published(source, migration) is not None
 
-    journal.clear()
+    for name in others:
+        target.delete(name)
     assert None is journal.published(source, migration)
 
 
@@ -146,12 +145,3 @@ def test_what_is_not_published_is_not_taken_for_it(run):
     journal.record(perform(tasks[0], source.folder, target))
 
     assert None is journal.published(source, migration)
-
-
-def test_a_journal_is_cleared_with_what_a_dead_run_left(run):
-    source, _, tasks, target, journal = run
-    journal.record(perform(tasks[0], source.folder, target))
-
-    clear_target(target)
-
-    assert () == target.names()

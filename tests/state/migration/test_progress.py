@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import attrs
 import pytest
 
@@ -68,7 +70,7 @@ def test_a_store_that_does_not_answer_holds_nothing_up(run, monkeypatch):
     _, tasks, journal = run
     told = []
     meter = Meter("migrating", tasks, journal, told.append)
-    journal.folder.delete_folder()
+    shutil.rmtree(journal.folder.place)
 
     meter.look()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.quarantine import quarantine_files
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.runs import final_name, names_of
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -371,7 +373,7 @@ def test_a_result_whose_quarantine_is_gone_does_not_count_and_one_that_is_rename
     journal.record(result)
 
     if renamed:
-        target.rename(result.quarantine.attempt, result.quarantine.name)
+        target.rename(result.quarantine.attempt, final_name(result.quarantine.name, journal.generation))
     else:
         target.delete(result.quarantine.attempt)
 
@@ -398,8 +400,10 @@ def test_what_a_dead_run_has_left_is_cleared_with_its_quarantine(tmp_path):
     target.create()
     result = perform(prepare(source, new, QUARANTINE).tasks[0], source.folder, target)
     target.rename(result.quarantine.attempt, result.quarantine.name)
+    operators = [operator.operator_id for operator in source.operators]
+    target.write("_run-0123456789ab", json.dumps({"names": names_of(operators)}).encode())
 
-    assert (result.quarantine.name,) == clean(target)
+    assert {result.quarantine.name, "_run-0123456789ab"} == set(clean(target))
     assert () == target.names()
 
 
