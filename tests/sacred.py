@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import attrs
 import pyarrow as pa
@@ -158,11 +159,16 @@ def differences(before, after):
 
 
 def names(text, spelling):
-    """Whether a message names a place as the user did; options of a URI, and a slash at the end, may be left out."""
-    bare = str(spelling).partition("?")[0]
-    path = bare.removeprefix("file:") if bare.startswith("file:/") else bare
-    forms = {str(spelling), bare.rstrip("/"), os.path.abspath(path) if "://" not in bare else bare.rstrip("/")}  # noqa: PTH100 - links stay
-    return any(form in text for form in forms)
+    """Whether a message names a place as the user did.
+
+    Options of a URI and a slash at the end may be left out, and a local place may be told as the path that it is, from
+    the root on. What a link leads to is another name.
+    """
+    bare = str(spelling).partition("?")[0].rstrip("/")
+    if "://" in bare and not bare.lower().startswith("file:"):
+        return bare in text
+    path = unquote(urlsplit(bare).path) if bare.lower().startswith("file:") else bare
+    return any(form in text for form in (bare, path, os.path.abspath(path)))  # noqa: PTH100 - resolve follows links
 
 
 def point_elsewhere(savepoint, shared, uri):
