@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import socket
 import sys
 import threading
@@ -16,6 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 from pyspark.sql.types import StructType
 
+import stateshift
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.cli import main
 from stateshift.cli.failures import error_text, status_of
@@ -189,6 +191,33 @@ def point_elsewhere(savepoint, shared, uri):
     )
     (savepoint / "_metadata").write_bytes(write_metadata(attrs.evolve(metadata, operators=operators)))
     (savepoint / "_stateshift.json").unlink()
+
+
+STEPS_IN_C = frozenset({"open", "write", "pwrite", "fsync", "fdatasync", "rename", "replace", "link", "unlink", "remove",
+                        "mkdir", "rmdir"})  # fmt: skip
+STEPS = frozenset({"create", "output", "write", "close", "rename", "delete", "delete_empty", "delete_folder", "copy"})
+
+
+def die_at(step):
+    """Kill this process where it begins so many steps of writing; at none where it is 0. Gives what counts them.
+
+    A step is a call of the package that writes, closes, renames or deletes, or what such a call asks the system for.
+    """
+    package = str(Path(stateshift.__file__).parent)
+    done = 0
+
+    def count(frame, event, argument):
+        nonlocal done
+        code = frame.f_code
+        if "/state/savepoint/" not in code.co_filename or not code.co_filename.startswith(package):
+            return
+        if (event == "call" and code.co_name in STEPS) or (event == "c_call" and argument.__name__ in STEPS_IN_C):
+            done += 1
+            if done == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+    return lambda: done
 
 
 class Proxy:
