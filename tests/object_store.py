@@ -123,7 +123,7 @@ def s3(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def other_s3(s3, tmp_path_factory):
+def other_s3(s3, tmp_path_factory):  # noqa: ARG001 - the credentials are in the environment
     """A second server, which has a bucket of the same name and takes the same credentials."""
     with running_server(tmp_path_factory.mktemp("other-s3")) as server:
         yield server

@@ -75,7 +75,7 @@ def called(function, *arguments, **options):
 def planned_write(target, base=None, *, operator="counter", state="count"):
     """Plan a `df.write` as Spark does it, give what writes, and abort where the block fails, as Spark does then."""
     options = {"path": str(target), "operator": operator, "state": state} | ({"base": str(base)} if base else {})
-    writer = SavepointDataSource(options).writer(ROWS, True)  # noqa: FBT003 - as Spark calls it
+    writer = SavepointDataSource(options).writer(ROWS, True)
     try:
         yield writer
     except BaseException:
@@ -193,8 +193,7 @@ def point_elsewhere(savepoint, shared, uri):
     (savepoint / "_stateshift.json").unlink()
 
 
-STEPS_IN_C = frozenset({"open", "write", "pwrite", "fsync", "fdatasync", "rename", "replace", "link", "unlink", "remove",
-                        "mkdir", "rmdir"})  # fmt: skip
+STEPS_IN_C = frozenset({"open", "write", "pwrite", "fsync", "rename", "replace", "link", "unlink", "remove", "rmdir"})
 STEPS = frozenset({"create", "output", "write", "close", "rename", "delete", "delete_empty", "delete_folder", "copy"})
 
 
@@ -225,11 +224,13 @@ class Proxy:
 
     Args:
         port: Of the server, on this machine.
+
+    Attributes:
         meets: Is called with the first line of each request that passes, before it goes on.
     """
 
-    def __init__(self, port, meets=None):
-        self._to, self._meets = port, meets or (lambda line: None)
+    def __init__(self, port):
+        self._to, self.meets = port, None
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
         self._open = set()
@@ -250,14 +251,13 @@ class Proxy:
                 client, _ = self._listening.accept()
                 server = socket.create_connection(("127.0.0.1", self._to))
                 self._open |= {client, server}
-                for one, other, meets in ((client, server, self._meets), (server, client, None)):
-                    threading.Thread(target=self._pass, args=(one, other, meets), daemon=True).start()
+                for one, other in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
 
-    @staticmethod
-    def _pass(one, other, meets):
+    def _pass(self, one, other):
         with suppress(OSError):
             while data := one.recv(1 << 16):
-                line = data.split(b"\r\n", 1)[0]
+                line, meets = data.split(b"\r\n", 1)[0], self.meets
                 if meets is not None and line.endswith(b" HTTP/1.1"):
                     meets(line.decode(errors="replace"))
                 other.sendall(data)

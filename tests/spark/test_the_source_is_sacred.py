@@ -409,7 +409,7 @@ def test_a_spelling_that_stores_take_in_different_ways_hurts_no_source(s3, place
 
 @pytest.mark.parametrize("verb", sacred.VERBS)
 def test_no_target_is_a_folder_of_a_store_that_handles_of_the_source_point_into(
-    s3, place, spell, checkpoint, tmp_path, savepoint, verb
+    s3, place, spell, tmp_path, savepoint, verb
 ):
     """The handles of such a checkpoint say nothing of how the store is reached: the environment does."""
     shutil.copytree(savepoint, tmp_path / "sp")
