@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
+from ..serializers.escaping import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,12 +25,7 @@ MOST_BYTES = 64 << 20
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Give the text of a file; equal data give equal texts."""
     document = {"format": form, "version": version, **data}
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which a name of Java's may hold
-        return json.dumps(document, indent=2, allow_nan=False) + "\n"
-    return text
+    return json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n"
 
 
 def parse_document(text: str | bytes, form: str, version: int) -> Fields:
