@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import MigrationFailed, StateShiftError, TargetExists
+from ...compat.json_files import parse_json
+from ...serializers.errors import CorruptFile, MigrationFailed, StateShiftError, TargetExists
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +107,12 @@ def _laid(folder: Folder) -> Claim:
     for attempt in range(_TRIES):
         claim = Claim(folder, f"_claim-{uuid.uuid4().hex[:12]}")
         _write(claim)
-        others = _others(folder, claim)
+        try:
+            others = _others(folder, claim)
+        except BaseException:
+            with suppress(StateShiftError):  # the failure that led here is the one to tell
+                folder.delete(claim.name)
+            raise
         rival = next((other for other in others if not other.is_dead), None)
         if rival is None:
             for other in others:  # those that were looked at: a claim that has come since sees this one, and gives way
@@ -153,15 +159,15 @@ def _runs(process: object) -> bool:
         os.kill(int(str(process)), 0)
     except ProcessLookupError:
         return False
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return True  # it is somebody else's, or none can tell
     return True
 
 
 def _facts(folder: Folder, name: str) -> dict[str, Any]:
     """What a claim says; nothing where it is just being written."""
-    with suppress(ValueError):
-        facts = json.loads(folder.read(name))
+    with suppress(CorruptFile):
+        facts = parse_json(folder.read(name))
         return facts if isinstance(facts, dict) else {}
     return {}
 

@@ -46,10 +46,15 @@ class Folder:
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:
-        """Give the folder at a local path or URI; nothing is opened yet."""
+        """Give the folder at a local path or URI; nothing is opened yet.
+
+        Raises:
+            StorageFailed: No folder can be there.
+        """
         text = os.fspath(place)
         if not is_uri(text):
-            return cls(str(Path(text).resolve()))
+            with asking(text, ""):
+                return cls(os.path.realpath(text))
         if store_of(text) == "file":
             return cls(local_path(text))
         refuse_secrets(text)
@@ -127,11 +132,13 @@ class Folder:
 
     def names(self) -> tuple[str, ...]:
         """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
-        from pyarrow.fs import FileSelector
-
         with asking(self.place, ""):
+            if self.is_local:  # a name need not be UTF-8, which pyarrow takes it for
+                return tuple(sorted(entry.name for entry in Path(self.place).iterdir()))
+            from pyarrow.fs import FileSelector
+
             found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
-        return tuple(sorted(info.base_name for info in found))
+            return tuple(sorted(info.base_name for info in found))
 
     def create(self) -> None:
         """Make the folder and those above it, unless they are there."""
