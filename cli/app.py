@@ -11,7 +11,7 @@ import click
 from .. import __version__
 from ..serializers.errors import StateShiftError
 from .failures import Status, print_defect, print_error, print_usage_error, status_of
-from .output import OutputClosedError, close_output, prepare_streams
+from .output import OutputClosedError, close_output, prepare_streams, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ class _Commands(click.Group):
             is_migration = ctx.invoked_subcommand == "migrate"
             unknown = ["A migration publishes nothing before its end."] if is_migration else []
             told = getattr(interrupt, "__notes__", unknown)
-            click.echo(" ".join(["\ninterrupted.", *told]), err=True)
+            print_notice("", " ".join(["interrupted.", *told]))
             return Status.INTERRUPTED
         except StateShiftError as error:
             print_error(error, with_json=with_json)

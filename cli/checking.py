@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
+from ..serializers.escaping import shell_word
 from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
 from .next_steps import start_lines
@@ -22,12 +22,13 @@ from .options import (
     target_option,
     trust_option,
 )
-from .output import is_terminal, print_json, print_lines, print_rich
+from .output import Column, Line, Table, is_terminal, print_json, print_lines, print_styled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..compat.edits import Edits
+    from ..compat.explain import Differences, Words
     from ..compat.policy import Policy
     from ..compat.repartition import Repartition
     from ..compat.report import CheckReport
@@ -119,11 +120,11 @@ def command(
         print_json(to_data(report) | {"exit_status": status})
         return status
     if is_terminal():
-        print_rich(explain.renderables(report))
+        print_styled(map(_block, explain.blocks(report)))
     else:
         print_lines(explain.text_lines(report))
     flags = " --trust-stored-serializers" * trust_stored_serializers
-    flags += "".join(f" --trust {shlex.quote(name)}" for name in trust)
+    flags += "".join(f" --trust {shell_word(name)}" for name in trust)
     print_lines(["", *_next_steps(report, savepoint, new, flags)])
     return status
 
@@ -147,12 +148,25 @@ def _refuse_what_needs_a_savepoint() -> None:
             raise click.UsageError(f"{parameter.opts[0]} is for a savepoint; leave it out with --against")
 
 
+def _block(block: Words | Differences) -> Line | Table:
+    """Give a part of a report as a terminal shows it: reasons beside what they are about, and ways out below them."""
+    from ..compat.explain import Words
+
+    if isinstance(block, Words):
+        return [(" " * block.indent, ""), *block.pieces]
+    rows: list[list[Line]] = []
+    for row in block.rows:
+        ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
+        rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
+    return Table([Column("")] * 4, rows, block.indent)
+
+
 def _next_steps(report: CheckReport, savepoint: str, new: NewSide, flags: str) -> list[str]:
     """What a person does now."""
     from ..compat.report import Status
     from ..serializers.compatibility import Decision
 
-    place = shlex.quote(savepoint)
+    place = shell_word(savepoint)
     if report.decision is Decision.START:
         matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
         return start_lines(

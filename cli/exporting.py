@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from ..serializers.escaping import json_text
 from ..serializers.wording import many
 from .failures import Status
 from .options import class_trust_option, common_options, import_option, savepoint_argument
@@ -223,7 +223,7 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
             count = 0
             try:
                 for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
-                    stream.write(json.dumps(line) + "\n")
+                    stream.write(json_text(line) + "\n")
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
             if count or state.kind is not StateKind.TIMERS:  # most operators have queues without a timer
@@ -257,9 +257,9 @@ def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, An
     stream.write('{"operators": [')
     for index, (operator, states) in enumerate(selected.states):
         tagged = _tagged(selected, operator, list(states))
-        stream.write((",\n" if index else "\n") + json.dumps(tagged))
+        stream.write((",\n" if index else "\n") + json_text(tagged))
         counted += _counts(operator, tagged)
-    stream.write(f'\n], "unsupported": {json.dumps(selected.unsupported_data())}}}\n')
+    stream.write(f'\n], "unsupported": {json_text(selected.unsupported_data())}}}\n')
     return counted
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -86,10 +85,10 @@ def status_of(error: StateShiftError) -> Status:
     return next(_STATUSES[base] for base in type(error).__mro__ if base in _STATUSES)
 
 
-def error_text(error: StateShiftError) -> str:
+def error_lines(error: StateShiftError) -> list[str]:
     """Give an error as one block: what, where, what to do, whether anything was written."""
     name = "Error" if type(error) is StateShiftError else type(error).__name__
-    return f"{name}: {error}"
+    return f"{name}: {error}".split("\n")
 
 
 def error_data(error: StateShiftError) -> dict[str, Any]:
@@ -119,7 +118,7 @@ def print_error(error: StateShiftError, *, with_json: bool) -> None:
     if with_json:
         print_json({"error": error_data(error)})
     else:
-        print_notice(error_text(error))
+        print_notice(*error_lines(error))
 
 
 def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
@@ -128,7 +127,10 @@ def print_usage_error(error: click.ClickException, *, with_json: bool) -> None:
         what = {"type": "UsageError", "what": error.format_message(), "exit_status": int(Status.USAGE)}
         print_json({"error": what})
     else:
-        error.show(sys.stderr)
+        context = getattr(error, "ctx", None)
+        if context is not None:
+            print_notice(*context.get_usage().split("\n"), f"Try '{context.command_path} --help' for help.", "")
+        print_notice(f"Error: {error.format_message()}")
 
 
 def _trace(error: BaseException) -> Iterator[str]:
@@ -146,11 +148,11 @@ def _trace(error: BaseException) -> Iterator[str]:
 
 def print_defect(error: Exception, *, with_json: bool) -> None:
     """The same for what should not happen: then the traceback is what helps."""
-    sys.stderr.write("".join(_trace(error)))
+    print_notice(*"".join(_trace(error)).rstrip().split("\n"))
     what = cause_text(error)
     if with_json:
         print_json({"error": {"type": "Defect", "what": what, "exit_status": int(Status.FAILED)}})
     print_notice(
-        "this is a defect of stateshift, not of your savepoint or job: please report the lines above\n"
-        "  the savepoint was not changed"
+        "this is a defect of stateshift, not of your savepoint or job: please report the lines above",
+        "  the savepoint was not changed",
     )

@@ -12,7 +12,7 @@ import attrs
 import click
 
 from .failures import Status
-from .output import print_json, print_lines, print_notice, print_styled, write_text
+from .output import print_json, print_notice, print_styled, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def hold_against(
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from .. import __version__
-    from ..compat.gate_text import annotation_lines, junit, text_lines, to_data
+    from ..compat.gate_text import github_lines, junit, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
     from .project import FILE, Project
     from .revisions import is_history, read_history, revisions_against
@@ -114,7 +114,7 @@ def hold_against(
 
         print_json(sarif(report, file or FILE, __version__))
     elif options.form == "github":
-        print_lines(annotation_lines(report, file, drift if status is Status.DRIFT else ""))
+        write_text(github_lines(report, file, drift if status is Status.DRIFT else ""))
     else:
         print_styled(text_lines(report))
     if drift and report.passes:

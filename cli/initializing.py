@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import click
 
 from ..serializers.errors import TargetExists
+from ..serializers.escaping import shell_word
 from .failures import Status
 from .options import common_options, savepoint_argument
 from .output import print_json, print_lines, write_text
@@ -54,7 +54,7 @@ def command(savepoint: str, *, file: Path, force: bool, with_json: bool) -> int:
         write_text(source)
         return Status.DONE
     _write(file, source, force=force)
-    check = f"stateshift check {shlex.quote(savepoint)} --job {shlex.quote(f'{file.stem}:job')}"
+    check = f"stateshift check {shell_word(savepoint)} --job {shell_word(f'{file.stem}:job')}"
     if with_json:
         print_json({"savepoint": savepoint, "file": str(file), "job": f"{file.stem}:job", "check_command": check})
     else:

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..compat.reference_time import time_text
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ..serializers.escaping import shell_word
 from ..serializers.wording import many
 from ..state.migration.engine import Engine
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .next_steps import start_lines
 from .options import common_options, migration_options, savepoint_argument
-from .output import (
-    Column,
-    is_terminal,
-    print_json,
-    print_lines,
-    print_notice,
-    print_rich,
-    print_styled,
-    size_text,
-    table_lines,
-)
+from .output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
 from .planned_runs import planned_run
 from .progress import watched
 from .revisions import recorded_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import RenderableType
 
     from ..compat.description import JobDescription
     from ..compat.plan import MigrationPlan
@@ -157,10 +145,7 @@ def command(
     elif dry_run:
         print_lines(_dry_lines(report))
     else:
-        if is_terminal():
-            print_rich(_renderables(report))
-        else:
-            print_lines(_text_lines(report))
+        print_styled(_blocks(report))
         print_lines(["", *_ending(report)])
         print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
     return Status.DONE
@@ -197,7 +182,8 @@ def _failures_told(target_place: str) -> Iterator[None]:
     except NoSpaceLeft:
         raise
     except (SavepointNotFound, StorageFailed) as error:
-        if error.where.get("savepoint") != Folder.at(target_place).place:
+        where: dict[str, Any] = error.where
+        if where.get("savepoint") != Folder.at(target_place).place:
             raise
         raise MigrationFailed(
             f"{target_place} cannot be written: {error.what}",
@@ -205,7 +191,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
             if Folder.at(target_place).is_local
             else error.advice,
             written=error.written or "Nothing was written.",
-            **error.where,
+            **where,
         ) from error
     except StateShiftError:
         raise
@@ -287,35 +273,19 @@ def _below(report: MigrationReport) -> Iterator[str]:
     yield _size_line(report)
 
 
-def _text_lines(report: MigrationReport) -> Iterator[str]:
-    yield _headline(report)
+def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
+    yield [(_headline(report), "bold green")]
     if report.states:
-        yield from table_lines(_columns(report), _rows(report), indent=2)
+        rows = [[[(cell, "")] for cell in row] for row in _rows(report)]
+        yield Table(_columns(report), rows, indent=2)
     for line in _below(report):
-        yield f"  {line}"
-
-
-def _renderables(report: MigrationReport) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    yield Text(_headline(report), style="bold green")
-    if report.states:
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for column in _columns(report):
-            table.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
-        for row in _rows(report):
-            table.add_row(*map(Text, row))
-        yield Padding(table, (0, 0, 0, 2))
-    for line in _below(report):
-        yield Text(f"  {line}", style="dim")
+        yield [(f"  {line}", "dim")]
 
 
 def _ending(report: MigrationReport) -> Iterator[str]:
     yield f"source untouched: {report.source}"
     yield f"rollback: possible; {report.rollback}"
-    yield f"prove it: stateshift verify {shlex.quote(report.target)}"
+    yield f"prove it: stateshift verify {shell_word(report.target)}"
     yield from _start_lines(report)
 
 
@@ -323,11 +293,11 @@ def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
     """Say loudly what is not in the new savepoint."""
     if report.quarantined:
         entries = many(report.quarantined, "value is", "values are")
-        place = shlex.quote(report.target)
+        place = shell_word(report.target)
         yield f"IN QUARANTINE: {entries} not in the new savepoint; list with: stateshift quarantine {place}"
     if report.source_quarantined:
         entries = many(report.source_quarantined, "value stays", "values stay")
-        yield f"{entries} in the quarantine of the source: stateshift quarantine {shlex.quote(report.source)}"
+        yield f"{entries} in the quarantine of the source: stateshift quarantine {shell_word(report.source)}"
 
 
 def _dry_lines(report: MigrationReport) -> Iterator[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 import click
 
+from ..serializers.escaping import shell_word
 from .options import load_job_here
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class NewSide:
 
     def __str__(self) -> str:
         """The option, as it is typed."""
-        return f"--job {shlex.quote(self.job)}" if self.job else f"--like {shlex.quote(self.like)}"
+        return f"--job {shell_word(self.job)}" if self.job else f"--like {shell_word(self.like)}"
 
 
 def new_side_options(function: F) -> F:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-
+from ..serializers.escaping import shell_word
 from ..state.savepoint.stores import parted
 
 
@@ -21,7 +20,7 @@ def start_lines(place: str, *, flink_restorable: bool | None, with_orphans: bool
         return [f"start the job: not in Flink, {reason}"]
     place, _ = parted(place)
     orphans = " --allowNonRestoredState" if with_orphans else ""
-    lines = [f"start the job: flink run -s {shlex.quote(place)}{orphans} …"]
+    lines = [f"start the job: flink run -s {shell_word(place)}{orphans} …"]
     if with_orphans:
         lines.append("  (the job lacks an operator of the savepoint; Flink drops its state only when told so)")
     return lines

@@ -1,13 +1,13 @@
 """Where a command speaks: its answer on stdout, progress and notices on stderr.
 
 A terminal gets colours and tables (rich, imported only then), a pipe gets plain lines, `--json` one document.
-What comes out of a savepoint may hold control characters; on its way to a person they are escaped.
+What is printed may come out of a savepoint, and hold anything. So commands give lines, cells and documents; here, and
+nowhere else, they are escaped (`serializers/escaping.py`), and become text of a terminal or of rich.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..serializers.escaping import json_text, log_line, one_line
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import RenderableType
+    from rich.text import Text
 
-_KEPT = {"\n", "\t"}
 _LEAST_WIDTH = 80
 
 Span = tuple[str, str]
@@ -56,87 +58,40 @@ def close_output() -> None:
         sys.stdout.flush()
 
 
-def printable(text: str) -> str:
-    """Escape what a terminal would act on."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in _KEPT else c.encode("unicode_escape").decode() for c in text)
-
-
 def is_terminal() -> bool:
     """Whether a person looks at stdout."""
     return sys.stdout.isatty()
 
 
 def write_text(text: str) -> None:
-    """Write to stdout as it is: data for a program."""
+    """Write to stdout as it is: data for a program, whose form has escaped what it must."""
     with _writing():
         sys.stdout.write(text)
 
 
 def print_json(data: object) -> None:
     """Print the one document of `--json`."""
-    write_text(json.dumps(data, indent=2) + "\n")
+    write_text(json_text(data, indent=2) + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print plain lines."""
+    """Print plain lines: each stays one line, whatever is in it."""
     with _writing():
         for line in lines:
-            sys.stdout.write(printable(line).rstrip() + "\n")
+            sys.stdout.write(log_line(line).rstrip() + "\n")
 
 
-def print_rich(renderables: Iterable[RenderableType]) -> None:
-    """Print for a terminal."""
-    from rich.console import Console
-
-    console = Console(highlight=False, soft_wrap=False)
-    with _writing():
-        for renderable in renderables:
-            console.print(_Escaped(renderable))
+def print_notice(*lines: str) -> None:
+    """Say something that is not the answer; it goes to stderr. Each stays one line, as of `print_lines`."""
+    sys.stdout.flush()
+    for line in lines:
+        sys.stderr.write(log_line(line) + "\n")
+    sys.stderr.flush()
 
 
 def text_width() -> int:
     """How many characters a line may have: as wide as the terminal is, else 80."""
     return max(shutil.get_terminal_size().columns, _LEAST_WIDTH) if is_terminal() else _LEAST_WIDTH
-
-
-def print_styled(lines: Iterable[Line]) -> None:
-    """Print lines: coloured for a terminal, plain for a pipe."""
-    if not is_terminal():
-        print_lines("".join(text for text, _ in line) for line in lines)
-        return
-    print_rich(map(_indented, lines))
-
-
-def _indented(line: Line) -> RenderableType:
-    """Keep the indentation also of what goes on in the next line."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    text = Text.assemble(*line)
-    indent = len(text.plain) - len(text.plain.lstrip(" "))
-    return Padding(text[indent:], (0, 0, 0, indent)) if indent else text
-
-
-def print_notice(text: str) -> None:
-    """Say something that is not the answer; it goes to stderr."""
-    sys.stdout.flush()
-    sys.stderr.write(printable(text) + "\n")
-    sys.stderr.flush()
-
-
-class _Escaped:
-    """What rich would print, with control characters that come from data escaped."""
-
-    def __init__(self, renderable: RenderableType) -> None:
-        self._renderable = renderable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        from rich.segment import Segment
-
-        for segment in console.render(self._renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 @attrs.frozen
@@ -152,9 +107,83 @@ class Column:
     is_number: bool = False
 
 
+@attrs.frozen
+class Table:
+    """A table that a terminal folds to its width.
+
+    Attributes:
+        columns: All without titles: then there is no line of them.
+        rows: Of cells; the spans of a cell stand below one another.
+        indent: In spaces.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Line]]
+    indent: int = 0
+
+
+def print_styled(blocks: Iterable[Line | Table]) -> None:
+    """Print lines and tables: coloured for a terminal, plain for a pipe. Nothing in them breaks a line or a cell."""
+    if not is_terminal():
+        print_lines(line for block in blocks for line in _plain_lines(block))
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=False)
+    with _writing():
+        for block in blocks:
+            console.print(_folded(block) if isinstance(block, Table) else _indented(block))
+
+
+def _plain_lines(block: Line | Table) -> list[str]:
+    if not isinstance(block, Table):
+        return ["".join(text for text, _ in block)]
+    cells = [["  ".join(text for text, _ in cell) for cell in row] for row in block.rows]
+    return table_lines(block.columns, cells, block.indent)
+
+
+def _text(line: Line) -> Text:
+    """Give a line as rich has it; no other place makes text for a terminal."""
+    from rich.text import Text
+
+    return Text.assemble(*((one_line(text), style) for text, style in line))
+
+
+def _indented(line: Line) -> RenderableType:
+    """Keep the indentation also of what goes on in the next line."""
+    from rich.padding import Padding
+
+    text = _text(line)
+    indent = len(text.plain) - len(text.plain.lstrip(" "))
+    return Padding(text[indent:], (0, 0, 0, indent)) if indent else text
+
+
+def _folded(table: Table) -> RenderableType:
+    from rich.padding import Padding
+    from rich.table import Table as Folded
+    from rich.text import Text
+
+    has_titles = any(column.title for column in table.columns)
+    folded = Folded(box=None, padding=(0, 2, 0, 0), header_style="dim", show_header=has_titles)
+    for column in table.columns:
+        folded.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+    for row in table.rows:
+        folded.add_row(*(Text("\n").join(_text([span]) for span in cell) for cell in row))
+    return Padding(folded, (0, 0, 0, table.indent))
+
+
+@contextlib.contextmanager
+def status_line(what: str) -> Iterator[Callable[[str], None]]:
+    """Show on stderr, a terminal, what goes on; give the function that changes it."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(_text([(what, "")])) as status:
+        yield lambda words: status.update(_text([(words, "")]))
+
+
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> list[str]:
     """Give a table as aligned plain lines, with a line of titles."""
-    every = [[column.title for column in columns], *rows]
+    every = [list(map(one_line, row)) for row in ([column.title for column in columns], *rows)]
     widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
     lines = []
     for row in every:
@@ -169,9 +198,10 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
 def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Line]:
     """Give a table as aligned lines, with a line of titles; each row is a line with one span for each column."""
     titles: Line = [(column.title, "dim") for column in columns]
-    widths = [max(len(row[index][0]) for row in (titles, *rows)) for index in range(len(columns))]
+    every = [[(one_line(text), style) for text, style in row] for row in (titles, *rows)]
+    widths = [max(len(row[index][0]) for row in every) for index in range(len(columns))]
     lines = []
-    for row in (titles, *rows):
+    for row in every:
         line: Line = [(" " * indent, "")]
         for column, (text, style), width in zip(columns, row, widths, strict=True):
             line += [(text.rjust(width) if column.is_number else text.ljust(width), style), ("  ", "")]

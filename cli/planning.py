@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import click
 
+from ..serializers.escaping import shell_word
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .options import common_options, migration_options, savepoint_argument
@@ -105,11 +105,11 @@ def _new_types(side: NewSide | None) -> NewTypes:
 
 
 def _next_steps(plan: PlanFile, file: Path | None) -> list[list[tuple[str, str]]]:
-    place = shlex.quote(plan.source.place)
+    place = shell_word(plan.source.place)
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
     if plan.summary["decision"] == "start":
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
     if file is None:
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
-    command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shlex.quote(str(file))}"
+    command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
     return [*lines, [(f"next: have it reviewed; then {command}", "")]]

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..serializers.wording import many
-from .output import print_notice, printable, size_text
+from .output import print_notice, size_text, status_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,8 +82,8 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bars
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    how_far = (TimeElapsedColumn(), TextColumn("{task.fields[details]}"))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+    how_far = (TimeElapsedColumn(), TextColumn("{task.fields[details]}", markup=False))
     with Bars(*columns, *how_far, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("reading", total=None, details="")
 
@@ -102,7 +102,5 @@ def spinning(what: str) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield _name_logger(what)
         return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what) as status:
-        yield lambda name: status.update(f"{what} {printable(name)}")
+    with status_line(what) as show:
+        yield lambda name: show(f"{what} {name}")

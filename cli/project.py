@@ -120,8 +120,10 @@ class Project:
 def _settings(file: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stateshift", {})
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DeclarationError(f"it is no TOML: {error}") from error
+    except OSError as error:
+        raise DeclarationError(f"it cannot be read: {error.strerror}") from error
     if not isinstance(found, dict):
         raise DeclarationError("[tool.stateshift] is no table")
     return dict(found)

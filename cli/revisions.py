@@ -10,7 +10,7 @@ import attrs
 import click
 
 from ..serializers.errors import CorruptFile, located
-from .sides import describe_side
+from .sides import describe_side, is_there
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
@@ -32,7 +32,7 @@ def read_history(folder: Path) -> History:
 
     names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     with located(history=str(folder)):
-        return History.of({file.name: file.read_bytes() for file in names if file.name != FILE})
+        return History.of({file.name: _content(file) for file in names if file.name != FILE})
 
 
 def read_stamps(folder: Path) -> Stamps:
@@ -45,7 +45,15 @@ def read_stamps(folder: Path) -> Stamps:
 
     file = folder / FILE
     with located(history=str(folder)):
-        return Stamps.from_json(file.read_bytes()) if file.is_file() else Stamps()
+        return Stamps.from_json(_content(file)) if file.exists() else Stamps()
+
+
+def _content(file: Path) -> bytes:
+    """Read a regular file of a history; any other is refused."""
+    from ..compat.json_files import MOST_BYTES
+    from ..state.savepoint.files import read_file
+
+    return read_file(str(file), most_bytes=MOST_BYTES)
 
 
 def history_at(reference: str, folder: Path) -> History | None:
@@ -107,7 +115,9 @@ def is_history(place: Path, folder: Path) -> bool:
 
     That one is empty before a first revision is recorded in it.
     """
-    return (place.is_dir() and not (place / "_metadata").exists()) or place.absolute() == folder.absolute()
+    if place.absolute() == folder.absolute():
+        return True
+    return is_there(place) and place.is_dir() and not (place / "_metadata").exists()
 
 
 def revisions_against(text: str, history: History, folder: Path) -> list[Revision]:
@@ -131,7 +141,7 @@ def revisions_against(text: str, history: History, folder: Path) -> list[Revisio
     if is_history(place, folder):
         history.require_one_head()
         return judged(history.revisions)
-    if place.exists() or ":" in text:
+    if is_there(place) or ":" in text:
         return [Revision(text, describe_side(text))]
     stamp = read_stamps(folder).find(text)
     try:

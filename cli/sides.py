@@ -39,17 +39,26 @@ def describe_side(text: str) -> JobDescription:
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
     place = Path(text)
-    if place.is_file() and place.name != "_metadata":
+    is_here = is_there(place)
+    if is_here and place.is_file() and place.name != "_metadata":
         return read_recorded(text)
     if is_uri(text) and text.endswith(RECORDED):
         return read_recorded(text)
-    if is_uri(text) or place.exists():
+    if is_uri(text) or is_here:
         from ..state.savepoint.reader import Savepoint
 
         return Savepoint.open(text).describe()
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
     raise click.UsageError(f"{text!r} is not there; give {_KINDS}")
+
+
+def is_there(place: Path) -> bool:
+    """Whether a file or folder is there; what is too long for the name of one is none."""
+    try:
+        return place.exists()
+    except OSError:
+        return False
 
 
 def read_recorded(place: str) -> JobDescription:

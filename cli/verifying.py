@@ -9,13 +9,11 @@ import click
 from ..serializers.wording import many
 from .failures import Status
 from .options import common_options, import_option, savepoint_argument
-from .output import Column, is_terminal, print_json, print_lines, print_rich, table_lines
+from .output import Column, Line, Table, print_json, print_styled
 from .progress import spinning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from rich.console import RenderableType
 
     from ..state.savepoint.verify import Check, VerifyReport
 
@@ -49,10 +47,8 @@ def command(savepoint: str, *, with_json: bool) -> int:
         report = verify(opened, progress=show)
     if with_json:
         print_json(to_data(opened.place, report))
-    elif is_terminal():
-        print_rich(_renderables(opened.place, report))
     else:
-        print_lines(_text_lines(opened.place, report))
+        print_styled(_blocks(opened.place, report))
     return Status.DONE if report.ok else Status.REFUSED
 
 
@@ -77,26 +73,12 @@ def _headline(place: str, report: VerifyReport) -> str:
     return f"verified: {place} ({checks}, {unproven} unproven)" if unproven else f"verified: {place} ({checks})"
 
 
-def _cells(check: Check) -> list[str]:
+def _blocks(place: str, report: VerifyReport) -> Iterator[Line | Table]:
+    yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
+    yield Table(_COLUMNS, [_row(check) for check in report.checks], indent=2)
+
+
+def _row(check: Check) -> list[Line]:
     where = f" ({check.where})" if check.where else ""
-    return [check.name, str(check.status), f"{check.detail}{where}"]
-
-
-def _text_lines(place: str, report: VerifyReport) -> Iterator[str]:
-    yield _headline(place, report)
-    yield from table_lines(_COLUMNS, [_cells(check) for check in report.checks], indent=2)
-
-
-def _renderables(place: str, report: VerifyReport) -> Iterator[RenderableType]:
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    yield Text(_headline(place, report), style="bold green" if report.ok else "bold red")
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in _COLUMNS:
-        table.add_column(column.title, overflow="fold")
-    for check in report.checks:
-        name, status, detail = _cells(check)
-        table.add_row(Text(name), Text(status, style=_STYLES.get(status, "")), Text(detail))
-    yield Padding(table, (0, 0, 0, 2))
+    cells = [(check.name, ""), (str(check.status), _STYLES.get(check.status, "")), (f"{check.detail}{where}", "")]
+    return [[cell] for cell in cells]

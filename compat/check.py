@@ -5,13 +5,13 @@ Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is 
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
+from ..serializers.escaping import shell_word
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
@@ -144,7 +144,7 @@ def _with_likely_names(states: list[StateReport]) -> list[StateReport]:
         if state.status is Status.NEW
         and not state.result.is_incompatible()
         and len(like := [old for old in left if _is_like(old, state)]) == 1
-        and (pair := shlex.quote(f"{like[0].name}={state.name}"))
+        and (pair := shell_word(f"{like[0].name}={state.name}"))
         else state
         for state in states
     ]

@@ -1,17 +1,17 @@
-"""A report for people: lines for a pipe, renderables for a terminal.
+"""A report for people: lines for a pipe, blocks for a terminal.
 
 A person meets the decision first (start, migrate, refuse), then each state with its verdict and its differences.
 """
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from ..serializers.escaping import shell_word
 from ..serializers.wording import many
 from .description import StateKind
 from .report import Status
@@ -19,8 +19,6 @@ from .way_back import ways_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from rich.console import RenderableType
 
     from ..serializers.compatibility import Finding
     from .report import CheckReport, OperatorReport, StateReport
@@ -54,7 +52,7 @@ def _told(flag: str, finding: Finding) -> str:
 
 
 @attrs.frozen
-class _Row:
+class Row:
     """One difference as it is shown: what it alone leads to, where, from what to what, why, and the ways out."""
 
     word: str
@@ -65,9 +63,9 @@ class _Row:
     style: str
 
 
-def _rows(findings: Iterable[Finding]) -> list[_Row]:
+def _rows(findings: Iterable[Finding]) -> list[Row]:
     """Give a row for every difference. Remarks that say the same of several fields, and block nothing, share one."""
-    rows: list[_Row] = []
+    rows: list[Row] = []
     remarks: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.verdict < Verdict.REQUIRES_MIGRATION and not finding.forbidden:
@@ -75,15 +73,15 @@ def _rows(findings: Iterable[Finding]) -> list[_Row]:
             continue
         decision = Decision.REFUSE if finding.forbidden else finding.verdict.decision
         ways = "; or ".join(finding.ways_out)
-        rows.append(_Row(decision, finding.path, change(finding), _reason(finding), ways, _STYLES[decision]))
+        rows.append(Row(decision, finding.path, change(finding), _reason(finding), ways, _STYLES[decision]))
     for reason, same in remarks.items():
         paths = ", ".join(finding.path for finding in same)
-        rows.append(_Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, "", "dim"))
+        rows.append(Row("note", paths, change(same[0]) if len(same) == 1 else "", reason, "", "dim"))
     return rows
 
 
 @attrs.frozen
-class _Line:
+class Words:
     """Pieces of text, each with a style for the terminal."""
 
     indent: int
@@ -91,34 +89,40 @@ class _Line:
 
 
 @attrs.frozen
-class _Differences:
-    """The findings of one state or key."""
+class Differences:
+    """The differences of one state or key: a table."""
 
     indent: int
-    findings: tuple[Finding, ...]
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Differences:
+        """Put findings below a state or key."""
+        return cls(4, tuple(_rows(findings)))
 
 
-def _blocks(report: CheckReport) -> Iterator[_Line | _Differences]:
-    yield _Line(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
-    yield _Line(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
+def blocks(report: CheckReport) -> Iterator[Words | Differences]:
+    """Give a report as lines and tables, for a terminal to fold."""
+    yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
+    yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
     for operator in report.operators:
-        yield _Line(0, ())
+        yield Words(0, ())
         yield _operator_line(operator)
         if stored := _stored_under_another_uid(operator, report):
-            pair = shlex.quote(f"{stored}={operator.uid}")
-            yield _Line(2, ((f"is it the stored operator {stored}? then: --rename-uid {pair}", "yellow"),))
+            pair = shell_word(f"{stored}={operator.uid}")
+            yield Words(2, ((f"is it the stored operator {stored}? then: --rename-uid {pair}", "yellow"),))
         yield from _operator_notes(operator, report.target)
         if operator.key is not None:
             more = f"; converter: {operator.key.converter}" if operator.key.converter else ""
             yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict, more)
-            yield _Differences(4, operator.key.result.findings)
+            yield Differences.of(operator.key.result.findings)
             yield from _back_line(backs.keys.get(operator.operator_id) if backs else None)
         for state in operator.states:
             yield from _state_blocks(state)
             yield from _back_line(backs.of(operator, state) if backs else None)
     if backs is not None and backs.states:
-        yield _Line(0, ())
+        yield Words(0, ())
         yield from _back_summary(backs)
 
 
@@ -141,13 +145,13 @@ def _under_policy(report: CheckReport) -> str:
     return f"; the policy forbids {', '.join(sorted(forbidden))}" if forbidden else ""
 
 
-def _operator_line(operator: OperatorReport) -> _Line:
+def _operator_line(operator: OperatorReport) -> Words:
     title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
     if operator.name and operator.name != operator.uid:
         title += f", {operator.name}"
     if operator.status is not Status.MATCHED:
-        return _Line(0, ((title, "bold"), (f": {operator.status.words}", "dim")))
-    return _Line(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
+        return Words(0, ((title, "bold"), (f": {operator.status.words}", "dim")))
+    return Words(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
 
 
 def _stored_under_another_uid(operator: OperatorReport, report: CheckReport) -> str:
@@ -160,24 +164,24 @@ def _stored_under_another_uid(operator: OperatorReport, report: CheckReport) -> 
     return like[0] if len(like) == 1 else ""
 
 
-def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[_Line]:
+def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:
     if operator.was is not None and operator.was.unreadable:
-        yield _Line(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
+        yield Words(2, ((f"not all of its state can be told: {operator.was.unreadable}", "red"),))
     if operator.is_another:
-        yield _Line(
+        yield Words(
             2, (("it has none of the stored states: another operator? then give it a uid of its own", "yellow"),)
         )
     if operator.was is not None and operator.was.keeps:
-        yield _Line(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
+        yield Words(2, ((f"also kept as it is: {', '.join(operator.was.keeps)}", "dim"),))
     if operator.max_parallelism and operator.key is None:
         number = f"max parallelism {operator.max_parallelism:,} from now on; it has no keyed state to be dealt out"
-        yield _Line(2, ((number, ""),))
+        yield Words(2, ((number, ""),))
     if (
         operator.status is Status.MATCHED
         and operator.flink_restorable_before
         and operator.flink_restorable_after is False
     ):
-        yield _Line(
+        yield Words(
             2,
             (
                 (
@@ -188,21 +192,21 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[_Line]
         )
     elif target.is_flink and operator.flink_restorable_before is False and operator.flink_restorable_after is False:
         note = "Flink can restore this operator neither now nor afterwards: give each record its java_class"
-        yield _Line(2, ((note, "yellow"),))
+        yield Words(2, ((note, "yellow"),))
 
 
-def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Iterator[_Line]:
+def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Iterator[Words]:
     pieces = [(what, "bold"), (f"  {words}: " if words else ": ", ""), (str(decision), _STYLES[decision])]
-    yield _Line(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
+    yield Words(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
 
 
-def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
+def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
     what = f"{state.name}  {state.kind}"
     one_sided = {Status.ORPHANED, Status.NEW, Status.NOT_IN_PROBE, Status.DROPPED}
     if state.status in one_sided and not state.result.findings:
-        yield _Line(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
+        yield Words(2, ((what, "bold"), (f"  {state.old or state.new}: ", ""), (_presence(state), "dim")))
         if state.note:
-            yield _Line(4, ((state.note, ""),))
+            yield Words(4, ((state.note, ""),))
         return
     more = f"; reader: {state.reader}" if state.reader else ""
     if state.converter:
@@ -211,8 +215,8 @@ def _state_blocks(state: StateReport) -> Iterator[_Line | _Differences]:
         more += f"; transform: {state.transform}"
     yield from _subject(what, state.old or state.new, state.decision, state.result.verdict, more)
     if state.note:
-        yield _Line(4, ((state.note, ""),))
-    yield _Differences(4, state.result.findings)
+        yield Words(4, ((state.note, ""),))
+    yield Differences.of(state.result.findings)
 
 
 def _presence(state: StateReport) -> str:
@@ -221,48 +225,48 @@ def _presence(state: StateReport) -> str:
     return "kept" if state.kind is StateKind.TIMERS and is_left else state.status.words
 
 
-def _back_line(back: WayBack | None) -> Iterator[_Line]:
+def _back_line(back: WayBack | None) -> Iterator[Words]:
     """Say of a state or key what the old job can make of it, where there is something to say."""
     if back is None or (back.decision is Decision.START and not back.note):
         return
     if back.decision is Decision.REFUSE:
         reasons = [f"{one.path}  {change(one)}  [{one.rule}]" for one in back.findings]
-        yield _Line(4, (("way back: none; ", "dim"), ("; ".join(reasons) or back.note, "dim")))
+        yield Words(4, (("way back: none; ", "dim"), ("; ".join(reasons) or back.note, "dim")))
     elif back.decision is Decision.MIGRATE:
         drops = f", which drops {', '.join(back.drops)}" if back.drops else ""
-        yield _Line(4, ((f"way back: after migrate --downgrade{drops}", "dim"),))
+        yield Words(4, ((f"way back: after migrate --downgrade{drops}", "dim"),))
     else:
-        yield _Line(4, ((f"way back: as it is, {back.note}", "dim"),))
+        yield Words(4, ((f"way back: as it is, {back.note}", "dim"),))
 
 
-def _back_summary(backs: WaysBack) -> Iterator[_Line]:
+def _back_summary(backs: WaysBack) -> Iterator[Words]:
     counts = Counter(back.decision for back in backs.states.values())
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
     if counts.keys() == {Decision.START}:
         line = "the old job can use what the new one writes"
     else:
         line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
-    yield _Line(0, (("way back: ", "bold"), (line, "")))
+    yield Words(0, (("way back: ", "bold"), (line, "")))
     if any(back.decision is Decision.REFUSE and back.findings for back in backs.states.values()):
         note = (
             "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
         )
-        yield _Line(2, ((note, "dim"),))
+        yield Words(2, ((note, "dim"),))
 
 
 def text_lines(report: CheckReport) -> list[str]:
     """Give a report as lines of plain text, for a pipe."""
     lines: list[str] = []
-    for block in _blocks(report):
-        if isinstance(block, _Line):
+    for block in blocks(report):
+        if isinstance(block, Words):
             lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
         else:
             lines.extend(_difference_lines(block))
     return lines
 
 
-def _difference_lines(block: _Differences) -> Iterator[str]:
-    rows = _rows(block.findings)
+def _difference_lines(block: Differences) -> Iterator[str]:
+    rows = block.rows
     path, types = (
         min(max((len(cell) for cell in cells), default=0), _WIDEST_COLUMN)
         for cells in ([row.path for row in rows], [row.types for row in rows])
@@ -272,23 +276,3 @@ def _difference_lines(block: _Differences) -> Iterator[str]:
         yield f"{margin}{row.word:<{_WORD}}  {row.path:<{path}}  {row.types:<{types}}  {row.reason}"
         if row.ways_out:
             yield f"{margin}{'':<{_WORD}}  ways out: {row.ways_out}"
-
-
-def renderables(report: CheckReport) -> Iterable[RenderableType]:
-    """Give a report for a terminal; needs rich, which is loaded here and not before."""
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    for block in _blocks(report):
-        if isinstance(block, _Line):
-            yield Padding(Text.assemble(*block.pieces), (0, 0, 0, block.indent))
-            continue
-        table = Table.grid(padding=(0, 2))
-        for row in _rows(block.findings):
-            reason = Text(row.reason)
-            if row.ways_out:
-                reason.append(f"\nways out: {row.ways_out}", style="dim")
-            table.add_row(Text(row.word, style=row.style), Text(row.path), Text(row.types), reason)
-        if block.findings:
-            yield Padding(table, (0, 0, 0, block.indent))

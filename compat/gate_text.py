@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 from ..serializers.compatibility import Verdict
+from ..serializers.escaping import github_command, one_line
 from ..serializers.wording import many
 from .explain import finding_line
 from .levels import KEY, Direction
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .levels import Failure, GateReport, Override, StateGate
-
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
@@ -144,7 +142,7 @@ def _level_lines(report: GateReport) -> Iterator[list[Span]]:
         yield [(f"level {level}, set for {where}: {_counted(count)}", "dim")]
 
 
-def annotation_lines(report: GateReport, file: str, drift: str = "") -> Iterator[str]:
+def github_lines(report: GateReport, file: str, drift: str = "") -> str:
     """Give a line for each failure that GitHub shows beside the code.
 
     Args:
@@ -152,22 +150,17 @@ def annotation_lines(report: GateReport, file: str, drift: str = "") -> Iterator
         file: Where the job is, from the root of the repository; "" where that is not known.
         drift: Of a job that passes: what it differs from, in words; "" where it is recorded.
     """
-    place = f"file={_escaped(file)}," if file else ""
+    place = {"file": file} if file else {}
+    lines = []
     for state in report.states:
         for failure in state.failures:
             word = "warning" if state.passes else "error"
-            text = "\n".join(f"{finding_line(finding)}" for finding in against(failure))
-            title = _escaped(f"{state_title(state)}: {failure_text(failure)}", ",:")
-            yield f"::{word} {place}title={title}::{_escaped(text)}"
+            title = f"{state_title(state)}: {failure_text(failure)}"
+            lines.append(github_command(word, place | {"title": title}, map(finding_line, against(failure))))
     if drift and report.passes:
-        yield f"::error {place}title=not recorded::{_escaped(f'{report.candidate} {drift}: stateshift snapshot -m …')}"
-
-
-def _escaped(text: str, more: str = "") -> str:
-    """Escape what ends an annotation or a property of it."""
-    for character in "%\r\n" + more:
-        text = text.replace(character, f"%{ord(character):02X}")
-    return text
+        told = f"{report.candidate} {drift}: stateshift snapshot -m …"
+        lines.append(github_command("error", place | {"title": "not recorded"}, [told]))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def junit(report: GateReport) -> str:
@@ -180,7 +173,9 @@ def junit(report: GateReport) -> str:
     suites = ET.Element("testsuites", {"name": "stateshift"} | counts)
     suite = ET.SubElement(suites, "testsuite", {"name": "stateshift"} | counts)
     for state in report.states:
-        case = ET.SubElement(suite, "testcase", classname=_xml(state.operator), name=_xml(state.state), time="0")
+        case = ET.SubElement(
+            suite, "testcase", classname=one_line(state.operator), name=one_line(state.state), time="0"
+        )
         if state.passes:
             continue
         lines = [
@@ -189,11 +184,8 @@ def junit(report: GateReport) -> str:
             for finding in against(failure)
         ]
         message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
-        ET.SubElement(case, "failure", message=_xml(message), type="incompatible").text = _xml("\n".join(lines))
+        # What cannot be printed is escaped, and so is all that XML cannot hold.
+        failure = ET.SubElement(case, "failure", message=one_line(message), type="incompatible")
+        failure.text = "\n".join(map(one_line, lines))
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _xml(text: str) -> str:
-    """Escape what XML 1.0 cannot hold: a name may have any character."""
-    return _NOT_IN_XML.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

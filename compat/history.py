@@ -67,7 +67,7 @@ class RecordedRevision:
     @property
     def number(self) -> int:
         """How many revisions the longest way to it has."""
-        found = re.match(r"\d+", self.name)
+        found = re.match(r"\d{1,18}", self.name)
         return int(found[0]) if found else 0
 
     def to_json(self) -> str:
@@ -175,7 +175,7 @@ class History:
         if name == "head" and (head := self.require_one_head()) is not None:
             return head
         found = [one for one in self.revisions if name in {one.name, one.id}]
-        found = found or [one for one in self.revisions if name.isdigit() and int(name) == one.number]
+        found = found or [one for one in self.revisions if re.fullmatch(r"\d{1,18}", name) and int(name) == one.number]
         found = found or [one for one in self.revisions if len(name) >= 4 and one.id.startswith(name)]
         if len(found) != 1:
             names = ", ".join(one.name for one in found or self.revisions) or "none"

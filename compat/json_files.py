@@ -11,25 +11,51 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..serializers.errors import CorruptFile, UnsupportedFormat, shown
+from ..serializers.escaping import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     T = TypeVar("T")
 
 MOST_BYTES = 64 << 20
 """No file is larger; ten thousand states make a plan of about 20 MB."""
 
+MOST_NESTED = 200
+"""No document is nested deeper: with what is within a state's defaults, ours are not by far."""
+
+_LARGEST = (1 << 63) - 1
+_TOO_DEEP = "it is no JSON: it is nested too deep"
+
 
 def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Give the text of a file; equal data give equal texts."""
     document = {"format": form, "version": version, **data}
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n"
+
+
+def parse_json(text: str | bytes, **hooks: Any) -> Any:
+    """Give what the text of a file says, which anybody may have written; `hooks` are those of `json.loads`.
+
+    Raises:
+        CorruptFile: It is no JSON, or nested deeper than what is made of it can be gone through.
+    """
     try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which a name of Java's may hold
-        return json.dumps(document, indent=2, allow_nan=False) + "\n"
-    return text
+        document = json.loads(text, **hooks)
+    except RecursionError as error:
+        raise CorruptFile(_TOO_DEEP) from error
+    except ValueError as error:
+        raise CorruptFile(f"it is no JSON: {error}") from error
+    level = [document]
+    for _ in range(MOST_NESTED):
+        level = [item for one in level if isinstance(one, (dict, list)) for item in _items(one)]
+        if not level:
+            return document
+    raise CorruptFile(_TOO_DEEP)
+
+
+def _items(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return one.values() if isinstance(one, dict) else one
 
 
 def parse_document(text: str | bytes, form: str, version: int) -> Fields:
@@ -41,11 +67,7 @@ def parse_document(text: str | bytes, form: str, version: int) -> Fields:
     """
     if len(text) > MOST_BYTES:
         raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
-    try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise CorruptFile(f"it is no JSON: {reason}", advice=f"write the {form} anew") from error
+    document = parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
     if not isinstance(document, dict) or document.get("format") != form:
         found = document.get("format") if isinstance(document, dict) else None
         what = f"its format is {shown(found)}" if found is not None else "it names no format"
@@ -102,10 +124,10 @@ class Fields:
         return "" if value is None else value
 
     def number(self, name: str) -> int:
-        """Take a number that is not negative; 0 for null."""
+        """Take a whole number that is not negative and fits a Java long; 0 for null."""
         value = self._take(name, int, "a number", optional=True)
-        if isinstance(value, bool) or (value is not None and value < 0):
-            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be a number from 0")
+        if isinstance(value, bool) or (value is not None and not 0 <= value <= _LARGEST):
+            raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be a number from 0 to 2^63 - 1")
         return value or 0
 
     def flag(self, name: str) -> bool:

@@ -185,7 +185,8 @@ def _refusal(report: CheckReport) -> IncompatibleState:
             lines.append(f"  operator {operator.title}, {what}: {finding_line(finding)}")
             lines += [f"    ways out: {'; or '.join(finding.ways_out)}"] if finding.ways_out else []
     return IncompatibleState(
-        "\n".join([f"{report.new.origin} cannot take over {report.old.origin}", *lines]),
+        f"{report.new.origin} cannot take over {report.old.origin}",
+        details=lines,
         advice="change the types in one of the ways above, and check again",
         written="Nothing was changed.",
     )

@@ -5,13 +5,13 @@ Source: rule ROLE-4.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.errors import DeclarationError, StateNotFound
+from ..serializers.escaping import shell_word
 from .description import StateKind, function_name
 from .edits import find_state
 
@@ -115,10 +115,10 @@ class Repartition:
         """Give it as the options of the command line."""
         words = ["--repartition"]
         words += [
-            f"--max-parallelism {shlex.quote(f'{name}={number}') if name else number}"
+            f"--max-parallelism {shell_word(f'{name}={number}') if name else number}"
             for name, number in self.max_parallelism
         ]
-        words += [f"--merge {shlex.quote(f'{name}={merge.name}')}" for name, merge in self.merge]
+        words += [f"--merge {shell_word(f'{name}={merge.name}')}" for name, merge in self.merge]
         return " ".join(words)
 
     def names(self, operator: OperatorDescription) -> bool:

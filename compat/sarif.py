@@ -10,6 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ..serializers.escaping import one_line
 from .explain import finding_line
 from .gate_text import against, failure_text, state_title
 from .rules import rule_book
@@ -56,29 +57,38 @@ def _rule(finding: Finding) -> dict[str, Any]:
     why = rule.why if rule else finding.reason
     return {
         "id": finding.rule,
-        "shortDescription": {"text": short},
-        "fullDescription": {"text": f"{short}. {why}" if rule else why},
-        "help": {"text": why},
+        "shortDescription": _text(short),
+        "fullDescription": _text(f"{short}. {why}" if rule else why),
+        "help": _text(why),
     }
+
+
+def _text(*lines: str) -> dict[str, str]:
+    """Give lines as SARIF's messages are: escaped, for they are shown to people by other tools."""
+    return {"text": "\n".join(map(one_line, lines))}
 
 
 def _result(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
     place = f"{state.name}/{finding.path}"
     names = f"{place}\n{finding.rule}\n{failure.revision}\n{failure.direction}"
+    digest = hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "level": "warning" if state.passes else "error",
-        "message": {"text": f"{state_title(state)}: {failure_text(failure)}\n{finding_line(finding)}"},
+        "message": _text(f"{state_title(state)}: {failure_text(failure)}", finding_line(finding)),
         "locations": [
             {
-                "logicalLocations": [{"fullyQualifiedName": place}],
-                "physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": _REGION},
+                "logicalLocations": [{"fullyQualifiedName": one_line(place)}],
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(file, errors="surrogateescape")},
+                    "region": _REGION,
+                },
             }
         ],
-        "partialFingerprints": {"primaryLocationLineHash": f"{hashlib.sha256(names.encode()).hexdigest()[:16]}:1"},
+        "partialFingerprints": {"primaryLocationLineHash": f"{digest[:16]}:1"},
     }
     override = state.override_of(finding, failure)
     if override is None:
         return result
-    suppression = {"kind": "external", "justification": f"{override.reason} (until {override.expires})"}
+    suppression = {"kind": "external", "justification": one_line(f"{override.reason} (until {override.expires})")}
     return result | {"suppressions": [suppression]}

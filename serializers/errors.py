@@ -7,7 +7,12 @@ The facts stay attributes, so that a caller can act on them, and survive picklin
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from .escaping import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _PLACES = {
     "savepoint": "savepoint",
@@ -58,7 +63,9 @@ class StateShiftError(Exception):
     """Base of every error that stateshift raises on purpose.
 
     Args:
-        what: One sentence: what happened and, where known, why.
+        what: One sentence: what happened and, where known, why. It may hold names out of a savepoint: what is not
+            printable is escaped, line breaks too, so that no name can forge a line.
+        details: Lines below it.
         advice: What to do about it.
         written: Whether anything was written.
         where: Any of savepoint, file, offset, operator, state, key, path, rule. Callers further out add what
@@ -68,10 +75,13 @@ class StateShiftError(Exception):
     advice = ""
     written = ""
 
-    def __init__(self, what: str, *, advice: str = "", written: str = "", **where: object) -> None:
+    def __init__(
+        self, what: str, *, details: Iterable[str] = (), advice: str = "", written: str = "", **where: object
+    ) -> None:
         module = _users_module() if _redacted else ""
         if module:
-            what, advice, where = f"<redacted>: raised in {module}", "", {}
+            what, details, advice, where = f"<redacted>: raised in {module}", (), "", {}
+        what = "\n".join(map(one_line, (what, *details)))
         super().__init__(what)
         self.what = what
         if advice:
@@ -82,14 +92,14 @@ class StateShiftError(Exception):
 
     def __str__(self) -> str:
         places = [f"{label} {self.where[name]}" for name, label in _PLACES.items() if name in self.where]
-        lines = [self.what]
+        lines = []
         if places:
             lines.append("  where: " + ", ".join(places))
         if self.advice:
             lines.append("  what to do: " + self.advice)
         if self.written:
             lines.append("  " + self.written)
-        return "\n".join(lines)
+        return "\n".join([self.what, *map(one_line, lines)])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.__dict__))
@@ -247,7 +257,7 @@ class OldReaderUnavailable(StateShiftError, LookupError):
     ) -> None:
         if ways_out:
             rest.setdefault("advice", "; or ".join(ways_out))
-        super().__init__("\n".join([what, *(f"  - {reason}" for reason in reasons)]), **rest)
+        super().__init__(what, details=[f"  - {reason}" for reason in reasons], **rest)
         self.reasons = reasons
         self.ways_out = ways_out or (self.advice,)
 
@@ -289,7 +299,7 @@ class PlanChanged(StateShiftError, ValueError):
     advice = "make the plan anew, and have it reviewed"
 
     def __init__(self, what: str, *, differences: tuple[str, ...] = (), **rest: Any) -> None:
-        super().__init__("\n".join([what, *(f"  {difference}" for difference in differences)]), **rest)
+        super().__init__(what, details=[f"  {difference}" for difference in differences], **rest)
         self.differences = differences
 
 

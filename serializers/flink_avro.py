@@ -56,12 +56,12 @@ class AvroSerializerSnapshot(ValuesNotRead):
     def _schema_name(self) -> str:
         try:
             schema = json.loads(self.schema)
+            if not isinstance(schema, dict):
+                return str(schema)
+            name, namespace = str(schema.get("name", schema.get("type", "?"))), schema.get("namespace")
+            return f"{namespace}.{name}" if namespace and "." not in name else name
         except (ValueError, RecursionError):
             return "unreadable schema"
-        if not isinstance(schema, dict):
-            return str(schema)
-        name, namespace = str(schema.get("name", schema.get("type", "?"))), schema.get("namespace")
-        return f"{namespace}.{name}" if namespace and "." not in name else name
 
     def write(self, target: DataOutputView) -> None:
         version = self.get_version()

@@ -49,7 +49,7 @@ class JavaNotFound(StateShiftError, FileNotFoundError):
     written = "Nothing was read or written."
 
     def __init__(self, what: str, *, tried: tuple[str, ...] = ()) -> None:
-        super().__init__("\n".join([what, *(f"  - {each}" for each in tried)]))
+        super().__init__(what, details=[f"  - {each}" for each in tried])
         self.tried = tried
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
+from ..serializers.escaping import one_line
 from ..state.migration.progress import Progress
 from .interrupts import interrupts_kept
 
@@ -91,7 +92,7 @@ def run_in_group(
     def run() -> T:
         try:
             # Not by interrupts: an interrupted task ends at once and leaves its worker behind, still writing.
-            context.setJobGroup(group, description, interruptOnCancel=False)
+            context.setJobGroup(group, one_line(description), interruptOnCancel=False)
             return action()
         except Exception as error:
             raise_if_java_ended(context, error, **where)
@@ -251,8 +252,8 @@ def without_values(error: Exception) -> StateShiftError:
     """Give an error as a task raises it where values are redacted, `from None`: Spark logs what is behind it, too."""
     if isinstance(error, StateShiftError):
         return error
-    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
-    return MigrationFailed(f"a worker failed with {cause_text(error)}\n{trace}")
+    trace = "".join(traceback.format_tb(error.__traceback__))
+    return MigrationFailed(f"a worker failed with {cause_text(error)}", details=trace.splitlines())
 
 
 def cause_of(error: Exception) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NOTHING_WRITTEN = "Nothing was written."
+_MOST_DIGITS = 18
 
 
 def parse_repartition(*, max_parallelism: Iterable[str] = (), merge: Iterable[str] = ()) -> Repartition:
@@ -33,7 +34,7 @@ def parse_repartition(*, max_parallelism: Iterable[str] = (), merge: Iterable[st
 
 def _number(text: str) -> tuple[str, int]:
     uid, _, number = text.rpartition("=")
-    if not number.isdecimal() or text.startswith("="):
+    if not number.isdecimal() or len(number) > _MOST_DIGITS or text.startswith("="):
         raise DeclarationError(
             f"{text!r} is no number of key groups",
             advice="write N, or UID=N for one operator",

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound="enum.StrEnum")
 
+_MOST_DIGITS = 18
+
 
 def refuse_unknown(options: Options, known: tuple[str, ...], what: str) -> None:
     """Refuse an option that there is not.
@@ -53,7 +55,7 @@ def number(options: Options, name: str) -> int | None:
     value = options.get(name)
     if not value:
         return None
-    if not value.isdecimal() or not int(value):
+    if not value.isdecimal() or len(value) > _MOST_DIGITS or not int(value):
         raise DeclarationError(f"the option {name!r} is {value!r}", advice="give a whole number from 1 on")
     return int(value)
 

@@ -6,13 +6,13 @@ Source: DESIGN, section 4; rules RUN-2, RUN-5.
 from __future__ import annotations
 
 import json
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
+from ...serializers.escaping import log_line, shell_word
 from ...serializers.wording import many
 from ..migration.run import subtasks_for
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
@@ -119,8 +119,8 @@ class BootstrapReport:
         if self.unknown_to_flink:
             types = ", ".join(self.unknown_to_flink)
             told.append(f"not for Flink, which does not know {types} (for it, give each record its java_class)")
-        told.append(f"prove it: stateshift verify {shlex.quote(self.target)}")
-        return "\n".join([f"{head}, {self.seconds:.1f} seconds", *lines, *told])
+        told.append(f"prove it: stateshift verify {shell_word(self.target)}")
+        return "\n".join(map(log_line, [f"{head}, {self.seconds:.1f} seconds", *lines, *told]))
 
 
 def check_position(position: Any) -> None:

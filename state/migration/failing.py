@@ -24,9 +24,10 @@ def failure_of_task(error: Exception, title: str, who: str) -> StateShiftError:
     """
     if isinstance(error, StateShiftError):
         return error
-    trace = "".join(traceback.format_tb(error.__traceback__)).rstrip()
+    trace = "".join(traceback.format_tb(error.__traceback__))
     return MigrationFailed(
-        f"{who} failed with {type(error).__name__}: {shown(str(error))}\n{trace}",
+        f"{who} failed with {type(error).__name__}: {shown(str(error))}",
+        details=trace.splitlines(),
         operator=title,
         advice="mend the serializer or converter in which it failed; if it is none of yours, report a bug",
     )

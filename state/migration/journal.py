@@ -12,13 +12,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import operator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.json_files import parse_json
 from ...compat.plan_data import to_data
 from ...compat.reference_time import parse_time, time_text
+from ...serializers.errors import CorruptFile, shown
 from ..savepoint.handles import DistributionMode, OperatorStateOffsets
 from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..savepoint.metadata import METADATA, write_metadata
@@ -84,8 +87,10 @@ class Journal:
     def _records(self) -> Iterator[dict[str, Any]]:
         for name in self.folder.names() if self.folder.exists() else ():
             if name.endswith(SUFFIX):
-                with suppress(ValueError):  # cut off when the run died
-                    yield dict(json.loads(self.folder.read(name)))
+                with suppress(CorruptFile):  # cut off when the run died
+                    facts = parse_json(self.folder.read(name))
+                    if isinstance(facts, dict):
+                        yield facts
 
     def finished(self) -> dict[str, TaskResult]:
         """Give the results of finished tasks by stream name; what does not belong to the run is left out."""
@@ -117,11 +122,13 @@ class Journal:
 
     def _read(self, name: str) -> TaskResult | None:
         try:
-            facts = json.loads(self.folder.read(name))
-            is_ours = facts["run"] == self.run and facts["reference_time"] == self._time
-            return _from_data(facts["result"]) if is_ours else None
-        except (ValueError, KeyError, TypeError):
+            facts = parse_json(self.folder.read(name))
+            if facts["run"] != self.run or facts["reference_time"] != self._time:
+                return None
+            result = _from_data(facts["result"])
+        except (ValueError, KeyError, TypeError, AttributeError):
             return None  # cut off when the run died: the task is done again
+        return result if result.stored.name + SUFFIX == name else None
 
     def _is_whole(self, stored: StoredBytes, names: set[str]) -> bool:
         return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
@@ -164,9 +171,9 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
     quarantine = facts["quarantine"]
     return TaskResult(
         _stored(facts["stored"]),
-        offsets=tuple(facts["offsets"]),
+        offsets=_numbers(facts["offsets"]),
         states=tuple(
-            OperatorStateOffsets(state["name"], DistributionMode(state["mode"]), tuple(state["offsets"]))
+            OperatorStateOffsets(_text(state["name"]), DistributionMode(state["mode"]), _numbers(state["offsets"]))
             for state in facts["states"]
         ),
         counts=tuple(StateCount(**count) for count in facts["counts"]),
@@ -175,10 +182,22 @@ def _from_data(facts: dict[str, Any]) -> TaskResult:
     )
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is no text")
+    return value
+
+
+def _numbers(values: Any) -> tuple[int, ...]:
+    return tuple(map(operator.index, values))
+
+
 def _stored(facts: dict[str, Any]) -> StoredBytes:
-    data, digest = facts.pop("data"), facts.pop("digest")
+    data, digest = facts["data"], facts["digest"]
     return StoredBytes(
-        **facts,
+        _text(facts["name"]),
+        operator.index(facts["size"]),
+        attempt=_text(facts["attempt"]),
         data=None if data is None else base64.b64decode(data, validate=True),
         digest=None if digest is None else FileDigest(**digest),
     )

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.errors import MigrationFailed, SavepointNotFound, StateShiftError, TargetExists
+from ...compat.json_files import parse_json
+from ...serializers.errors import CorruptFile, MigrationFailed, SavepointNotFound, StateShiftError, TargetExists
 from .gate import refuse_by_claim, refuse_by_place
 from .owner import Owner
 
@@ -241,9 +242,10 @@ def _claims(folder: Folder) -> list[str]:
 
 
 def _facts(folder: Folder, name: str) -> dict[str, Any]:
-    with suppress(ValueError, RecursionError):
+    """What a claim says; nothing where it is just being written."""
+    with suppress(CorruptFile):
         with folder.open_range(name) as file:
-            facts = json.loads(file.read_at(0, min(file.size, _MOST_BYTES)))
+            facts = parse_json(file.read_at(0, min(file.size, _MOST_BYTES)))
         return facts if isinstance(facts, dict) else {}
     return {}
 

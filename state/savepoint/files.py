@@ -62,10 +62,15 @@ class Folder:
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:
-        """Give the folder at a local path or URI; nothing is opened yet."""
+        """Give the folder at a local path or URI; nothing is opened yet.
+
+        Raises:
+            StorageFailed: No folder can be there.
+        """
         text = os.fspath(place)
         if store_of(text) == "file":
-            return cls(str(Path(local_path(text) if is_uri(text) else text).resolve()), given=text)
+            with asking(text, ""):
+                return cls(os.path.realpath(local_path(text) if is_uri(text) else text), given=text)
         refuse_secrets(text)
         return cls("".join(parted(text)), given=text)
 
@@ -156,14 +161,13 @@ class Folder:
 
     def names(self) -> tuple[str, ...]:
         """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
-        if self.is_local:
-            with asking(self.place, ""):
-                return tuple(sorted(self._store.names(self.place)))
-        from pyarrow.fs import FileSelector
-
         with asking(self.place, ""):
+            if self.is_local:  # a name need not be UTF-8, which pyarrow takes it for
+                return tuple(sorted(self._store.names(self.place)))
+            from pyarrow.fs import FileSelector
+
             found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
-        return tuple(sorted(info.base_name for info in found))
+            return tuple(sorted(info.base_name for info in found))
 
     def holds(self, name: str) -> bool:
         """Whether a file of that name is in this folder, or in any folder below it."""

@@ -15,6 +15,7 @@ import attrs
 from xxhash import xxh3_128
 
 from ...compat.description import StateKind
+from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
 from .metadata import METADATA
 
@@ -28,7 +29,10 @@ FORMAT = 2
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
 
 # What is read is checked by type: anybody may have edited the file.
-_TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)
+_TEXT = attrs.validators.instance_of(str)
+_LONGS = range(-(1 << 63), 1 << 63)
+_NUMBER = attrs.validators.and_(attrs.validators.instance_of(int), attrs.validators.in_(_LONGS))
+_CHECKSUM = attrs.validators.matches_re("[0-9a-f]{0,16}")
 _FACTS = attrs.validators.optional(attrs.validators.instance_of(dict))
 _KINDS = frozenset(str(kind) for kind in StateKind)
 
@@ -98,7 +102,7 @@ class StateCount:
     read: int = attrs.field(validator=_NUMBER)
     written: int = attrs.field(validator=_NUMBER)
     dropped: int = attrs.field(default=0, validator=_NUMBER)
-    keys: str = attrs.field(default="", validator=_TEXT)
+    keys: str = attrs.field(default="", validator=_CHECKSUM)
     quarantined: int = attrs.field(default=0, validator=_NUMBER)
     dropped_elements: int = attrs.field(default=0, validator=_NUMBER)
     entries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
@@ -165,7 +169,7 @@ class Lineage:
             UnsupportedFormat: It is of another format.
         """
         try:
-            facts = json.loads(data)
+            facts = parse_json(data)
             form = facts.pop("format")
             if form != FORMAT:
                 raise UnsupportedFormat(
@@ -177,7 +181,7 @@ class Lineage:
             facts["files"] = {name: FileDigest(**digest) for name, digest in facts["files"].items()}
             facts["history"] = tuple(facts["history"])
             return cls(**facts)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptSavepoint(
                 f"the lineage cannot be read: {error}",
                 file=LINEAGE,

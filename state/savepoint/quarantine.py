@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, shown, values_are_redacted
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from .lineage import Lineage
 
 _NAME = re.compile(r"[0-9a-f]{32}-quarantine-[a-z]+-[0-9]+(-[0-9a-f]{12})?")
-_TEXT = attrs.validators.instance_of(str)
+_TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)
 _OPTIONAL_TEXT = attrs.validators.optional(_TEXT)
 
 
@@ -66,7 +67,7 @@ class QuarantinedValue:
     operator: str = attrs.field(validator=_TEXT)
     state: str = attrs.field(validator=_TEXT)
     kind: str = attrs.field(validator=_TEXT)
-    key_group: int | None = None
+    key_group: int | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
     key: str | None = attrs.field(default=None, validator=_OPTIONAL_TEXT)
     user_key: str | None = attrs.field(default=None, validator=_OPTIONAL_TEXT)
     path: str = attrs.field(validator=_TEXT)
@@ -106,11 +107,11 @@ class QuarantinedValue:
             CorruptSavepoint: It is not what `to_line` gives.
         """
         try:
-            facts: dict[str, Any] = json.loads(line)
+            facts: dict[str, Any] = parse_json(line)
             for name in ("key_bytes", "value_bytes"):
                 facts[name] = bytes.fromhex(facts[name])
             return cls(**facts)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise CorruptSavepoint(f"a line is no value in quarantine ({type(error).__name__})") from error
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.json_files import parse_json
 from ...serializers.errors import StateShiftError, TargetExists
 from ...serializers.wording import many
 from .claim import CLAIM_NAME
@@ -188,9 +189,9 @@ def _pattern(name: str) -> str:
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:
     """Read a list; of one that is damaged nothing."""
-    with suppress(ValueError, RecursionError, StateShiftError):
+    with suppress(StateShiftError):
         with folder.open_range(name) as file:
-            facts = json.loads(file.read_at(0, min(file.size, _MOST_BYTES)))
+            facts = parse_json(file.read_at(0, min(file.size, _MOST_BYTES)))
         return facts if isinstance(facts, dict) else {}
     return {}
 

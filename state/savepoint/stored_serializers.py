@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import cloudpickle
 
+from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
 
@@ -65,11 +66,11 @@ def read_stored_serializers(folder: Folder, lineage: Lineage | None = None) -> d
     if not folder.exists(file):
         return {}
     try:
-        facts = json.loads(folder.read(file))
+        facts = parse_json(folder.read(file))
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']} is not known")
         return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptSavepoint(f"the stored serializers cannot be read: {error}", file=file) from error
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 
@@ -23,6 +24,13 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
 _OBJECT_STORES = {"s3", "gs", "abfs", "abfss"}
 _NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 _SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
 _FAILURES = (
     (
@@ -83,9 +91,9 @@ def refuse_secrets(uri: str) -> None:
     """Refuse a URI with credentials in it: places are told in messages, reports and lineages.
 
     Raises:
-        StorageFailed: It has some; they are not in the message.
+        StorageFailed: It has some, or is none; they are not in the message.
     """
-    parts = urlsplit(uri)
+    parts = _split(uri)
     names = [name for name, _ in parse_qsl(parts.query) if _SECRET.search(name)]
     if ":" not in parts.netloc.rpartition("@")[0] and not names:
         return
@@ -95,6 +103,21 @@ def refuse_secrets(uri: str) -> None:
         " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
         written="Nothing was written.",
     )
+
+
+def _split(uri: str) -> SplitResult:
+    """Take a URI apart.
+
+    Raises:
+        StorageFailed: It is none; the message does not show it, for it may have credentials in it.
+    """
+    try:
+        return urlsplit(uri)
+    except ValueError as error:  # all that is checked is the host
+        raise StorageFailed(
+            f"the {store_of(uri)} URI names a host that cannot be one",
+            advice="write it as scheme://host/folder; an address of IPv6 stands in brackets: [::1]",
+        ) from error
 
 
 class _Asking:
@@ -109,7 +132,10 @@ class _Asking:
         """Wait for an error."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, (OSError, ValueError)) and not isinstance(error, StateShiftError):
+        if isinstance(error, StateShiftError) or not isinstance(error, Exception):
+            return
+        # Some of pyarrow's errors are none of Python's.
+        if isinstance(error, (OSError, ValueError)) or type(error).__module__.partition(".")[0] == "pyarrow":
             raise _told(error, self._place, self._name) from error
 
 
@@ -122,6 +148,12 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return SavepointNotFound(f"there is no file {name}" if name else "there is no such folder", **where)
+    if isinstance(error, _NotRegularError):
+        return StorageFailed(
+            f"{error}, and no regular file",
+            advice="nothing else is read, for it may never end; if it stands for a file, copy that there",
+            **where,
+        )
     full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
     if full is not None:
         return NoSpaceLeft(full, **where)
@@ -159,7 +191,28 @@ def _in_one_request(uri: str) -> str:
 
 def local_path(uri: str) -> str:
     """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
-    return str(Path(unquote(urlsplit(uri).path)).absolute())
+    return str(Path(unquote(_split(uri).path)).absolute())
+
+
+class _NotRegularError(OSError):
+    """A folder, pipe, socket or device stands where a file should."""
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise _NotRegularError(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}")
+
+
+def _regular_file(path: str) -> FileIO:
+    """Open a regular file for reading, and nothing else: to open a pipe waits, and some devices act."""
+    _require_regular(Path(path).stat().st_mode)
+    file = FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode)  # another may have come in its place
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 class LocalFiles:
@@ -171,11 +224,11 @@ class LocalFiles:
 
     @staticmethod
     def open_input_stream(path: str) -> Any:
-        return FileIO(path)
+        return _regular_file(path)
 
     @staticmethod
     def open_input_file(path: str) -> Any:
-        return _LocalFile(FileIO(path))
+        return _LocalFile(_regular_file(path))
 
     @staticmethod
     def open_output_stream(path: str) -> Any:

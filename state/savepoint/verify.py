@@ -131,7 +131,7 @@ def _digest_problem(folder: Folder, name: str, expected: FileDigest) -> str:
             return f"the file has {size:,} bytes and should have {expected.size:,}"
         found = FileDigest.of_file(folder, name)
     except StateShiftError as error:
-        return error.what
+        return _told(error)
     return "" if found == expected else "the digest of the file is another one"
 
 
@@ -179,7 +179,12 @@ def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator
         places = [
             f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where
         ]
-        return [Check(name, Outcome.FAILED, error.what, ", ".join([operator.title, *places]))]
+        return [Check(name, Outcome.FAILED, _told(error), ", ".join([operator.title, *places]))]
+
+
+def _told(error: StateShiftError) -> str:
+    """Give an error in one line."""
+    return error.what.replace("\n", " ")
 
 
 def _keyed_checks(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> Iterator[Check]:
@@ -276,7 +281,7 @@ def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
     try:
         found = sum(1 for _ in savepoint.quarantine())
     except StateShiftError as error:
-        yield Check("quarantine", Outcome.FAILED, error.what, str(error.where.get("file", "")))
+        yield Check("quarantine", Outcome.FAILED, _told(error), str(error.where.get("file", "")))
         return
     if found != expected:
         detail = f"{many(found, 'value')} in quarantine, and {LINEAGE} says {expected:,}"

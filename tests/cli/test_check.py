@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -87,6 +88,25 @@ def test_a_target_that_flink_could_not_restore_is_refused(run, savepoint_of, job
 
     assert (anyone.status, flink.status) == (4, 1)
     assert "TARGET-FLINK" in flink.stdout
+
+
+def test_a_terminal_gets_the_same_in_colours(run, savepoint_of, job_folder, monkeypatch):
+    (job_folder / "odd.py").write_text(
+        "from stateshift import Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('account-state', key=int, states=[ValueStateDescriptor('version-free', bool)])])\n",
+        encoding="utf-8",
+    )
+    arguments = ["check", savepoint_of("rocksdb-account-v1"), "--job", "odd:job"]
+    plain = run(*arguments).stdout
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True, raising=False)
+
+    coloured = run(*arguments).stdout
+
+    assert "\x1b[1;31mrefuse" in coloured
+    words = re.sub(r"\x1b\[[0-9;]*m", "", coloured).split()
+    assert sorted(words) == sorted(plain.split())
 
 
 @pytest.mark.usefixtures("example_jobs")
