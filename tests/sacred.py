@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 import stateshift
 from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.cli import main
-from stateshift.cli.failures import error_text, status_of
+from stateshift.cli.failures import error_lines, status_of
 from stateshift.serializers.errors import StateShiftError
 from stateshift.spark.source.savepoint_source import SavepointDataSource
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
@@ -67,7 +67,7 @@ def called(function, *arguments, **options):
     try:
         function(*arguments, **options)
     except StateShiftError as error:
-        return Outcome(int(status_of(error)), error_text(error))
+        return Outcome(int(status_of(error)), "\n".join(error_lines(error)))
     return Outcome(0, "")
 
 

@@ -7,7 +7,6 @@ may is their parent. The claim names that one, and is renewed on its behalf for 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -31,11 +30,9 @@ def renew_apart(claim: Claim, process: int) -> None:
         process: Number of the other process.
     """
     command = [sys.executable, "-m", __name__, claim.folder.place, claim.folder.run, str(process)]
-    path = os.pathsep.join(filter(None, sys.path))
-    quiet = subprocess.DEVNULL
-    subprocess.Popen(  # noqa: S603 - this module, and what it is to do
-        command, env={**os.environ, "PYTHONPATH": path}, stdin=quiet, stdout=quiet, stderr=quiet
-    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # nobody waits for it
 
 
 def main(arguments: Sequence[str]) -> None:
