@@ -12,10 +12,10 @@ from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, che
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
-from stateshift.state.migration.journal import Journal, run_id
 from stateshift.state.migration.performing import perform
+from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.run import name_of, publish_result, split
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists, prepare_target
 from stateshift.state.savepoint.reader import Savepoint
@@ -109,7 +109,7 @@ def test_a_run_that_died_after_it_had_published_is_finished_by_resume_without_sp
     migration = reshape(opened, plan(check(opened.describe(), job.describe())))
     tasks = split(opened, migration)
     prepare_target(target)
-    journal = Journal(target, run_id(opened, migration, map(name_of, tasks)))
+    journal = Preparation(opened, migration, tasks).journal(target)
     results = [perform(task, opened.folder, target) for task in tasks]
     for result in results:
         journal.record(result)
