@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -271,6 +272,8 @@ def _below(report: MigrationReport) -> Iterator[str]:
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
     yield _size_line(report)
+    for why, count in Counter(stream.why for stream in report.redone).items():
+        yield f"{many(count, 'stream')} finished before and done again: {why}"
 
 
 def _blocks(report: MigrationReport) -> Iterator[Line | Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ..compat.fingerprint import UNKNOWN
 from ..compat.reference_time import length_text
 from ..serializers.wording import many
 from .output import Column, Line, size_text, styled_table
@@ -109,6 +110,7 @@ def _key_lines(key: dict[str, Any]) -> Iterator[Line]:
         merges = ", ".join(f"{state} by {function}" for state, function in rekeying["merges"].items())
         becomes = f"are merged: {merges}" if merges else "abort the run"
         yield [(f"    $<key>  two keys that become one {becomes}", "")]
+    yield from _code_lines(rekeying["code"])
 
 
 def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
@@ -159,6 +161,7 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
         converter = f"; converter: {rewrite['converter']}" if rewrite["converter"] else ""
         words = f"reader: {rewrite['reader']}{converter}; writer: {rewrite['writer']}"
         yield [(f"    {rewrite['path']}  {words}", "")]
+    yield from _code_lines(state["code"])
     if state["former_time_to_live_s"] is not None:
         length = length_text(timedelta(seconds=state["former_time_to_live_s"]))
         yield [(f"    what has expired after {length} is dropped", "red")]
@@ -173,6 +176,14 @@ def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
     yield from _note_lines(finding for finding in state["findings"] if finding["verdict"] == _NOTE)
     for reason in state["old_job"]["reasons"]:
         yield [(f"    old job on the result: {state['old_job']['decision']}; {reason}", "dim")]
+
+
+def _code_lines(code: dict[str, str]) -> Iterator[Line]:
+    """Tell of what the user's code is when a run cannot know it again."""
+    for name, fingerprint in code.items():
+        if fingerprint.startswith(UNKNOWN):
+            why = f"code of {name}: {fingerprint.rpartition(' (')[0]}; so a plan file is refused when it is to be run"
+            yield [(f"    {why}", "red")]
 
 
 def _note_lines(findings: Iterable[dict[str, Any]]) -> Iterator[Line]:

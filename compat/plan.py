@@ -73,6 +73,8 @@ class BadValues(enum.StrEnum):
 
 
 NEW_SERIALIZER = "new serializer"
+CalledCode = tuple[tuple[str, str], ...]
+"""What of the user's is called, by name, with its fingerprint: functions, classes, and defaults."""
 
 
 @attrs.frozen
@@ -147,6 +149,7 @@ class StatePlan:
         former_time_to_live: How long the stored values lived, where they lose their stamps and the job tells it.
         transform: Makes it a state of another kind, which `kind` tells; None: its kind stays.
         trust: Names of pickled classes whose values may be opened.
+        code: What of the user's is called to rewrite it.
     """
 
     name: str
@@ -161,6 +164,7 @@ class StatePlan:
     former_time_to_live: timedelta | None = None
     transform: Transformation | None = None
     trust: tuple[str, ...] = ()
+    code: CalledCode = ()
 
     @property
     def changes(self) -> bool:
@@ -213,12 +217,14 @@ class Rekeying:
         key: How a key is rewritten; None: its bytes stay, and only its key group is another.
         merges: By the stored name of a state.
         findings: What the check found of the key, for messages and lineage.
+        code: What of the user's is called for the keys and the merges.
     """
 
     serializer: TypeSerializer[Any]
     key: Recoding | None = None
     merges: tuple[tuple[str, Merging], ...] = ()
     findings: tuple[Finding, ...] = ()
+    code: CalledCode = ()
 
 
 @attrs.frozen
@@ -263,6 +269,19 @@ class OperatorPlan:
     def bad_values(self) -> BadValues:
         """What becomes of a value that does not fit."""
         return BadValues.QUARANTINE if self.max_bad_values else BadValues.ABORT
+
+    def code(self, *, keyed: bool) -> dict[str, dict[str, str]]:
+        """What of the user's is called for the keyed streams, or for the others: by state, and "" for keys."""
+        found = {state.name: dict(state.code) for state in self.states if state.kind.is_keyed is keyed and state.code}
+        if keyed and self.rekeying is not None and self.rekeying.code:
+            found[""] = dict(self.rekeying.code)
+        return found
+
+    def without_code(self) -> OperatorPlan:
+        """Give the same plan, whatever code of the user's it calls."""
+        rekeying = None if self.rekeying is None else attrs.evolve(self.rekeying, code=())
+        states = tuple(attrs.evolve(state, code=()) for state in self.states)
+        return attrs.evolve(self, rekeying=rekeying, states=states)
 
     @property
     def is_flink_restorable(self) -> bool:

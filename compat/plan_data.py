@@ -50,6 +50,7 @@ def rekeying_data(rekeying: Rekeying) -> dict[str, Any]:
         "merges": {state: merging.merge.name for state, merging in rekeying.merges},
         "flags": [{"path": finding.path, "flag": flag} for finding in rekeying.findings for flag in finding.flags],
         "findings": [finding_data(finding) for finding in rekeying.findings],
+        "code": dict(rekeying.code),
     }
 
 
@@ -78,4 +79,5 @@ def _state_data(state: StatePlan) -> dict[str, Any]:
         "drops": list(state.drops),
         "flags": [{"path": path, "flag": flag} for path, flag in state.flags],
         "findings": [finding_data(finding) for finding in state.findings],
+        "code": dict(state.code),
     }

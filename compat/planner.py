@@ -11,6 +11,7 @@ from ..serializers.errors import IncompatibleState
 from ..serializers.recipe import fits_always, recipe_of
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.ttl import AtTime
+from .called_code import called_code
 from .explain import finding_line
 from .labels import Labels, label_after
 from .parts import MAP_VALUE
@@ -99,13 +100,16 @@ def _rekeying(report: OperatorReport) -> Rekeying:
     )
     if role.reader is None:
         label = label_after(role.result, was.key, becomes.key)
-        return Rekeying(label.restore_serializer(), merges=merges, findings=role.result.findings)
+        stays = label.restore_serializer()
+        code = called_code((), merges=dict(merges).values(), serializers=(stays,))
+        return Rekeying(stays, merges=merges, findings=role.result.findings, code=code)
     serializer = becomes.key.new_side()
     conversion = role.result.conversion
     key = Recoding(
         KEY, role.reader.reader, str(role.reader.source), conversion, serializer, converter=role.converter
     )  # fmt: skip
-    return Rekeying(serializer, key, merges, role.result.findings)
+    code = called_code((key,), merges=dict(merges).values())
+    return Rekeying(serializer, key, merges, role.result.findings, code)
 
 
 def _rekeyed(state: StatePlan) -> StatePlan:
@@ -128,14 +132,16 @@ def _state(report: StateReport, at: datetime | None) -> StatePlan:
         return StatePlan(name, report.kind, StateAction.RELABEL, old, new, findings=findings, new_name=new_name)
     *user_key, value = report.parts
     recoding = _recoding(value, report.converter)
+    user_key_recoding = _recoding(user_key[0], "") if user_key else None
+    transform = _transformation(report)
+    code = called_code((recoding, user_key_recoding), transform)
     loses_stamps = report.kind.is_keyed and value.had_stamps and not value.gets_stamps
     lived = report.becomes.former_time_to_live if report.becomes is not None and loses_stamps else None
     if recoding is not None and at is not None and _switches(report):
         recoding = _at_time(recoding, at, lived, stamps_nulls=value.stamps_nulls)
     return StatePlan(
         name, report.kind, StateAction.CONVERT, old, new,
-        recoding, _recoding(user_key[0], "") if user_key else None, findings, new_name, lived,
-        _transformation(report), was.value.trust,
+        recoding, user_key_recoding, findings, new_name, lived, transform, was.value.trust, code,
     )  # fmt: skip
 
 

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from ..compat.description import JobDescription
     from ..state.job import Job
     from ..state.migration.estimate import Estimate
-    from ..state.migration.journal import Journal
+    from ..state.migration.journal import Journal, Redone
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.tasks import Task, TaskResult
@@ -158,7 +158,7 @@ def migrate(
     operator_ids = [operator.operator_id.hex() for operator in savepoint.metadata.operators]
     where = Destination(folder, names_of(operator_ids, generation), reads, target_exists, NOTHING_PUBLISHED)
     with all_or_nothing(where) as claim, files.watched(), ExitStack() as until_published:
-        results, resumed, lineage = _run(
+        results, resumed, redone, lineage = _run(
             prepared,
             attrs.evolve(journal, folder=claim.folder),
             claim,
@@ -170,7 +170,7 @@ def migrate(
             tell=stopwatch,
         )
         phases = stopwatch.stopped()
-    report = attrs.evolve(report, resumed=resumed)
+    report = attrs.evolve(report, resumed=resumed, redone=redone)
     size = sum(result.stored.size for result in results)
     return report.finished(lineage, size, time.monotonic() - started, phases)
 
@@ -186,10 +186,16 @@ def _run(
     session: Callable[[], Driver],
     py_files: tuple[str | Path, ...],
     tell: Callable[[Progress], None],
-) -> tuple[list[TaskResult], int, Lineage]:
-    """Carry out what is left to do, and publish; gives the results, how many were finished before, and the lineage."""
+) -> tuple[list[TaskResult], int, tuple[Redone, ...], Lineage]:
+    """Carry out what is left to do, and publish.
+
+    Returns:
+        The results, how many were finished before, what was finished and is done again, and the lineage.
+    """
     savepoint, folder = prepared.savepoint, journal.folder
-    finished = journal.finished()
+    if journal.is_begun():
+        tell(Progress("checking", 0, 1))
+    finished, redone = journal.take_up()
     clear_unfinished(claim, _files_of(finished.values(), generation))
     left = [task for task in prepared.tasks if name_of(task) not in finished]
     results = list(finished.values())
@@ -202,7 +208,7 @@ def _run(
     claim.require()
     source.require_unchanged()
     lineage = publish_result(savepoint, prepared.plan, prepared.tasks, results, folder, generation=generation)
-    return results, len(finished), lineage
+    return results, len(finished), redone, lineage
 
 
 def _on_spark(

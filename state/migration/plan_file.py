@@ -33,6 +33,7 @@ _MEASURED: Final = frozenset({"entries", "bytes", "tried"})
 """What was found by looking at entries; where `_metadata` is the same, so are they, and a run does not count first."""
 _MOST_DIFFERENCES = 30
 _DIGEST = "plan_sha256"
+CODE = "code"
 _NOTHING_WRITTEN = "Nothing was written."
 
 
@@ -263,7 +264,9 @@ def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Ite
     """Tell each fact that differs, the innermost."""
     if isinstance(planned, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*planned, *now]):
-            if key not in _MEASURED or name:
+            if key == CODE:
+                yield from _code_differences(where, planned.get(key), now.get(key))
+            elif key not in _MEASURED or name:
                 inner = f"{name}.{key}" if name else _text(key)
                 yield from _fact_differences(where, planned.get(key), now.get(key), inner)
     elif isinstance(planned, list) and isinstance(now, list):
@@ -276,6 +279,15 @@ def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Ite
                 yield from _fact_differences(where, one, other, f"{name}: {label}")
     elif planned != now or isinstance(planned, bool) is not isinstance(now, bool):
         yield f"{where}: {name}: {_text(planned)} in the plan, {_text(now)} here"
+
+
+def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:
+    """Name each function whose code is another; what else the plan says of it is the same."""
+    ours, theirs = (side if isinstance(side, dict) else {} for side in (planned, now))
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) != theirs.get(name):
+            one, other = _text(ours.get(name)), _text(theirs.get(name))
+            yield f"{where}: code of {_text(name)}, or what it calls: {one} in the plan, {other} here"
 
 
 def _labelled(items: list[Any]) -> dict[str, Any]:

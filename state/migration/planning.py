@@ -300,6 +300,7 @@ def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
         "new": _types(state.new),
         "rewrites": [_rewrite_data(piece) for piece in pieces],
         "findings": [_finding_data(finding) for finding in state.findings],
+        "code": dict(state.code),
         "old_job": {"decision": str(rollback.decision), "reasons": list(rollback.reasons)},
     }
 

@@ -12,7 +12,7 @@ from ...compat.edits import same_types
 from ...compat.planner import plan
 from .journal import Journal, run_id
 from .reshaping import reshape
-from .run import name_of, split
+from .run import calls_of, name_of, split
 
 if TYPE_CHECKING:
     from ...compat.plan import MigrationPlan
@@ -39,7 +39,9 @@ class Preparation:
 
     def journal(self, target: Folder) -> Journal:
         """Give the journal of this run in a target."""
-        return Journal(target, run_id(self.savepoint, self.plan, self.stream_names), self.plan.reference_time)
+        run = run_id(self.savepoint, self.plan, self.stream_names)
+        calls = {name_of(task): called for task in self.tasks if (called := calls_of(task))}
+        return Journal(target, run, self.plan.reference_time, calls)
 
     @property
     def stream_names(self) -> frozenset[str]:

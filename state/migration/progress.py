@@ -26,7 +26,8 @@ class Progress:
     """How far a run is.
 
     Attributes:
-        phase: `starting Spark`, `migrating`, `copying`, `encoding`, `writing`, `publishing`.
+        phase: `checking` (what a run that died has finished), `starting Spark`, `migrating`, `copying`, `encoding`,
+            `writing`, `publishing`.
         done: Streams, or Spark's tasks, that are finished.
         total: All of them.
         entries: Entries that were read, of finished streams.

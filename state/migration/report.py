@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..savepoint.lineage import Lineage, StateCount
     from ..savepoint.reader import Savepoint
     from .estimate import Estimate
+    from .journal import Redone
     from .tasks import Task
 
 
@@ -39,6 +40,7 @@ class MigrationReport:
             them is in `seconds` alone.
         estimate: What the run was expected to take, and who carries it out.
         resumed: How many streams were finished before, by a run that died.
+        redone: Streams that it had finished, too, and that were done again: each with the reason.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
     """
 
@@ -56,6 +58,7 @@ class MigrationReport:
     phases: dict[str, float] = attrs.field(factory=dict)
     estimate: Estimate | None = None
     resumed: int = 0
+    redone: tuple[Redone, ...] = ()
     source_quarantined: int = 0
 
     @classmethod
@@ -118,6 +121,7 @@ class MigrationReport:
             "streams_rewritten": self.tasks,
             "files_copied": self.copies,
             "streams_resumed": self.resumed,
+            "streams_redone": [attrs.asdict(stream) for stream in self.redone],
             "estimate": None if self.estimate is None else attrs.asdict(self.estimate),
             "bytes_read": self.bytes_read,
             "bytes_written": self.bytes_written,

@@ -284,6 +284,11 @@ def name_of(task: Task) -> str:
     return stream_name(task.plan.operator_id, part, task.subtask)
 
 
+def calls_of(task: Task) -> dict[str, dict[str, str]]:
+    """Give the code of the user's that a task calls: by state, the fingerprints of functions by name."""
+    return {} if isinstance(task, CopyTask) else task.plan.code(keyed=not isinstance(task, OperatorTask))
+
+
 def _new_operator(
     stored: OperatorState,
     migration: MigrationPlan,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -12,13 +13,14 @@ from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, che
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
-from stateshift.state.migration.journal import Journal, run_id
 from stateshift.state.migration.performing import perform
+from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.reshaping import reshape
-from stateshift.state.migration.run import name_of, publish_result, split
+from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -109,11 +111,13 @@ def test_a_run_that_died_after_it_had_published_is_finished_by_resume_without_sp
     migration = reshape(opened, plan(check(opened.describe(), job.describe())))
     tasks = split(opened, migration)
     target.create()
-    journal = Journal(target, run_id(opened, migration, map(name_of, tasks)))
+    journal = Preparation(opened, migration, tasks).journal(target)
     results = [perform(task, opened.folder, target) for task in tasks]
     for result in results:
         journal.record(result)
-    publish_result(opened, migration, tasks, results, target)
+    publish_result(opened, migration, tasks, results, target, generation=journal.generation)
+    listed = names_of([operator.operator_id for operator in opened.operators], journal.generation)
+    target.write("_run-0123456789ab", json.dumps({"names": listed}).encode())
     left = target.names()
 
     for other, how in ((job, IfTargetExists.FAIL), (job_with(to_other_text), IfTargetExists.RESUME)):
@@ -126,5 +130,6 @@ def test_a_run_that_died_after_it_had_published_is_finished_by_resume_without_sp
 
     assert (False, SUBTASKS, KEYS) == (report.dry_run, report.resumed, sum(count.written for count in report.states))
     assert sum(result.stored.size for result in results) == report.bytes_written
-    assert tuple(name for name in left if not name.endswith(".done")) == target.names()
+    kept = tuple(name for name in left if not name.endswith(".done") and not name.startswith("_run-"))
+    assert kept == target.names()
     assert verify(Savepoint.open(target.place)).ok

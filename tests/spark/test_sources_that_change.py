@@ -20,7 +20,7 @@ from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.repartition import Repartition
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.metadata import read_metadata
+from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.publish import IfTargetExists
 
 pytestmark = pytest.mark.spark
@@ -111,6 +111,12 @@ def other_bytes(name):
     return change
 
 
+def other_metadata(source):
+    """Replace `_metadata` by one of the same size that tells another checkpoint."""
+    found = read_metadata(source.read("_metadata"))
+    source.put("_metadata", write_metadata(attrs.evolve(found, checkpoint_id=found.checkpoint_id + 1)))
+
+
 def removed(name):
     return lambda source: source.remove(name(source))
 
@@ -122,7 +128,7 @@ def subsumed(source):
 
 
 CHANGES = {
-    "_metadata replaced": other_bytes(lambda _: "_metadata"),
+    "_metadata replaced": other_metadata,
     "a file that is converted, replaced": other_bytes(lambda source: files_of(source, "counter")[0]),
     "another file that is converted, replaced": other_bytes(lambda source: files_of(source, "counter")[-1]),
     "a file that is copied, replaced": other_bytes(lambda source: files_of(source, "copied")[0]),

@@ -1,0 +1,105 @@
+"""What of the user's a plan calls, each with its fingerprint: so a run can tell whether it is the same as before.
+
+Converters, merges and transforms; custom serializers, fallback deserializers and the classes that records are built
+from; defaults, and the factories of defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.record_fields import Default
+from .description import function_name
+from .fingerprint import AsData, closure_of, fingerprint, fingerprint_of_all, is_ours, is_users
+from .libraries import library_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .plan import CalledCode, Merging, Recoding, Transformation
+
+DEFAULTS = "defaults"
+"""What constants are called that fill fields which stored records lack."""
+
+
+def called_code(
+    recodings: Iterable[Recoding | None],
+    transform: Transformation | None = None,
+    merges: Iterable[Merging] = (),
+    serializers: Iterable[object] = (),
+) -> CalledCode:
+    """Give the fingerprints of all code of the user's that rewrites values, by name.
+
+    Args:
+        recodings: How the pieces of an entry are rewritten.
+        transform: What makes a state one of another kind.
+        merges: What makes one value of two.
+        serializers: What else reads or writes.
+    """
+    found: dict[str, list[str]] = {}
+    for name, thing in _named(recodings, transform, merges, serializers):
+        found.setdefault(name, []).append(fingerprint(thing))
+    return tuple((name, fingerprint_of_all(found[name])) for name in sorted(found))
+
+
+def _named(
+    recodings: Iterable[Recoding | None],
+    transform: Transformation | None,
+    merges: Iterable[Merging],
+    serializers: Iterable[object],
+) -> Iterator[tuple[str, Any]]:
+    walked = list(serializers)
+    for recoding in filter(None, recodings):
+        walked += [recoding.reader, recoding.writer]
+        if recoding.converter:
+            yield recoding.converter, recoding.conversion
+        else:
+            walked.append(recoding.conversion)
+    if transform is not None:
+        yield transform.name, transform.function
+    for merging in merges:
+        yield merging.merge.name, merging.merge.function
+        walked.append(merging.serializer)
+    yield from _within(walked)
+
+
+def _within(things: list[Any]) -> Iterator[tuple[str, Any]]:
+    """Find what is the user's within objects of stateshift."""
+    seen: dict[int, Any] = {}
+    while things:
+        thing = things.pop()
+        if id(thing) in seen:
+            continue
+        seen[id(thing)] = thing  # kept, so that nothing else gets its id
+        if isinstance(thing, Default):
+            yield (DEFAULTS, thing.value) if thing.factory is None else (function_name(thing.factory), thing.factory)
+        elif is_users(thing):
+            yield function_name(thing), AsData(thing) if isinstance(thing, type) else thing
+        elif is_ours(thing):
+            things += _parts(thing)
+        elif isinstance(thing, tuple | list | set | frozenset):
+            things += thing
+        elif isinstance(thing, dict | types.MappingProxyType):
+            things += [*thing.keys(), *thing.values()]
+        elif isinstance(thing, types.MethodType):
+            things += [thing.__self__, thing.__func__]
+        elif isinstance(thing, functools.partial):
+            things += [thing.func, thing.args, thing.keywords]
+        elif not isinstance(thing, type) and library_of(type(thing).__module__) != library_of("builtins"):
+            yield function_name(thing), thing
+
+
+def _parts(thing: Any) -> Iterator[Any]:
+    """Give what an object or a function of stateshift refers to."""
+    if isinstance(thing, types.FunctionType):
+        yield from closure_of(thing)
+        yield from thing.__defaults__ or ()
+        yield from (thing.__kwdefaults__ or {}).values()
+        return
+    if attrs.has(type(thing)):
+        yield from (getattr(thing, field.name, None) for field in attrs.fields(type(thing)))
+    yield from getattr(thing, "__dict__", {}).values()

@@ -1,0 +1,444 @@
+"""Fingerprints of code: whether a function is the same that it was in another process, on another day.
+
+Two objects have one fingerprint where nothing tells them apart that a call could notice: the bytecode of a function,
+its constants and the names it uses, its defaults, what it closes over, the globals that it names, and all of this of
+what it calls, through the user's own modules. Line numbers, file names, comments and docstrings do not count. Code of a
+library (the standard library, or what is installed in site-packages) counts as its name and the version of its
+distribution. What has no stable form (a socket, a generator) makes a fingerprint that equals no other.
+
+Bytecode differs between versions of Python, and so do fingerprints of code: they begin with the version.
+
+All that can be reached is one graph. Each node has a label; then every node gets a colour made of its own and those of
+what it refers to, again and again, until no more nodes can be told apart. So neither circles nor the order in which
+sets and modules are walked, nor whether two equal values are one object, make a difference.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import dis
+import enum
+import functools
+import importlib
+import importlib.util
+import re
+import sys
+import threading
+import types
+import typing
+import uuid
+from dataclasses import Field as DataclassField
+from hashlib import sha256
+from typing import Any, Final
+
+import attrs
+
+from ..serializers.errors import cause_text
+from .libraries import is_of_package, library_of
+
+if typing.TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+UNKNOWN: Final = "not known"
+"""How a fingerprint begins that equals no other."""
+_PYTHON = f"py{sys.version_info.major}.{sys.version_info.minor}"
+_MOST_NODES = 1 << 20
+_MOST_WORK = 1 << 23
+"""Nodes times rounds: what takes longer is a chain of very many links that are all alike."""
+_DOCSTRING_FLAG = 0x4000000  # of Python 3.13: there is one; it does not count
+_ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented))
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+_READ_BY_NAME = frozenset({"getattr", "vars", "eval", "exec", "__dict__", "attrgetter", "methodcaller"})
+"""Whoever calls one of these may use anything in a module, without naming it."""
+_READ_OWN_GLOBALS = frozenset({"globals", "eval", "exec"})
+_NOT_OF_A_CLASS = re.compile(
+    r"__(dict|weakref|doc|module|firstlineno|static_attributes|annotations|annotate_?|annotate_func|annotations_cache"
+    r"|abstractmethods|slotnames|qualname)__|_abc_.*"
+)
+"""What Python and copyreg keep in a class, and no call notices."""
+_IMPORTS_BY_NAME = frozenset({"__import__", "import_module"})
+
+
+def fingerprint(thing: object) -> str:
+    """Give the fingerprint of a function, a class, a callable object or a value.
+
+    Returns:
+        `py3.12:` and 64 hexadecimal digits where code is in it, else the digits; or `not known: …` with the reason,
+        which equals no other fingerprint.
+    """
+    graph = _Graph()
+    graph.root(thing)
+    digest = graph.digest()
+    if graph.unknown:
+        return f"{UNKNOWN}: {graph.unknown[0]} ({uuid.uuid4().hex})"
+    return f"{_PYTHON}:{digest}" if graph.has_code else digest
+
+
+def fingerprint_of_all(fingerprints: Iterable[str]) -> str:
+    """Give one fingerprint for several things of one name, in any order."""
+    different = sorted(set(fingerprints))
+    if len(different) == 1:
+        return different[0]
+    unknown = next((one for one in different if one.startswith(UNKNOWN)), "")
+    return unknown or f"{_PYTHON}:{sha256(repr(different).encode()).hexdigest()}"
+
+
+def is_users(thing: object) -> bool:
+    """Whether a function, a class or the class of an object is the user's: neither stateshift's nor of a library."""
+    return not library_of(_module_of(thing))
+
+
+def is_ours(thing: object) -> bool:
+    """Whether a function, a class or the class of an object is stateshift's."""
+    return is_of_package(_module_of(thing))
+
+
+@attrs.frozen(eq=False)
+class AsData:
+    """A class that only builds values: what runs by itself counts (constructors, properties), methods do not."""
+
+    cls: type
+
+
+@attrs.frozen(eq=False)
+class _Used:
+    """What code with these names can reach of a module."""
+
+    module: types.ModuleType
+    names: frozenset[str]
+
+
+@attrs.frozen(eq=False)
+class _Unordered:
+    """Things whose order is nobody's."""
+
+    items: tuple[Any, ...]
+
+
+@attrs.frozen(eq=False)
+class _Node:
+    """A label, and what the thing refers to."""
+
+    label: str
+    children: tuple[Any, ...] = ()
+    owner: str = ""
+
+
+_ABSENT: Final = _Node("absent")
+"""An empty cell, and a global that is not there."""
+
+
+class _Graph:
+    """All that a thing refers to. Walked without recursion: data of the user's may be nested deeply."""
+
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.has_code = False
+        self._numbers: dict[Any, int] = {}
+        self._kept: list[Any] = []  # as long as they live, no other object has their id
+        self._labels: list[str] = []
+        self._children: list[tuple[int, ...]] = []
+        self._are_unordered: list[bool] = []
+
+    def root(self, thing: object) -> None:
+        """Walk a thing and all that it refers to."""
+        self._number(thing)
+        index, owners = 0, [""]
+        while index < len(self._kept):
+            thing = self._kept[index]
+            if len(self._kept) > _MOST_NODES:
+                self.unknown.append(f"more than {_MOST_NODES:,} objects belong to it")
+                return
+            node = self._described(thing, owners[index])
+            self._labels.append(node.label)
+            self._children.append(tuple(map(self._number, node.children)))
+            self._are_unordered.append(isinstance(thing, _Unordered | set | frozenset))
+            owners += [node.owner or owners[index]] * (len(self._kept) - len(owners))
+            index += 1
+
+    def _number(self, thing: Any) -> int:
+        if isinstance(thing, AsData):
+            place: Any = ("data", id(thing.cls))
+        elif isinstance(thing, _Used):
+            place = ("used", id(thing.module), thing.names)
+        else:
+            place = _atom(thing) if type(thing) in _ATOMS else id(thing)
+        if place not in self._numbers:
+            self._numbers[place] = len(self._kept)
+            self._kept.append(thing)
+        return self._numbers[place]
+
+    def digest(self) -> str:
+        """Give the digest of what was walked."""
+        colours = [_hash(label.encode("utf-8", "surrogatepass")) for label in self._labels]
+        told_apart, work = 0, 0
+        while len(set(colours)) > told_apart and not self.unknown:
+            told_apart = len(set(colours))
+            work += len(colours)
+            if work > _MOST_WORK:
+                self.unknown.append(f"it takes more than {_MOST_WORK:,} steps to compare")
+            colours = [self._coloured(index, colours) for index in range(len(colours))]
+        return sha256(b"".join([colours[0], *sorted(set(colours))])).hexdigest()
+
+    def _coloured(self, index: int, colours: list[bytes]) -> bytes:
+        children = [colours[child] for child in self._children[index]]
+        if self._are_unordered[index]:
+            children = sorted(set(children))
+        return _hash(b"".join([colours[index], *children]))
+
+    def _described(self, thing: Any, owner: str) -> _Node:
+        try:
+            node = _node(thing)
+        except Exception as error:  # noqa: BLE001 - objects of the user's say by code of their own what they are
+            kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+            where = f"{owner} uses " if owner else ""
+            self.unknown.append(f"{where}a {kind}, which cannot be compared: {cause_text(error)}")
+            return _Node("unknown")
+        self.has_code = self.has_code or bool(node.owner)
+        return node
+
+
+def _hash(data: bytes) -> bytes:
+    return sha256(data).digest()
+
+
+def _node(thing: Any) -> _Node:  # noqa: C901, PLR0912 - one line for each kind of thing
+    """Tell a thing from others, but for what it refers to."""
+    kind = type(thing)
+    if kind in _ATOMS:
+        return _Node(_atom(thing))
+    if kind in (tuple, list):
+        return _Node(kind.__name__, tuple(thing))
+    if kind in (set, frozenset):
+        return _Node(kind.__name__, tuple(thing))
+    if kind is _Unordered:
+        return _Node("unordered", thing.items)
+    if kind is _Node:
+        return thing  # type: ignore[no-any-return]
+    if kind in (dict, types.MappingProxyType):
+        return _Node("dict", tuple(part for item in thing.items() for part in item))
+    if kind is types.FunctionType:
+        return _function(thing)
+    if kind is AsData:
+        return _class(thing.cls, as_data=True)
+    if isinstance(thing, type):
+        return _class(thing, as_data=False)
+    if kind is _Used:
+        return _module(thing)
+    if kind is types.ModuleType:
+        return _module(_Used(thing, _own_names(thing)))
+    if kind is types.MethodType:
+        return _Node("method", (thing.__self__, thing.__func__))
+    if kind in (types.BuiltinFunctionType, types.MethodWrapperType):
+        bound = thing.__self__
+        is_free = bound is None or isinstance(bound, types.ModuleType)
+        return _Node(f"C {_named(thing)}", () if is_free else (bound,))
+    if kind in (
+        types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
+        types.GetSetDescriptorType, types.MemberDescriptorType,
+    ):  # fmt: skip
+        return _Node(f"C {thing.__name__}", (AsData(thing.__objclass__),))
+    if kind in (staticmethod, classmethod):
+        return _Node(kind.__name__, (thing.__func__,))
+    if kind is property:
+        return _Node("property", (thing.fget, thing.fset, thing.fdel))
+    if kind is functools.cached_property:
+        return _Node("cached property", (thing.func,))
+    if kind is functools._lru_cache_wrapper:  # noqa: SLF001 - it has no public name
+        return _Node("cache", (thing.__wrapped__, thing.cache_parameters()))
+    if isinstance(thing, enum.Enum):
+        return _Node(f"member {thing.name}", (AsData(kind), thing._value_))
+    if kind in (attrs.Attribute, DataclassField):
+        return _Node(kind.__name__, tuple(getattr(thing, slot) for slot in kind.__slots__ if slot != "type"))
+    if kind in _LOCKS:
+        return _Node(f"a {kind.__name__}")
+    if kind is types.UnionType:
+        return _Node("union", thing.__args__)
+    if kind is typing.ForwardRef:
+        return _Node(f"reference {thing.__forward_arg__}")
+    return _reduced(thing)
+
+
+def _reduced(thing: Any) -> _Node:
+    """Tell an object as pickle does: by what makes it, and its state."""
+    by_type = copyreg.dispatch_table.get(type(thing))
+    found: Any = thing.__reduce_ex__(4) if by_type is None else by_type(thing)
+    if isinstance(found, str):
+        return _Node(f"global {_named_in(_module_of(thing), found)}", (type(thing),))
+    made, arguments = found[:2]
+    state, items, pairs = (*found[2:5], None, None, None)[:3]
+    attributes = _by_name(state) if isinstance(state, dict) else state
+    return _Node("object", (made, arguments, attributes, tuple(items or ()), tuple(pairs or ())))
+
+
+def _by_name(facts: Mapping[Any, Any]) -> _Unordered:
+    """Give attributes or globals without their order, which depends on what was set first."""
+    return _Unordered(tuple(facts.items()))
+
+
+def _function(function: types.FunctionType) -> _Node:
+    module = function.__globals__.get("__name__") or function.__module__ or ""
+    settings = (function.__defaults__, _by_name(function.__kwdefaults__ or {}), closure_of(function))
+    library = library_of(module)
+    if library:
+        return _Node(f"function {library} {module} {function.__code__.co_qualname}", settings)
+    names, loaded, imported = _names(function.__code__)
+    if names & _IMPORTS_BY_NAME:
+        raise ValueError("it imports modules by names that are known only when it runs")
+    if names & _READ_OWN_GLOBALS:
+        loaded |= {name for name in function.__globals__ if not name.startswith("__")}
+    facts = _by_name({name: _reached(_global(function, name), names) for name in loaded})
+    modules = _by_name({name: _imported(name, level, function.__globals__, names) for name, level in imported})
+    others = _by_name({name: value for name, value in vars(function).items() if name != "__wrapped__"})
+    label = f"function {_code(function.__code__) if not _is_attrs_hash(function) else function.__code__.co_names}"
+    return _Node(label, (*settings, facts, modules, others), owner=function.__qualname__)
+
+
+def _is_attrs_hash(function: types.FunctionType) -> bool:
+    """Whether attrs has made it: it puts a number into the code that differs from process to process."""
+    code = function.__code__
+    return code.co_name == "__hash__" and code.co_filename.startswith("<attrs generated")
+
+
+def closure_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """Give what a function closes over."""
+    return tuple(map(_content, function.__closure__ or ()))
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _ABSENT
+
+
+def _global(function: types.FunctionType, name: str) -> Any:
+    if name in function.__globals__:
+        return function.__globals__[name]
+    return vars(builtins).get(name, _ABSENT)
+
+
+def _reached(value: Any, names: frozenset[str]) -> Any:
+    return _Used(value, names) if isinstance(value, types.ModuleType) else value
+
+
+def _names(code: types.CodeType) -> tuple[frozenset[str], set[str], set[tuple[str, int]]]:
+    """Give all names in code and the functions within, those loaded from globals, and what is imported."""
+    names, loaded, imported = set(code.co_names), set[str](), set[tuple[str, int]]()
+    instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
+    for index, one in enumerate(instructions):
+        if one.opname in {"LOAD_GLOBAL", "LOAD_NAME"}:
+            loaded.add(one.argval)
+        elif one.opname == "IMPORT_NAME":
+            imported.add((one.argval, instructions[index - 2].argval))  # the level, the names, then this
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _names(constant)
+            names |= inner[0]
+            loaded |= inner[1]
+            imported |= inner[2]
+        elif isinstance(constant, tuple) and all(isinstance(item, str) for item in constant):
+            names |= set(constant)  # what a function imports from a module
+    return frozenset(names), loaded, imported
+
+
+def _imported(name: str, level: int, own: Mapping[str, Any], names: frozenset[str]) -> Any:
+    """Give a module that code imports when it runs; what is not installed is imported for that."""
+    if level:
+        name = importlib.util.resolve_name("." * level + name, own.get("__package__") or "")
+    library = library_of(name)
+    if library:
+        return library
+    try:
+        return _Used(importlib.import_module(name), names)
+    except Exception:  # noqa: BLE001 - whatever happens in it; where it cannot be imported now, code may do without
+        return f"missing {name}"
+
+
+def _module(used: _Used) -> _Node:
+    module, names = used.module, used.names
+    library = library_of(module.__name__)
+    if library:
+        return _Node(f"module {library} {module.__name__}")
+    if names & _READ_BY_NAME:
+        names |= _own_names(module)
+    facts = {name: _reached(value, used.names) for name, value in vars(module).items() if name in names}
+    return _Node(f"module {module.__name__}", (_by_name(facts),))
+
+
+def _own_names(module: types.ModuleType) -> frozenset[str]:
+    return frozenset(name for name in vars(module) if not name.startswith("__"))
+
+
+def _class(cls: type, *, as_data: bool) -> _Node:
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    library = library_of(cls.__module__)
+    if library:
+        return _Node(f"class {library} {name}")
+    members = {name: value for name, value in vars(cls).items() if not _NOT_OF_A_CLASS.fullmatch(name)}
+    if as_data:
+        members = _running(members)
+    bases = [AsData(base) if as_data else base for base in cls.__bases__]
+    return _Node(f"class {cls.__qualname__}", (*bases, type(cls), _by_name(members)), owner=cls.__qualname__)
+
+
+def _running(members: dict[str, Any]) -> dict[str, Any]:
+    """Leave out methods that nothing calls which runs by itself."""
+    plain = (types.FunctionType, staticmethod, classmethod)
+    kept = {name for name, value in members.items() if name.startswith("__") or not isinstance(value, plain)}
+    while True:
+        named = {word for name in kept for word in _words(members[name])}
+        more = (named & members.keys()) - kept
+        if not more:
+            return {name: value for name, value in members.items() if name in kept}
+        kept |= more
+
+
+def _words(member: Any) -> Iterator[str]:
+    """Give the names in the code of a member of a class."""
+    parts = [member, *(getattr(member, name, None) for name in ("__func__", "fget", "fset", "fdel", "func"))]
+    for part in parts:
+        if isinstance(part, types.FunctionType):
+            yield from _names(part.__code__)[0]
+
+
+def _code(code: types.CodeType) -> str:
+    """Give all of code that a call notices: of constants those that are loaded, which leaves out docstrings."""
+    instructions = [
+        (one.opname, _constant(one.argval) if one.opcode in dis.hasconst else one.arg)
+        for one in dis.get_instructions(code)
+    ]
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & ~_DOCSTRING_FLAG)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return repr((instructions, counts, names, code.co_exceptiontable))
+
+
+def _constant(value: Any) -> str:
+    if isinstance(value, types.CodeType):
+        return _code(value)
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_constant, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{', '.join(sorted(map(_constant, value)))}}}"
+    return _atom(value) if type(value) in _ATOMS else f"{type(value).__name__} {value!r}"
+
+
+def _atom(value: Any) -> str:
+    return f"{type(value).__name__} {hex(value) if type(value) is int else repr(value)}"
+
+
+def _named(thing: Any) -> str:
+    return _named_in(getattr(thing, "__module__", None) or "builtins", thing.__qualname__)
+
+
+def _named_in(module: str, name: str) -> str:
+    return f"{library_of(module)} {module} {name}"
+
+
+def _module_of(thing: Any) -> str:
+    """Give the module of a function or a class, or of the class of an object."""
+    if isinstance(thing, types.FunctionType):
+        return thing.__globals__.get("__name__") or thing.__module__ or ""
+    kind = thing if isinstance(thing, type | types.BuiltinFunctionType) else type(thing)
+    return getattr(kind, "__module__", None) or "builtins"

@@ -1,0 +1,68 @@
+"""Which modules are the user's, and which belong to a library: the standard library, or what is installed.
+
+A library is known by its name and version. What was installed to be edited lies elsewhere, and counts as the user's.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import site
+import sys
+import sysconfig
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def is_of_package(module: str) -> bool:
+    """Whether a module is one of this package."""
+    return module.partition(".")[0] == _PACKAGE
+
+
+@functools.cache
+def library_of(module: str) -> str:
+    """Give the distribution that a module comes from, with its version; "" for a module of the user's."""
+    top = module.partition(".")[0]
+    if is_of_package(module):
+        return f"{_PACKAGE} {sys.modules[_PACKAGE].__version__}"  # the package imports this one
+    if top in sys.stdlib_module_names or top == "builtins":
+        return "" if top == "__main__" else "python"
+    if not any(place.is_relative_to(folder) for place in _places(top) for folder in _library_folders()):
+        return ""
+    from importlib import metadata  # it takes a while, and few functions refer to a library
+
+    with suppress(metadata.PackageNotFoundError):
+        return f"{top} {metadata.version(top)}"
+    found = sorted(_distributions().get(top, ()))
+    return ", ".join(f"{name} {metadata.version(name)}" for name in found)
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    from importlib import metadata
+
+    return metadata.packages_distributions()
+
+
+@functools.cache
+def _library_folders() -> tuple[Path, ...]:
+    paths = {sysconfig.get_path(name) for name in ("purelib", "platlib")} | set(site.getsitepackages())
+    return tuple(Path(path).resolve() for path in [*paths, site.getusersitepackages()] if path)
+
+
+def _places(top: str) -> list[Path]:
+    """Give the file or folders of a top-level module, without importing it."""
+    module, spec = sys.modules.get(top), None
+    if module is None:
+        with suppress(ImportError, ValueError, AttributeError):
+            spec = importlib.util.find_spec(top)
+    files = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    if spec is not None:
+        files = [spec.origin, *(spec.submodule_search_locations or ())]
+    return [Path(file).resolve() for file in files if file]
