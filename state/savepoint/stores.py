@@ -94,6 +94,12 @@ def refuse_secrets(uri: str) -> None:
         StorageFailed: It has some, or is none; they are not in the message.
     """
     parts = _split(uri)
+    if not parts.netloc and not parts.path.strip("/"):  # without its slashes, it would be taken for a local path
+        raise StorageFailed(
+            f"the {store_of(uri)} URI names no folder",
+            advice="write it as scheme://host/folder",
+            written="Nothing was written.",
+        )
     names = [name for name, _ in parse_qsl(parts.query) if _SECRET.search(name)]
     if ":" not in parts.netloc.rpartition("@")[0] and not names:
         return

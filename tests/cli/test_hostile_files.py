@@ -22,7 +22,7 @@ DEEP = b"[" * 100_000
 NESTED = b'{"format": 2, "host": ' + b"[" * 900 + b"]" * 900 + b"}"  # Python reads it, and can hardly go through it
 KINDS = {"a named pipe": os.mkfifo, "a folder": os.mkdir, "a device": lambda path: path.symlink_to("/dev/zero")}
 READING = (["inspect"], ["export"], ["verify"], ["check", "--job", "accounts_v3:job"], ["diff", "accounts_v3:job"])
-MALFORMED = ("file://[::1/x", "s3://[::1/x", "hdfs://[::1/x", "file:/%00/x", "s3://a\N{ACCOUNT OF}b/x")
+MALFORMED = ("file://[::1/x", "s3://[::1/x", "hdfs://[::1/x", "file:/%00/x", "s3://", "s3://a\N{ACCOUNT OF}b/x")
 
 
 @pytest.fixture(params=KINDS)

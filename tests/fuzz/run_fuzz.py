@@ -31,6 +31,7 @@ MIXED = "all"
 def main() -> int:
     """Run one target in this process, or all in processes of their own."""
     options = _options()
+    sys.stdout.reconfigure(errors="backslashreplace")  # an input may hold half a surrogate pair
     if options.worker:
         _work(options)
         return 0

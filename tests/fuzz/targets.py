@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import sys
 import tempfile
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import hostile
 import pieces
 import seeds
 
+from stateshift.cli import main
 from stateshift.compat.difference import compare
 from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
@@ -24,9 +27,8 @@ from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile
 from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.lineage import Lineage
-from stateshift.state.savepoint.metadata import SavepointMetadata, read_metadata, write_metadata
+from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.tagged import tagged_operator, tagger_of
 from stateshift.state.savepoint.verify import verify
@@ -72,10 +74,10 @@ def metadata(data: bytes) -> None:
 
 def savepoint(data: bytes) -> None:
     """All that the commands do with a savepoint that they only read: describe, count, export, verify."""
-    found = read_metadata(data)
-    if not _leaves_the_machine_alone(found):
+    found = hostile.settled(read_metadata(data))
+    if not hostile.leaves_the_machine_alone(found):
         return
-    opened = Savepoint(_nowhere(), found)
+    opened = Savepoint(hostile.hazards(), found)
     with suppress(StateShiftError):
         opened.describe()
     verify(opened)
@@ -85,16 +87,35 @@ def savepoint(data: bytes) -> None:
                 _read(operator, state)
 
 
-def _leaves_the_machine_alone(found: SavepointMetadata) -> bool:
-    """Whether no handle names a file or store elsewhere, which a fuzz run has no business to open."""
-    handles = [
-        handle.stream
-        for operator in found.operators
-        for subtask in operator.subtasks
-        for handle in (subtask.managed_keyed, subtask.managed_operator, subtask.raw_keyed, subtask.raw_operator)
-        if handle is not None
-    ]
-    return not any(isinstance(stream, AbsoluteFileHandle) for stream in handles)
+def command(data: bytes) -> None:
+    """Commands end with a status of theirs, and print lines of theirs: no name and no file forges one."""
+    found = hostile.settled(read_metadata(data))
+    if not hostile.leaves_the_machine_alone(found):
+        return
+    folder = hostile.hazards()
+    folder.write(METADATA, write_metadata(found))
+    try:
+        for arguments in (["inspect"], ["inspect", "--json"], ["verify"], ["export"]):
+            status, printed = _run(arguments[0], folder.place, *arguments[1:])
+            lines = printed.split("\n")
+            assert status in {0, 1, 3}, printed
+            assert all(line.isprintable() and not line.lstrip().startswith("::") for line in lines), printed
+        status, printed = _run("init", folder.place, "-o", "-")
+        if not status:
+            ast.parse(printed)
+    finally:
+        folder.delete(METADATA)
+
+
+def _run(*arguments: str) -> tuple[int, str]:
+    """Run a command in this process; give its status and all that it prints."""
+    printed = io.StringIO()
+    with redirect_stdout(printed), redirect_stderr(printed):
+        try:
+            main(list(arguments))
+        except SystemExit as ended:
+            return int(ended.code or 0), printed.getvalue()
+    raise AssertionError("a command ends with a status")
 
 
 def _read(operator: Any, state: Any) -> None:
@@ -107,9 +128,11 @@ def _read(operator: Any, state: Any) -> None:
 def source(data: bytes) -> None:
     """The job file that a savepoint implies is Python, whatever the names in the savepoint are."""
     found = read_metadata(data)
-    if not _leaves_the_machine_alone(found):
+    if not hostile.leaves_the_machine_alone(found):
         return
-    ast.parse(job_source(Savepoint(_nowhere(), found)))
+    text = job_source(Savepoint(_nowhere(), found))
+    ast.parse(text)
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 def lineage(data: bytes) -> None:
@@ -223,6 +246,14 @@ TARGETS = {
         Target("lineage", lineage, seeds.lineages),
         Target("plan", plan, seeds.plans),
         Target("record", record, seeds.records),
+        Target("place", hostile.place, hostile.places),
+        Target("handle", savepoint, hostile.handles),
+        Target("command", command, lambda: hostile.names() + hostile.handles()),
+        Target("claim", hostile.claim, hostile.claims),
+        Target("journal", hostile.journal, hostile.journals),
+        Target("quarantine", hostile.quarantine, hostile.quarantines),
+        Target("stored", hostile.stored, hostile.pickles),
+        Target("revision", hostile.revision, hostile.revisions),
     )
 }
 
