@@ -9,6 +9,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .tree_size import is_tree_within
+
+_MOST_SHOWN = 1 << 20
 _PLACES = {
     "savepoint": "savepoint",
     "file": "file",
@@ -46,7 +49,7 @@ def shown(value: object, limit: int = 80) -> str:
     if _redacted:
         return "<redacted>"
     try:
-        text = repr(value)
+        text = repr(value) if is_tree_within(value, _MOST_SHOWN) else f"<{type(value).__name__} of very many parts>"
     except ValueError:  # Python refuses to write integers of more than 4300 digits
         text = f"<{type(value).__name__} with an integer of thousands of digits>"
     except RecursionError:
