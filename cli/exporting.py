@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -13,7 +14,7 @@ from ..serializers.wording import many
 from .failures import Status
 from .options import class_trust_option, common_options, import_option, savepoint_argument
 from .output import print_json, print_notice, write_text
-from .whole_files import output_option, whole_file
+from .whole_files import output_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,24 @@ if TYPE_CHECKING:
 
     from ..state.savepoint.reader import Savepoint, SavepointOperator
     from ..state.savepoint.states import SavepointState
-    from .whole_files import TextStream
+    from .whole_files import OutputFile, TextStream
+
+_LINE = re.compile(
+    rb'{"operator": "(?:[^"\\]|\\.)*", "state": "(?:[^"\\]|\\.)*", "kind": "[a-z_]+", "(?:key|subtask)": '
+    rb'|{"operators": \[\n|{"operator_id": "[0-9a-f]{32}"|\], "unsupported": \['
+)
+_LONGEST_BEGINNING = 1 << 20
+
+
+def _is_export(file: Path) -> bool:
+    """Whether every line of a file begins as one that this command writes; neither form has a mark of its own."""
+    is_beginning = True
+    with file.open("rb") as stream:
+        while line := stream.readline(_LONGEST_BEGINNING):
+            if is_beginning and not _LINE.match(line):
+                return False
+            is_beginning = line.endswith(b"\n")
+    return True
 
 
 @click.command(
@@ -51,7 +69,7 @@ left out with a notice. Needs neither the job nor its classes.""",
     default=None,
     help="[default: jsonl; with --json: tagged]",
 )
-@output_option
+@output_option(_is_export)
 @class_trust_option(
     "Show what is in pickled values of this class, as in shop.Account. Nothing is imported. Can be given several times."
 )
@@ -63,7 +81,7 @@ def command(
     operator_name: str | None,
     state_name: str | None,
     form: str | None,
-    file: Path | None,
+    file: OutputFile | None,
     trust: tuple[str, ...],
     with_json: bool,
 ) -> int:
@@ -87,7 +105,7 @@ def command(
             error.written = error.written or "what was printed is incomplete; nothing else was written"
             raise
     else:
-        with whole_file(file) as stream, trusting(trust):
+        with file.opened() as stream, trusting(trust):
             counted = _write(selected, form, stream)
     if with_json and file is not None:
         print_json(

@@ -181,15 +181,16 @@ The stamp is kept in the history's folder, in stamps.json; commit it with the de
 @common_options
 def stamp_command(name: str, revision: str, *, folder: Path, with_json: bool) -> int:
     """Set or move the stamp NAME to a revision; `check --against NAME` then holds a job against what runs there."""
-    from ..compat.stamps import FILE
+    from ..compat.stamps import FILE, FORMAT, VERSION
     from .revisions import read_history, read_stamps
-    from .whole_files import whole_file
+    from .whole_files import OutputFile, says_format
 
     found = read_history(folder).find(revision)
     stamps = read_stamps(folder)
     before = stamps.find(name)
     stamps = stamps.stamped(name, found.id, dt.datetime.now(tz=dt.UTC).date())
-    with whole_file(folder / FILE) as stream:
+    file = OutputFile(folder / FILE, is_earlier=lambda file: says_format(file, FORMAT, VERSION))
+    with file.opened() as stream:
         stream.write(stamps.to_json())
     if with_json:
         print_json({"stamp": name, "revision": found.name, "id": found.id, "before": before and before.revision})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.errors import TargetExists
 from ..serializers.escaping import shell_word
 from .failures import Status
 from .options import common_options, savepoint_argument
 from .output import print_json, print_lines, write_text
+from .whole_files import output_option
+
+if TYPE_CHECKING:
+    from .whole_files import OutputFile
 
 
 @click.command(
@@ -26,19 +30,9 @@ Examples:
 A check of the file against SAVEPOINT says start. Change its types to what the new job needs, and check again.""",
 )
 @savepoint_argument()
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
-    default=Path("job.py"),
-    show_default=True,
-    metavar="FILE",
-    help="The file to write; - for stdout.",
-)
-@click.option("--force", is_flag=True, help="Replace a file of that name.")
+@output_option(default=Path("job.py"))
 @common_options
-def command(savepoint: str, *, file: Path, force: bool, with_json: bool) -> int:
+def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     """Write a Python file with the classes, descriptors and operators that the state in SAVEPOINT implies.
 
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
@@ -46,36 +40,21 @@ def command(savepoint: str, *, file: Path, force: bool, with_json: bool) -> int:
     from ..state.job_source import job_source
     from ..state.savepoint.reader import Savepoint
 
-    is_file = str(file) != "-"
-    if is_file and file.exists() and not force:
-        raise _taken(file)
     source = job_source(Savepoint.open(savepoint))
-    if not is_file:
+    if file is None:
         write_text(source)
         return Status.DONE
-    _write(file, source, force=force)
-    check = f"stateshift check {shell_word(savepoint)} --job {shell_word(f'{file.stem}:job')}"
+    with file.opened() as stream:
+        stream.write(source)
+    name, folder = f"{file.path.stem}:job", file.path.parent
+    check = f"stateshift check {shell_word(savepoint)} --job {shell_word(name)}"
     if with_json:
-        print_json({"savepoint": savepoint, "file": str(file), "job": f"{file.stem}:job", "check_command": check})
+        print_json({"savepoint": savepoint, "file": str(file), "job": name, "check_command": check})
     else:
-        where = "" if file.parent == Path() else f" (in {file.parent})"
+        where = "" if folder == Path() else f" (in {folder})"
         print_lines([
             f"written: {file}",
             f"see that it says start: {check}{where}",
             "then change the types to what the new job needs, and check again",
         ])  # fmt: skip
     return Status.DONE
-
-
-def _write(file: Path, source: str, *, force: bool) -> None:
-    try:
-        with file.open("w" if force else "x", encoding="utf-8", newline="\n") as stream:
-            stream.write(source)
-    except FileExistsError as error:
-        raise _taken(file) from error
-    except OSError as error:
-        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from error
-
-
-def _taken(file: Path) -> TargetExists:
-    return TargetExists(f"{file} is there already", advice="give another name with -o, or --force to replace it")

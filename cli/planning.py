@@ -12,13 +12,20 @@ from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .options import common_options, migration_options, savepoint_argument
 from .output import print_json, print_styled
 from .progress import spinning
-from .whole_files import output_option, whole_file
+from .whole_files import output_option, says_format
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import NewTypes, PlanFile
+    from .whole_files import OutputFile
+
+
+def _is_plan(file: Path) -> bool:
+    from ..state.migration.plan_file import FORMAT, VERSION
+
+    return says_format(file, FORMAT, VERSION)
 
 
 @click.command(
@@ -40,7 +47,7 @@ Exit status 0: there is a plan, be it that nothing has to change; 1: the check r
 )
 @savepoint_argument()
 @new_side_options
-@output_option
+@output_option(_is_plan, as_json=True)
 @click.option(
     "--no-count",
     "counted",
@@ -55,7 +62,7 @@ def command(
     *,
     job_place: str,
     like: str,
-    file: Path | None,
+    file: OutputFile | None,
     counted: bool,
     options: MigrationOptions,
     with_json: bool,
@@ -82,7 +89,7 @@ def command(
             progress=show,
         )
     if file is not None:
-        with whole_file(file) as stream:
+        with file.opened() as stream:
             stream.write(plan.to_json())
     if with_json:
         print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
@@ -104,7 +111,7 @@ def _new_types(side: NewSide | None) -> NewTypes:
     return NewTypes(probe=StoredPlace.of(Savepoint.open(side.like).folder, side.like))
 
 
-def _next_steps(plan: PlanFile, file: Path | None) -> list[list[tuple[str, str]]]:
+def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:
     place = shell_word(plan.source.place)
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
     if plan.summary["decision"] == "start":

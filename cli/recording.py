@@ -14,11 +14,17 @@ from .failures import Status
 from .histories import history_option
 from .options import common_options, import_option, load_job_here
 from .output import print_json, print_lines, print_notice, write_text
-from .whole_files import output_option, whole_file
+from .whole_files import OutputFile, output_option, says_format
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
     from ..compat.history import History
+
+
+def _is_snapshot(file: Path) -> bool:
+    from ..compat.recording import FORMAT, VERSION
+
+    return says_format(file, FORMAT, VERSION)
 
 
 @click.command(
@@ -46,7 +52,7 @@ has neither the savepoint nor the classes.""",
 @click.option("-m", "--message", default="", help="Record a revision in the project's history, with this message.")
 @click.option("--merge", "merges", is_flag=True, help="With -m: follow all heads, where branches have each added one.")
 @history_option
-@output_option
+@output_option(_is_snapshot)
 @import_option
 @common_options
 def command(
@@ -56,7 +62,7 @@ def command(
     message: str,
     merges: bool,
     folder: Path,
-    file: Path | None,
+    file: OutputFile | None,
     with_json: bool,
 ) -> int:
     """Record operators, keys, states and their types, with the snapshots of all serializers."""
@@ -75,7 +81,7 @@ def command(
     if file is None:
         write_text(text)
         return Status.DONE
-    with whole_file(file) as stream:
+    with file.opened() as stream:
         stream.write(text)
     states = sum(len(operator.states) for operator in description.operators)
     if with_json:
@@ -111,9 +117,10 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
     else:
         _tell_what_is_refused(history, description)
         revision = history.next(description, message, dt.datetime.now(tz=dt.UTC).date(), merges=merges)
-        file = folder / f"{revision.name}{SUFFIX}"
+        file = OutputFile(folder / f"{revision.name}{SUFFIX}")
+        file.check()
         folder.mkdir(parents=True, exist_ok=True)
-        with whole_file(file) as stream:
+        with file.opened() as stream:
             stream.write(revision.to_json())
         facts = {"file": str(file), "revision": revision.name, "id": revision.id}
         lines = [f"written: {file}", *(f"  note: {note}" for note in revision.notes)]

@@ -1,19 +1,35 @@
-"""Files that a command leaves: written whole, or not at all."""
+"""Files that a command leaves: written whole, or not at all; and what stands under their names is not lost.
+
+A file is replaced where it is an earlier output of the same command, or empty, else only with `--force`. What belongs
+to a savepoint is never written to, under no spelling of its name.
+"""
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
+import re
+import stat
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
+import attrs
 import click
+
+from ..serializers.errors import NoSpaceLeft, StateShiftError, StorageFailed, TargetExists
+from .output import OutputClosedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+_STDOUT = {"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}
+_MOST_LINKS = 40  # as many as Linux follows
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class TextStream(Protocol):
@@ -22,35 +38,204 @@ class TextStream(Protocol):
     def write(self, text: str, /) -> object: ...
 
 
-def output_option(function: F) -> F:
-    """`-o FILE`, for commands that else print to stdout; the command gets `file`."""
-    return click.option(
-        "-o",
-        "--output",
-        "file",
-        type=click.Path(dir_okay=False, path_type=Path),
-        help="Write to this file, whole or not at all, instead of stdout.",
-    )(function)
+def _nothing(_: Path) -> bool:
+    return False
+
+
+@attrs.frozen
+class OutputFile:
+    """A file that a command is to write.
+
+    Attributes:
+        path: Its name.
+        is_earlier: Tells of a file that is there whether the same command has written it.
+        force: Whether to replace any other file, too.
+    """
+
+    path: Path
+    is_earlier: Callable[[Path], bool] = attrs.field(default=_nothing, kw_only=True)
+    force: bool = attrs.field(default=False, kw_only=True)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def check(self) -> None:
+        """Make sure that nothing is lost by writing the file.
+
+        Raises:
+            TargetExists: The name is one within a savepoint, of something that is no file, or of a file that the
+                command has not written.
+        """
+        folder = _state_folder(self.path)
+        if folder is not None:
+            raise TargetExists(
+                f"{self.path} lies in {folder}, which holds state: no command but a migration writes there",
+                advice="give a name outside of it with -o; --force does not change this",
+            )
+        mode = _mode(self.path)
+        if not mode or _is_stream(mode):
+            return
+        if not stat.S_ISREG(mode):
+            raise TargetExists(f"{self.path} is no file", advice="give another name with -o")
+        if not self.force and not self._is_free():
+            raise TargetExists(
+                f"{self.path} is there already, and not known to be an earlier output of this command",
+                advice="give another name with -o, or --force to replace it",
+            )
+
+    def _is_free(self) -> bool:
+        try:
+            return self.path.stat().st_size == 0 or self.is_earlier(self.path)
+        except OSError:
+            return False
+
+    @contextmanager
+    def opened(self) -> Iterator[TextStream]:
+        """Open the file, which takes its name when it is complete; a pipe or device is written to as it is.
+
+        Raises:
+            TargetExists: As `check`.
+            UsageError: There can be no such file.
+            NoSpaceLeft: The disk is full; the file that was there is as it was.
+            StorageFailed: The text cannot be written for another reason, with the same result.
+        """
+        self.check()
+        if _is_stream(_mode(self.path)):
+            with _told(self.path), self.path.open("w", encoding="utf-8") as stream:
+                yield stream
+            return
+        place = Path(os.path.realpath(self.path))  # a link stays one
+        if place.is_symlink():
+            raise click.UsageError(f"{self.path} cannot be written: its links lead in a circle")
+        try:
+            number, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+        except OSError as error:
+            raise click.UsageError(f"{self.path} cannot be written: {error.strerror}") from error
+        attempt = Path(name)
+        try:
+            with _told(self.path):
+                with os.fdopen(number, "w", encoding="utf-8") as stream:
+                    yield stream
+                attempt.chmod(_permissions(place))
+                self.check()  # it took a while
+                attempt.replace(place)
+        finally:
+            attempt.unlink(missing_ok=True)
+
+
+def output_option(
+    is_earlier: Callable[[Path], bool] = _nothing, *, default: Path | None = None, as_json: bool = False
+) -> Callable[[F], F]:
+    """`-o FILE` and `--force`; the command gets `file`, an `OutputFile`, or None where its output goes to stdout.
+
+    Args:
+        is_earlier: Tells of a file whether this command has written it.
+        default: The file where `-o` is not given; None for stdout.
+        as_json: Whether the file is what `--json` prints; `-o -` then means that option.
+    """
+
+    def add(function: F) -> F:
+        @click.option(
+            "-o",
+            "--output",
+            "file",
+            type=click.Path(dir_okay=False, path_type=Path),
+            default=default,
+            show_default=default is not None,
+            metavar="FILE",
+            help="Write to this file, whole or not at all" + ("; - for stdout." if default else ", instead of stdout."),
+        )
+        @click.option("--force", is_flag=True, help="With -o: replace a file that this command has not written.")
+        @functools.wraps(function)
+        def with_file(*args: Any, file: Path | None, force: bool, **rest: Any) -> Any:
+            if str(file) in _STDOUT:
+                file = None
+                rest["with_json"] |= as_json
+            output = None if file is None else OutputFile(file, is_earlier=is_earlier, force=force)
+            if output is not None:
+                output.check()
+            return function(*args, file=output, **rest)
+
+        return cast("F", with_file)
+
+    return add
+
+
+def says_format(file: Path, form: str, version: int) -> bool:
+    """Whether a file is a document of a format, be it of another version of it."""
+    from ..compat.json_files import MOST_BYTES, is_document
+
+    return file.stat().st_size <= MOST_BYTES and is_document(file.read_bytes(), form, version)
+
+
+def _mode(file: Path) -> int:
+    """Give what stands under a name, and its permissions; 0 where nothing does."""
+    try:
+        return file.stat().st_mode
+    except OSError:
+        return 0
+
+
+def _is_stream(mode: int) -> bool:
+    """Whether text goes to someone, rather than into a file: a pipe, a terminal, /dev/null."""
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode)
+
+
+def _permissions(file: Path) -> int:
+    """Give those of the file that is replaced, or of a new one."""
+    now = os.umask(0)
+    os.umask(now)
+    return stat.S_IMODE(_mode(file)) or 0o666 & ~now
 
 
 @contextmanager
-def whole_file(file: Path) -> Iterator[TextStream]:
-    """Open a file that takes its name when it is complete."""
+def _told(file: Path) -> Iterator[None]:
+    """Turn what the system says while a file is written into errors of ours."""
     try:
-        number, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        yield
+    except StateShiftError:
+        raise
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
     except OSError as error:
-        raise click.UsageError(f"{file} cannot be written: {error.strerror}") from error
-    attempt = Path(name)
+        kind = NoSpaceLeft if error.errno in _NO_SPACE else StorageFailed
+        raise kind(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _state_folder(file: Path) -> Path | None:
+    """Give the folder of state that a name, or a link that it is, leads through; None where there is none."""
+    for _ in range(_MOST_LINKS):
+        place = _without_dots(file)
+        folders = (*place.parents, *Path(os.path.realpath(place)).parents)
+        found = next(filter(_holds_state, folders), None)
+        if found is not None:
+            return found
+        if not place.is_symlink():
+            break
+        file = place.parent / place.readlink()
+    return None
+
+
+def _without_dots(file: Path) -> Path:
+    """Give an absolute path without `..`, in which links stay what they are."""
+    place = Path(file.absolute().anchor)
+    for part in file.absolute().parts[1:]:
+        place = Path(os.path.realpath(place)).parent if part == ".." else place / part
+    return place
+
+
+def _holds_state(folder: Path) -> bool:
+    """Whether a folder is that of a savepoint, of a run that makes one, or one that checkpoints share."""
+    from ..state.migration.journal import SUFFIX
+    from ..state.savepoint.claim import CLAIM_NAME
+    from ..state.savepoint.lineage import LINEAGE
+    from ..state.savepoint.metadata import METADATA
+
+    if folder.name in {"shared", "taskowned"} and any(map(_mode, folder.parent.glob(f"chk-*/{METADATA}"))):
+        return True
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as stream:
-            yield stream
-        attempt.chmod(0o666 & ~_umask())
-        attempt.replace(file)
-    finally:
-        attempt.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    now = os.umask(0)
-    os.umask(now)
-    return now
+        names = [found.name for found in folder.iterdir()]
+    except OSError:
+        return False
+    journal = re.compile(r"[0-9a-f]{12,}.*" + re.escape(SUFFIX))
+    return any(name in {METADATA, LINEAGE} or CLAIM_NAME.fullmatch(name) or journal.fullmatch(name) for name in names)

@@ -83,6 +83,17 @@ def parse_document(text: str | bytes, form: str, version: int) -> Fields:
     return facts
 
 
+def is_document(text: bytes, form: str, version: int) -> bool:
+    """Whether a file is of a format, be it of another version."""
+    try:
+        parse_document(text, form, version)
+    except UnsupportedFormat:
+        return True
+    except CorruptFile:
+        return False
+    return True
+
+
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):

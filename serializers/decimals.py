@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 _SCALE_BYTES = 4
+_BITS_AT_ONCE = 1 << 13
 _SCALES = range(-(2**31), 2**31)
 _EXACT = decimal.Context(
     prec=decimal.MAX_PREC,
@@ -56,7 +57,25 @@ def split_decimal(value: decimal.Decimal) -> tuple[int, int]:
 
 def join_decimal(unscaled: int, scale: int) -> decimal.Decimal:
     """Undo `split_decimal`, exactly; trailing zeros of the scale stay."""
-    return decimal.Decimal(unscaled).scaleb(-scale, _EXACT)
+    return decimal_of(unscaled).scaleb(-scale, _EXACT)
+
+
+def decimal_of(number: int) -> decimal.Decimal:
+    """Make a decimal of an integer, exactly; a megabyte of digits takes the constructor minutes, and this seconds."""
+    if number.bit_length() <= _BITS_AT_ONCE:
+        return decimal.Decimal(number)
+    bits, powers = _BITS_AT_ONCE, [decimal.Decimal(1 << _BITS_AT_ONCE)]
+    while bits < number.bit_length() >> 1:
+        bits, powers = bits * 2, [*powers, _EXACT.multiply(powers[-1], powers[-1])]
+
+    def joined(part: int, power: int) -> decimal.Decimal:
+        if power < 0 or part.bit_length() <= _BITS_AT_ONCE:
+            return decimal.Decimal(part)
+        size = _BITS_AT_ONCE << power
+        low = part & ((1 << size) - 1)
+        return _EXACT.fma(joined(part >> size, power - 1), powers[power], joined(low, power - 1))
+
+    return joined(number, len(powers) - 1)
 
 
 @attrs.frozen

@@ -14,6 +14,9 @@ from .escaping import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+from .tree_size import is_tree_within
+
+_MOST_SHOWN = 1 << 20
 _PLACES = {
     "savepoint": "savepoint",
     "file": "file",
@@ -51,7 +54,7 @@ def shown(value: object, limit: int = 80) -> str:
     if _redacted:
         return "<redacted>"
     try:
-        text = repr(value)
+        text = repr(value) if is_tree_within(value, _MOST_SHOWN) else f"<{type(value).__name__} of very many parts>"
     except ValueError:  # Python refuses to write integers of more than 4300 digits
         text = f"<{type(value).__name__} with an integer of thousands of digits>"
     except RecursionError:

@@ -29,7 +29,7 @@ from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
 from .tuples import TupleSerializer
-from .unpickling import LIBRARY, Unmade, unmade
+from .unpickling import LIBRARY, Unfolding, Unmade, unmade
 
 if TYPE_CHECKING:
     from .record_fields import RecordField
@@ -122,7 +122,7 @@ class FromPickle:
                 f"the state declares pickles of {self.found.name}, and one holds a {_name_of(opened)}"
             )
         try:
-            return self._described(opened, self.new)
+            return _Described(self, Unfolding.of_pickle(len(value.data))).of(opened, self.new)
         except RecursionError as error:
             raise ValueNotConvertible(
                 "a pickled object is nested too deep, or contains itself",
@@ -145,24 +145,39 @@ class FromPickle:
         return known
 
     @cached_property
-    def _own(self) -> dict[str, dict[str, DescribedRecordSerializer[Any]]]:
+    def own(self) -> dict[str, dict[str, DescribedRecordSerializer[Any]]]:
         """Of each record, by the name of a pickled class: which it is, the record itself or a subclass."""
         return {
             record.name: {name: one for one in _with_subclasses(record) for name in reversed(pickle_names(one))}
             for record in self.records.values()
         }
 
-    def _described(self, value: Any, new: TypeSerializer[Any]) -> Any:
+
+@attrs.frozen
+class _Described:
+    """Makes described values of one opened pickle.
+
+    Attributes:
+        rules: What its names and fields mean.
+        unfolding: Counts its parts: what is described is a tree, in which a part that is shared stands several times.
+    """
+
+    rules: FromPickle
+    unfolding: Unfolding
+
+    def of(self, value: Any, new: TypeSerializer[Any]) -> Any:
+        """Give a value within the object as that serializer writes it."""
+        self.unfolding.count(value)
         return value if type(value) in _PLAIN else self._composite(value, new)
 
     def _composite(self, value: Any, new: TypeSerializer[Any]) -> Any:
         match new:
             case RecordReference():
-                return self._record(value, self.records[new.name])
+                return self._record(value, self.rules.records[new.name])
             case DescribedRecordSerializer():
                 return self._record(value, new)
             case OptionalSerializer():
-                return self._described(value, new.value)
+                return self.of(value, new.value)
             case ListSerializer() | GenericArraySerializer() if isinstance(value, list | tuple):
                 return [self._step("[]", item, new.element) for item in value]
             case SetSerializer() if isinstance(value, set | frozenset):
@@ -181,14 +196,14 @@ class FromPickle:
 
     def _step(self, step: str, value: Any, new: TypeSerializer[Any]) -> Any:
         try:
-            return self._described(value, new)
+            return self.of(value, new)
         except StateShiftError as error:
             add_step(error, step)
             raise
 
     def _record(self, value: Any, new: DescribedRecordSerializer[Any]) -> Any:
         name = _name_of(value)
-        own = self._own[new.name].get(name)
+        own = self.rules.own[new.name].get(name)
         if own is None:
             raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
         stored = self._stored_fields(value, own)
@@ -212,7 +227,7 @@ class FromPickle:
 
     def _refuse_untold(self, name: str, left: Mapping[str, Any], new: DescribedRecordSerializer[Any]) -> None:
         """Refuse to lose what the check could not tell."""
-        told = {*new.retired, *next((shape.fields for shape in self.found.classes if shape.name == name), ())}
+        told = {*new.retired, *next((shape.fields for shape in self.rules.found.classes if shape.name == name), ())}
         untold = [attribute for attribute in left if attribute not in told]
         if untold:
             raise ValueNotConvertible(
@@ -229,7 +244,7 @@ class FromPickle:
         if not isinstance(value, Unmade):
             return _fields_of(value)
         name = _name_of(value)
-        order = next((shape.fields for shape in self.found.classes if shape.name == name), ())
+        order = next((shape.fields for shape in self.rules.found.classes if shape.name == name), ())
         if value.is_called:
             raise ValueNotConvertible(
                 f"{name} was pickled by a __reduce__ of its own, which only that class understands",

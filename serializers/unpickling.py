@@ -1,10 +1,21 @@
 """Opening pickles under guard: a pickle may name only what its reader was told, and a few types of the library.
 
 A pickle is a program: it names functions and calls them. Here a name means what `Names` says, and any other is
-`UntrustedCode`, before its module is imported. What remains possible is what the trusted classes themselves do, and
-time: hashing deeply shared tuples takes exponential time, whoever unpickles them. Memory is bounded by the pickle's own
-size: nothing that makes much of little (`range`, `bytes(n)`, fractions) is among the types of the library, and copies
-are counted.
+`UntrustedCode`, before its module is imported. What remains possible is what the trusted classes themselves do, in
+their constructors, `__setstate__`, `__hash__` and `__eq__`.
+
+What a pickle costs is bounded by its own size, and one that costs more is refused as `CorruptSavepoint`:
+
+- Memory is some hundred times the pickle at most. Types of the library, and classes that inherit their constructors,
+  are called as pickles call them and in no other way: `int(Decimal("1E+6000000"))`, `bytes(1 << 40)` and `str` of a
+  list make much of little. Copies are counted.
+- Keys of dicts and elements of sets are hashed, and a tuple that holds another twice, which holds a third twice, takes
+  time without end. So what is hashed is counted as often as it is met.
+- Whatever else takes long (keys whose hashes collide) ends with the time that a pickle of that size may take on the
+  processor: `_LEAST_S`, and `_BYTE_S` for each byte.
+
+The value itself may share parts or contain itself, as objects do. Whoever makes a tree of it, as an export and a
+migration do, counts with `Unfolding`.
 
 The interpreter's unpickler in C takes sizes from the pickle before it has seen the bytes, and sets attributes of
 classes; so this one goes by the same algorithm in Python, of which each step can be refused.
@@ -15,10 +26,13 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import decimal
+import enum
 import importlib
 import io
 import pickle
 import struct
+import sys
+import time
 import types
 import uuid
 import zoneinfo
@@ -30,6 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
+from .tree_size import PART, is_tree_within, size_of_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -148,7 +163,17 @@ _NOT_CHANGED = (
     types.BuiltinFunctionType,
     types.MethodType,
     types.ModuleType,
+    enum.Enum,
 )
+
+_LEAST_S, _BYTE_S = 2.0, 20e-6
+"""Time on the processor that a pickle may take to open, and more for each of its bytes: a tenth of it is usual."""
+
+_LEAST_HASHED, _HASHED_PER_BYTE = 1_000_000, 16
+_DEEPEST_KEY = 100  # the interpreter hashes tuples within tuples without looking at its own stack
+_AT_ONCE = 1024
+_TICKS = 64
+_FREE_TEXT = 64
 
 
 class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in C, and cannot be refused single steps
@@ -156,13 +181,20 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001 - as above
     stack: list[Any]
+    metastack: list[list[Any]]
     read: Callable[[int], bytes]
     append: Callable[[Any], None]
 
     def __init__(self, source: io.BytesIO, names: Names) -> None:
         super().__init__(source)
+        size = source.getbuffer().nbytes
         self._names = names
-        self._left = source.getbuffer().nbytes  # each item of what is copied has taken a byte at least
+        self._left = size  # each item of what is copied has taken a byte at least
+        self._left_to_hash = _LEAST_HASHED + _HASHED_PER_BYTE * size
+        self._most_s = _LEAST_S + _BYTE_S * size
+        self._until = 0.0
+        self._ticks = 0
+        self._kinds: dict[type, type | None] = {}
 
     def find_class(self, module: str, name: str) -> Any:
         return self._names.resolve(module, name)
@@ -173,31 +205,105 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
     def _refuse_extension(self) -> None:
         raise pickle.UnpicklingError("it names a class by an extension code of the process that wrote it")
 
+    def _tick(self, steps: int = 1) -> None:
+        """Look at the clock now and then."""
+        self._ticks += steps
+        if self._ticks >= _TICKS:
+            self._ticks, now = 0, time.thread_time()
+            self._until = self._until or now + self._most_s
+            if now > self._until:
+                raise pickle.UnpicklingError("it takes far longer to open than pickles of its size do")
+
     def _build(self) -> None:
-        if isinstance(self.stack[-2], _NOT_CHANGED):
-            raise pickle.UnpicklingError("it would change a class or a function")
+        self._tick()
+        made, state = self.stack[-2:]
+        if isinstance(made, _NOT_CHANGED):
+            raise pickle.UnpicklingError("it would change a class, a function or a member of an enum")
+        if type(made) is uuid.UUID and not (isinstance(state, dict) and type(state.get("int")) is int):
+            raise pickle.UnpicklingError("it makes a UUID of something else than its number")
         self._follow(pickle.BUILD)
 
     def _reduce(self) -> None:
-        self._count(self.stack[-2], self.stack[-1])
+        self._check_call(self.stack[-2], self.stack[-1])
         self._follow(pickle.REDUCE)
 
     def _new(self) -> None:
-        self._count(self.stack[-2], self.stack[-1])
+        self._check_call(self.stack[-2], self.stack[-1])
         self._follow(pickle.NEWOBJ)
 
     def _new_by_name(self) -> None:
-        self._count(self.stack[-3], self.stack[-2])
+        self._check_call(self.stack[-3], self.stack[-2], self.stack[-1])
         self._follow(pickle.NEWOBJ_EX)
 
-    def _count(self, function: object, arguments: object) -> None:
-        """Refuse to copy the same again and again."""
-        if not isinstance(function, type | types.FunctionType) or function not in _COPYING:
+    def _check_call(self, function: Any, positional: object, by_name: object = None) -> None:
+        """Refuse what makes much of little: copies of the same again and again, conversions that no pickle needs."""
+        self._tick()
+        arguments = positional if isinstance(positional, tuple) else ()
+        if isinstance(by_name, dict):
+            arguments = (*arguments, *by_name.values())
+        kind = self._kind_of(function)
+        if kind is None:
             return
-        sized = arguments if isinstance(arguments, tuple) else ()
-        self._left -= sum(len(argument) for argument in sized if isinstance(argument, Sized))
+        self._count(arguments)
+        if not _takes(kind, arguments):
+            raise pickle.UnpicklingError(f"it makes a {kind.__name__} of something that pickles make none of")
+        if kind in _HASHING:
+            for argument in arguments:
+                if isinstance(argument, list | tuple | collections.deque):
+                    self._hash([item[0] if isinstance(item, list) and item else item for item in argument])
+
+    def _kind_of(self, function: Any) -> Any:
+        """Give the type of the library whose constructor a call runs; None for a class with one of its own."""
+        if not isinstance(function, type):
+            return function if function is _latin_1 else None
+        if function not in self._kinds:
+            new: Any = function.__new__
+            found = (kind for kind in _INHERITED if issubclass(function, kind) and new is kind.__new__)
+            is_enum = issubclass(function, enum.Enum)
+            self._kinds[function] = function if function in _TYPES else enum.Enum if is_enum else next(found, None)
+        return self._kinds[function]
+
+    def _count(self, arguments: tuple[Any, ...]) -> None:
+        for argument in arguments:
+            if isinstance(argument, str | bytes) and len(argument) <= _FREE_TEXT:
+                continue
+            self._left -= len(argument) if isinstance(argument, Sized) else 0
         if self._left < 0:
             raise pickle.UnpicklingError("it copies more than it holds")
+
+    def _hash(self, keys: list[Any]) -> None:
+        """Refuse keys that take too long to hash, or many of one hash."""
+        if not _CHEAP_KEYS.issuperset(map(type, keys)):
+            self._left_to_hash -= _hashing_steps(keys, self._left_to_hash)
+        self._tick(max(1, len(keys) >> 3))
+        if len(keys) <= _AT_ONCE:
+            return
+        tried: set[Any] = set()
+        for first in range(0, len(keys), _AT_ONCE):
+            tried.update(keys[first : first + _AT_ONCE])
+            self._tick(_TICKS)
+
+    def _set_item(self) -> None:
+        if isinstance(self.stack[-3], dict):
+            self._hash([self.stack[-2]])
+        self._follow(pickle.SETITEM)
+
+    def _set_items(self) -> None:
+        if isinstance(self.metastack[-1][-1], dict):
+            self._hash(self.stack[::2])
+        self._follow(pickle.SETITEMS)
+
+    def _add_items(self) -> None:
+        self._hash(self.stack)
+        self._follow(pickle.ADDITEMS)
+
+    def _frozenset(self) -> None:
+        self._hash(self.stack)
+        self._follow(pickle.FROZENSET)
+
+    def _dict(self) -> None:
+        self._hash(self.stack[::2])
+        self._follow(pickle.DICT)
 
     def _follow(self, opcode: bytes) -> None:
         follow: Any = pickle._Unpickler.dispatch[opcode[0]]  # noqa: SLF001 - as above
@@ -215,10 +321,35 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
     dispatch[pickle.REDUCE[0]] = _reduce
     dispatch[pickle.NEWOBJ[0]] = _new
     dispatch[pickle.NEWOBJ_EX[0]] = _new_by_name
+    dispatch[pickle.SETITEM[0]] = _set_item
+    dispatch[pickle.SETITEMS[0]] = _set_items
+    dispatch[pickle.ADDITEMS[0]] = _add_items
+    dispatch[pickle.FROZENSET[0]] = _frozenset
+    dispatch[pickle.DICT[0]] = _dict
     for _code in (pickle.INST, pickle.OBJ):
         dispatch[_code[0]] = _refuse_old_form
     for _code in (pickle.EXT1, pickle.EXT2, pickle.EXT4):
         dispatch[_code[0]] = _refuse_extension
+
+
+def _hashing_steps(keys: list[Any], most: int) -> int:
+    """Count what is hashed with keys, level by level; a tuple within is counted as often as it is met.
+
+    Raises:
+        UnpicklingError: It is more, or nested too deep.
+    """
+    steps, level = 0, keys
+    for _ in range(_DEEPEST_KEY):
+        steps += len(level)
+        level = [one for one in level if type(one) not in _CHEAP_KEYS]
+        steps += sum([sys.getsizeof(one) >> 6 for one in level if isinstance(one, int | decimal.Decimal)])
+        within = [one for one in level if isinstance(one, tuple)]
+        if steps + sum(map(len, within)) > most:
+            raise pickle.UnpicklingError("it hashes far more than it holds")
+        if not within:
+            return steps
+        level = [part for one in within for part in one]
+    raise pickle.UnpicklingError(f"a key is nested deeper than {_DEEPEST_KEY} levels")
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
@@ -228,19 +359,6 @@ def _latin_1(text: str, encoding: str) -> bytes:
     return text.encode("latin-1")
 
 
-def _bytes_of(content: object, encoding: str = "latin-1") -> bytes:
-    """Stand for `bytes`, without the form that makes n bytes of a number n."""
-    if isinstance(content, str):
-        return _latin_1(content, encoding)
-    if not isinstance(content, bytes | bytearray | list | tuple):
-        raise pickle.UnpicklingError("it makes bytes of something else than their content")
-    return bytes(content)
-
-
-def _bytearray_of(content: object = b"", encoding: str = "latin-1") -> bytearray:
-    return bytearray(_bytes_of(content, encoding))
-
-
 def _zone_method(owner: object, name: str) -> Any:
     """Stand for `getattr`, by which a `ZoneInfo` is pickled; any other attribute is refused."""
     if owner is not zoneinfo.ZoneInfo or name != "_unpickle":
@@ -248,26 +366,82 @@ def _zone_method(owner: object, name: str) -> Any:
     return zoneinfo.ZoneInfo._unpickle  # type: ignore[attr-defined]  # noqa: SLF001 - what its own pickles call
 
 
-_TYPES: tuple[type, ...] = (
-    bool, complex, dict, float, frozenset, int, list, object, set, str, tuple,
+_CONTAINERS: tuple[type, ...] = (
+    dict, frozenset, list, set, tuple,
     collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque,
+)  # fmt: skip
+_TYPES: tuple[type, ...] = (
+    *_CONTAINERS,
+    bool, bytearray, bytes, complex, float, int, object, str,
     dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone,
     decimal.Decimal, uuid.SafeUUID, uuid.UUID, zoneinfo.ZoneInfo,
 )  # fmt: skip
 
 LIBRARY: dict[str, Any] = {f"{found.__module__}.{found.__qualname__}": found for found in _TYPES} | {
     "_codecs.encode": _latin_1,
-    "builtins.bytearray": _bytearray_of,
-    "builtins.bytes": _bytes_of,
     "builtins.getattr": _zone_method,
 }
 """What every pickle may name: types that hold values and do nothing else."""
 
-_COPYING = {
-    dict, frozenset, list, set, tuple,
-    collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque,
-    _bytearray_of, _bytes_of,
-}  # fmt: skip
+_INHERITED = tuple(kind for kind in _TYPES if "__new__" in vars(kind) and kind is not object)
+_HASHING = {dict, frozenset, set, collections.Counter, collections.OrderedDict, collections.defaultdict}
+_NUMBERS = (bool, int, float)
+_PLAIN = {type(None), bool, int, float, complex, str, bytes, dt.timedelta, dt.timezone, zoneinfo.ZoneInfo}
+_CHEAP_KEYS = {type(None), bool, float, str, bytes}
+_MOST_IN_A_MEMBER = 1 << 14
+
+
+def _takes(kind: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether pickles call a type so. Anything else could make much of little."""
+    if kind in _CONTAINERS:
+        return True
+    if kind is enum.Enum:  # which tells, and so prints, what is the value of no member
+        return is_tree_within(arguments, _MOST_IN_A_MEMBER)
+    if kind in {bytes, bytearray}:
+        content, *encoding = arguments or (b"",)
+        return isinstance(content, bytes | bytearray | list | tuple | str) and encoding in ([], ["latin-1"], ["latin1"])
+    if kind in {str, decimal.Decimal}:
+        return len(arguments) <= 1 and all(type(argument) is str for argument in arguments)
+    if kind in {bool, complex, float, int}:
+        return all(type(argument) in (*_NUMBERS, str) for argument in arguments)
+    return all(type(argument) in _PLAIN or isinstance(argument, dt.tzinfo) for argument in arguments)
+
+
+_LEAST_UNFOLDED = 8 << 20
+
+
+class Unfolding:
+    """Counts what a value is as a tree, in which a part that is shared stands as often as it is met.
+
+    Attributes:
+        left: How much more there may be, as `size_of_part` counts.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        """Begin with what there may be in all."""
+        self.left = most
+
+    @classmethod
+    def of_pickle(cls, size_bytes: int) -> Unfolding:
+        """Give as much as a pickle of that size holds without sharing, and half a million parts more."""
+        return cls(_LEAST_UNFOLDED + (PART + 1) * size_bytes)
+
+    def count(self, value: object) -> None:
+        """Count one part, without those within it.
+
+        Raises:
+            ValueNotConvertible: There are too many.
+        """
+        self.left -= size_of_part(value)
+        if self.left < 0:
+            raise ValueNotConvertible(
+                "a pickled object shares its parts so often that it is far larger written out than it is stored, or it "
+                "contains itself",
+                advice="let a converter say what becomes of such a value",
+                rule="FAM-1",
+            )
 
 
 class Unmade:

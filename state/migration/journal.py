@@ -211,9 +211,8 @@ class Journal:
             facts = parse_json(self.folder.read(name))
             if facts["run"] != self.run or facts["reference_time"] != self._time:
                 return None
-            if facts["code"] != self.calls.get(name.removesuffix(SUFFIX), {}) or facts["xxh128"] != _digest(
-                facts["result"]
-            ):
+            is_same_code = facts["code"] == self.calls.get(name.removesuffix(SUFFIX), {})
+            if not is_same_code or facts["xxh128"] != _digest(facts["result"]):
                 return None
             result = _from_data(facts["result"])
         except (ValueError, KeyError, TypeError, AttributeError):

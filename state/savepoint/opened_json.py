@@ -9,14 +9,21 @@ No object of the user's is made, so nothing is imported and no code of theirs ru
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ...serializers.errors import StateShiftError
-from ...serializers.unpickling import Unmade, trusted_names, unmade
+import attrs
+
+from ...serializers.decimals import decimal_of
+from ...serializers.errors import StateShiftError, ValueNotConvertible
+from ...serializers.unpickling import Unfolding, Unmade, trusted_names, unmade
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...serializers.pickled_values import PickledValue
+
+_DEEPEST = 150  # of its levels; what writes JSON follows a thousand of JSON's
 
 
 def tagged_pickle(value: PickledValue) -> dict[str, Any]:
@@ -25,46 +32,68 @@ def tagged_pickle(value: PickledValue) -> dict[str, Any]:
     Raises:
         UntrustedCode: The class is trusted, and the pickle names something else that is not.
         CorruptSavepoint: It is no pickle.
+        StateShiftError: JSON cannot say what it holds: it contains itself, or is far larger as a tree.
     """
     trusted = trusted_names() or frozenset()
     if value.by_value or value.class_name not in trusted:
         return {"$pickle": {"class": value.class_name, "bytes": value.data.hex()}}
     opened = value.open({name: unmade(name) for name in trusted})
     try:
-        tagged: dict[str, Any] = {"$pickle": {"class": value.class_name, "value": _tagged(opened)}}
-    except RecursionError as error:
-        raise StateShiftError(f"a pickled {value.class_name} contains itself, which JSON cannot say") from error
-    return tagged
+        tagged = _Tree(Unfolding.of_pickle(len(value.data))).tagged(opened)
+    except (RecursionError, ValueNotConvertible) as error:
+        raise StateShiftError(
+            f"a pickled {value.class_name} contains itself, is nested too deep, or shares its parts so often that it"
+            " is far larger as JSON than it is stored",
+            advice="leave it closed: export without --trust",
+        ) from error
+    return {"$pickle": {"class": value.class_name, "value": tagged}}
 
 
-def _tagged(value: Any) -> Any:
-    match value:
-        case None | bool() | str():
-            return value
-        case int():
-            return value if abs(value) < 1 << 63 else {"$bigint": format(Decimal(value), "f")}
-        case float():
-            return value if math.isfinite(value) else {"$double": repr(value)}
-        case bytes():
-            return {"$bytes": value.hex()}
-        case Unmade():
-            return {"$object": _object(value)}
-        case list():
-            return [_tagged(item) for item in value]
-        case tuple():
-            return {"$tuple": [_tagged(item) for item in value]}
-        case set() | frozenset():
-            return {"$set": sorted((_tagged(item) for item in value), key=repr)}
-        case dict():
-            return {"$map": [[_tagged(key), _tagged(item)] for key, item in value.items()]}
-        case _:
-            return {"$opaque": repr(value)}
+@attrs.frozen
+class _Tree:
+    """Makes JSON of one opened pickle.
 
+    Attributes:
+        unfolding: Counts its parts: JSON has no word for one that is shared.
+    """
 
-def _object(value: Unmade) -> dict[str, Any]:
-    parts = value.state if isinstance(value.state, tuple) else (value.state,)
-    attributes = {name: _tagged(item) for part in parts if isinstance(part, dict) for name, item in part.items()}
-    arguments = [*value.arguments, *(part for part in parts if part is not None and not isinstance(part, dict))]
-    told: dict[str, Any] = {"class": str(getattr(type(value), "stored_name", ""))}
-    told |= {"arguments": [_tagged(item) for item in arguments]} if arguments else {}
-    return told | ({"attributes": attributes} if attributes else {})
+    unfolding: Unfolding
+
+    def tagged(self, value: Any, depth: int = 0) -> Any:
+        self.unfolding.count(value)
+        if depth > _DEEPEST:
+            raise RecursionError
+        match value:
+            case None | bool() | str():
+                return value
+            case int():
+                return value if abs(value) < 1 << 63 else {"$bigint": format(decimal_of(value), "f")}
+            case float():
+                return value if math.isfinite(value) else {"$double": repr(value)}
+            case bytes():
+                return {"$bytes": value.hex()}
+            case Unmade():
+                return {"$object": self._object(value, depth + 1)}
+            case list() | deque():
+                return self._all(value, depth)
+            case tuple():
+                return {"$tuple": self._all(value, depth)}
+            case set() | frozenset():
+                return {"$set": sorted(self._all(value, depth), key=repr)}
+            case dict():
+                return {"$map": [self._all(pair, depth) for pair in value.items()]}
+            case _:
+                return {"$opaque": repr(value)}
+
+    def _all(self, values: Iterable[Any], depth: int) -> list[Any]:
+        return [self.tagged(value, depth + 1) for value in values]
+
+    def _object(self, value: Unmade, depth: int) -> dict[str, Any]:
+        parts = value.state if isinstance(value.state, tuple) else (value.state,)
+        attributes = {
+            name: self.tagged(item, depth) for part in parts if isinstance(part, dict) for name, item in part.items()
+        }
+        arguments = [*value.arguments, *(part for part in parts if part is not None and not isinstance(part, dict))]
+        told: dict[str, Any] = {"class": str(getattr(type(value), "stored_name", ""))}
+        told |= {"arguments": self._all(arguments, depth)} if arguments else {}
+        return told | ({"attributes": attributes} if attributes else {})

@@ -23,13 +23,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...serializers.avro_json import to_json
 from ...serializers.avro_schema import parse
-from ...serializers.decimals import split_decimal
+from ...serializers.decimals import decimal_of, split_decimal
 from ...serializers.either import Left
 from ...serializers.record_scopes import RecordReferenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
@@ -82,7 +81,7 @@ def _number(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 def _digits(value: int) -> str:
     """Write an integer of any length: `str` refuses more than 4300 digits, for which it needs quadratic time."""
-    return format(Decimal(value), "f")
+    return format(decimal_of(value), "f")
 
 
 def _float(value: float) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.decimals import DecimalSerializer, decimal_of
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
 from stateshift.serializers.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
@@ -37,6 +37,19 @@ def test_every_digit_and_the_scale_are_kept(write, read, unscaled, scale):
     value = Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
     assert value.as_tuple() == read(DecimalSerializer(), write(DecimalSerializer(), value)).as_tuple()
+
+
+@pytest.mark.parametrize("bits", [8191, 8192, 8193, 16384, 16385, 24000, 65536, 100_001])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_large_integers_become_decimals_exactly(bits, sign):
+    for number in (1 << bits, (1 << bits) - 1, (1 << bits) + 1, int("7" * 1000) << bits):
+        assert Decimal(sign * number).as_tuple() == decimal_of(sign * number).as_tuple()
+
+
+def test_a_megabyte_of_digits_takes_no_minutes(read):
+    data = (1_000_000).to_bytes(4, "big") + b"\x7f" * 999_996 + b"\0\0\0\0"
+
+    assert 2_408_230 < len(read(DecimalSerializer(), data).as_tuple().digits) < 2_408_240
 
 
 def test_the_context_of_the_caller_rounds_nothing(write):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift.serializers import recipe
 from stateshift.serializers.compatibility import CompatibilityResult
 from stateshift.serializers.containers import ListSerializer, MapSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
@@ -20,7 +21,14 @@ from stateshift.serializers.optional import OptionalSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.sql_temporal_values import SqlTimestamp
 from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import AtTime, TtlSerializer, TtlSerializerSnapshot, TtlValue, taking_null
+from stateshift.serializers.ttl import (
+    AtTime,
+    TtlSerializer,
+    TtlSerializerSnapshot,
+    TtlValue,
+    stripped_recipe,
+    taking_null,
+)
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
@@ -124,6 +132,21 @@ def test_nulls_behind_a_stamp_stay_nulls(ask, migrate):
     assert [5, None] == [migrate(long, TtlSerializer(number), TtlValue(1, value)) for value in (5, None)]
     stamp = AtTime(1, ask(TtlSerializer(long), number).conversion)
     assert [TtlValue(1, 5), TtlValue(1, None)] == [stamp(5), stamp(None)]
+
+
+def test_a_null_behind_a_stamp_that_stays_is_not_converted(ask):
+    """STATE-6: the new serializer decides on it, and a conversion of numbers knows no null."""
+    conversion = ask(TtlSerializer(DoubleSerializer()), TtlSerializer(INT)).conversion
+
+    assert [TtlValue(1, 5.0), TtlValue(1, None)] == [conversion(TtlValue(1, value)) for value in (5, None)]
+
+
+def test_the_recipe_takes_every_stamp_that_has_not_expired_and_no_other(ask):
+    """STATE-5: those others, objects look at."""
+    old = TtlSerializer(INT)
+    given = stripped_recipe(old, ask(INT, old).conversion, INT, 1000)
+
+    assert recipe.Sequence((recipe.Ranged(8, 1001, (1 << 63) - 1), recipe.Fixed(4)), (1,)) == given
 
 
 def test_flinks_note_of_ttl_around_a_snapshot_changes_no_answer(stored, rules):

@@ -117,6 +117,29 @@ def test_a_process_of_another_host_is_dead_when_it_was_silent(target, claim_of):
         assert target.names() == (claim.name,)
 
 
+@pytest.mark.parametrize(("age_s", "waits"), [(4.0, True), (5.1, False)])
+def test_two_that_come_at_once_wait_and_a_claim_that_was_there_is_not_waited_for(
+    target, claim_of, monkeypatch, age_s, waits
+):
+    """Five seconds tell the one from the other. Here the rival gives way while it is waited for."""
+    waited = []
+
+    def wait(length_s):
+        waited.append(length_s)
+        target.delete("_claim-0123456789ab")
+
+    monkeypatch.setattr(claims.time, "sleep", wait)
+    claim_of(host="another", process=1, age_s=age_s)
+    if waits:
+        with claimed(target) as claim:
+            assert target.names() == (claim.name,)
+    else:
+        with pytest.raises(TargetExists, match="on another, process 1"), claimed(target):
+            pass
+        assert target.names() == ("_claim-0123456789ab",)
+    assert waits == (len(waited) == 1)
+
+
 def test_a_claim_that_is_just_being_written_counts(target, claim_of):
     claim_of(age_s=10)
     target.write("_claim-0123456789ab", b"")

@@ -1,5 +1,6 @@
 """Migrations as a whole, without an engine: what real Flink wrote, under new types."""
 
+import enum
 import hashlib
 import json
 import shutil
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
+from stateshift.compat.edits import Edits
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
+from stateshift.serializers.enums import EnumSerializer
 from stateshift.serializers.errors import (
     IncompatibleState,
     MigrationFailed,
@@ -38,9 +41,10 @@ from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
+from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
-from stateshift.state.savepoint.stored_serializers import SERIALIZERS
+from stateshift.state.savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
 
@@ -428,6 +432,44 @@ class TestOldReaders:
         assert {1: "a", 2: "b"} == {e.key: e.value for e in found.operator("op").state("s").read_entries()}
         # what was converted is described by its snapshot from now on
         assert not (tmp_path / "trusted" / SERIALIZERS).exists()
+
+    @pytest.mark.parametrize(
+        ("new", "new_name", "stays"),
+        [("Tier", "renamed", True), ("Tier", "s", True), ("MoreTiers", "s", False), ("MoreTiers", "renamed", False)],
+    )
+    def test_stored_serializers_go_with_a_new_name_and_not_with_a_new_snapshot(
+        self, tmp_path, migrate, new, new_name, stays
+    ):
+        """Bytes that are relabelled are described by their new snapshot, and a serializer of the old one misleads."""
+        tiers = {"Tier": enum.Enum("Tier", ["GOLD", "BASE"]), "MoreTiers": enum.Enum("Tier", ["GOLD", "BASE", "NEW"])}
+        other = ValueStateDescriptor("other", int)
+        with SavepointWriter(
+            tmp_path / "old", Job([Operator("op", key=int, states=[state_of("s", tiers["Tier"]), other])]),
+            store_serializers=True,
+        ) as writer:  # fmt: skip
+            writer.put("op", "s", 1, tiers["Tier"].BASE)
+            writer.put("op", "other", 1, 5)
+        job = Job(
+            [Operator("op", key=int, states=[state_of(new_name, tiers[new]), state_of("other", str, converter=str)])]
+        )
+        old = Savepoint.open(tmp_path / "old")
+        edits = Edits(rename_states=(("s", new_name),) if new_name != "s" else ())
+        planned = plan(check(edits.apply(old.describe()), job.describe()))
+        tasks = split(old, planned)
+        target = Folder.at(tmp_path / "new")
+        prepare_target(target)
+        publish_result(old, planned, tasks, [perform(task, old.folder, target) for task in tasks], target)
+
+        kept = read_stored_serializers(target)
+        before = read_stored_serializers(old.folder)
+        id_ = old.operator("op").operator_id
+        assert ({place_of(id_, "keyed", new_name): before[place_of(id_, "keyed", "s")]} if stays else {}) == kept
+
+
+def state_of(name, hint, **more):
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        hint = EnumSerializer.of(hint)
+    return ValueStateDescriptor(name, hint, **more)
 
 
 @attrs.frozen

@@ -261,6 +261,21 @@ def test_a_converter_sees_bare_values_and_only_where_these_change_state_4_and_5(
     assert {1: 2.5} == values_of(migrate(tmp_path / "stamped", tmp_path / "3", off, reference_time=AT))
 
 
+LAST_MS = (1 << 63) - 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_largest_stamp_is_that_of_a_value_which_has_not_expired_state_5(tmp_path, migrate, kind):
+    """As where a program of Flink's stamps what is to stay for ever."""
+    state, values = KINDS[kind]
+    stored = {key: stamped(value, LAST_MS) for key, value in values.items()}
+    old = written(tmp_path / "old", job_of(state(time_to_live=True)), stored)
+
+    new = migrate(old, tmp_path / "new", job_of(state(former_time_to_live=DAY)), reference_time=AT)
+
+    assert (values, 0) == (values_of(new), count_of(new).dropped)
+
+
 def test_windows_gain_and_lose_stamps_as_keys_do_state_4_and_5(tmp_path, migrate):
     def job(**ttl):
         return job_of(ReducingStateDescriptor("s", int, namespace=TimeWindow, **ttl), key=str)
