@@ -81,7 +81,7 @@ class OnStore:
         self.files.delete_file(f"{self.path}/{name}")
 
 
-@pytest.fixture(params=["disk", "s3"])
+@pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.faults)])
 def source(request, tmp_path):
     """A source that can be changed, and in `other` a savepoint of other values with files of the same names."""
     write_source(tmp_path / "old")
@@ -234,6 +234,18 @@ def test_a_base_that_changes_between_the_plan_of_a_write_and_its_commit_is_told(
     assert outcome.status == 6, outcome.text
     assert "the source changed while it was read" in outcome.text or "base changed" in outcome.text
     assert not (tmp_path / "new" / "_metadata").exists()
+
+
+def test_a_source_on_a_store_that_changes_is_told(s3, tmp_path):
+    """One of the many that run with the faults: each waits for the clock of the store."""
+    write_source(tmp_path / "old")
+    write_source(tmp_path / "other", factor=3)
+    fs.copy_files(str(tmp_path / "old"), "savepoints/changing-once", destination_filesystem=s3.files)
+    source = OnStore(s3.place("changing-once"), "savepoints/changing-once", s3.files, tmp_path / "other")
+    convert = Changing(source, CHANGES["a file that is copied, replaced"], tmp_path / "new", after=0)
+    job = Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", str, converter=convert)])])
+
+    check_refused(sacred.called(migrate, source.place, tmp_path / "new", job), tmp_path / "new")
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import sacred
@@ -95,6 +96,16 @@ STRANGE = {
 INSIDE = "/inner"
 
 
+def some_of(spellings, verbs):
+    """Every spelling with every verb; what is not in a first choice of each takes minutes, and runs with the faults."""
+    pairs = [
+        (spelling, verb, (first + second) % 4 > 0)
+        for first, spelling in enumerate(spellings)
+        for second, verb in enumerate(verbs)
+    ]
+    return [pytest.param(*pair, marks=[pytest.mark.faults] if late else []) for *pair, late in pairs]
+
+
 def inside(spelling):
     """Spell a folder inside the one that is spelled."""
     base, mark, options = spelling.partition("?")
@@ -109,6 +120,10 @@ def refused(outcome, verb, source, target):
     assert "Traceback" not in told
     if verb != "clean":
         assert "Nothing was" in told
+    if verb in sacred.WITH_SOURCE and ("there is a savepoint in" in told or "lies inside the savepoint" in told):
+        # Only a claim could prove that two endpoints are one, and where a savepoint lies none is laid.
+        assert urlsplit(target).query != urlsplit(source).query, told
+        return
     if verb in sacred.WITH_SOURCE:
         assert sacred.names(told, target), f"the target {target} is not named in:\n{told}"
         assert sacred.names(told, source), f"the source {source} is not named in:\n{told}"
@@ -355,8 +370,7 @@ def place(s3, savepoint, request, monkeypatch):
     s3.files.delete_dir(f"savepoints/{name}")
 
 
-@pytest.mark.parametrize("verb", sacred.VERBS)
-@pytest.mark.parametrize("spelling", STORE)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, sacred.VERBS))
 def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), spell(STORE[spelling], place)
     before = sacred.store_tree(s3.files, f"savepoints/{place}")
@@ -367,8 +381,10 @@ def test_a_source_on_a_store_under_any_name_is_no_target(s3, place, spell, spell
     refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", ["migrate, fail", "repartition, replace", "write", "SavepointWriter", "clean"])
-@pytest.mark.parametrize("spelling", STORE)
+@pytest.mark.parametrize(
+    ("spelling", "verb"),
+    some_of(STORE, ["migrate, fail", "repartition, replace", "write", "SavepointWriter", "clean"]),
+)
 def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spell, spelling, verb):
     source, target = spell(STORE["s3"], place), inside(spell(STORE[spelling], place))
     before = sacred.store_tree(s3.files, f"savepoints/{place}")
@@ -380,8 +396,7 @@ def test_no_target_lies_inside_a_source_on_a_store_under_any_name(s3, place, spe
         refused(outcome, verb, source, target)
 
 
-@pytest.mark.parametrize("verb", ["migrate, replace", "repartition, replace", "write"])
-@pytest.mark.parametrize("spelling", STORE)
+@pytest.mark.parametrize(("spelling", "verb"), some_of(STORE, ["migrate, replace", "repartition, replace", "write"]))
 def test_a_source_on_a_store_that_is_given_under_any_name_is_no_target(s3, place, spell, spelling, verb):
     source, target = spell(STORE[spelling], place), spell(STORE["s3"], place)
     before = sacred.store_tree(s3.files, f"savepoints/{place}")
