@@ -93,7 +93,7 @@ Exit status 1: the check refuses; 6: the run failed and nothing was published.""
     type=click.Choice(["fail", "resume", "replace"]),
     default="fail",
     show_default=True,
-    help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or remove the savepoint there.",
+    help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or replace the savepoint there.",
 )
 @migration_options
 @common_options
@@ -157,6 +157,9 @@ def _announce(report: MigrationReport) -> None:
     expected = report.estimate
     if expected is not None and not report.copied_only:
         room = f"; free there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
+        if expected.replaced_bytes:
+            kept = size_text(expected.replaced_bytes)
+            room += f", beside the savepoint of {kept} that stays until the new one is complete"
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
             f"{size_text(expected.bytes_to_read)} to read, about {size_text(expected.bytes_to_write)} to write{room}; "

@@ -144,6 +144,7 @@ def migrate(
     with_spark = session is not None or master is not None or bool(py_files)
     source_folder = prepared.savepoint.folder
     needed = estimate(prepared.tasks, source_folder, folder, cores, held_bytes=held, with_spark=with_spark)
+    needed = attrs.evolve(needed, replaced_bytes=sum(map(folder.size, files_there(folder))))
     report = attrs.evolve(_planned(prepared, folder), estimate=needed)
     needed.require_room(folder)
     if dry_run:

@@ -50,6 +50,7 @@ class Estimate:
         engine: Who will carry it out.
         seconds: About how long it takes on `cores` cores, with Spark's start where Spark is used.
         cores: For which the time holds.
+        replaced_bytes: Of the savepoint that is in the target, and keeps its room until the new one is complete.
     """
 
     bytes_to_read: int
@@ -58,6 +59,7 @@ class Estimate:
     engine: Engine
     seconds: float
     cores: int
+    replaced_bytes: int = 0
 
     def require_room(self, target: Folder) -> None:
         """Refuse a run that cannot fit; errors as of the function of that name."""
