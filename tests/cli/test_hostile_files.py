@@ -170,7 +170,8 @@ class TestURIsThatAreNone:
             ["plan", uri, *job], ["diff", savepoint, uri], ["diff", uri, savepoint], ["snapshot", uri],
             ["migrate", uri, tmp_path / "target", *job], ["migrate", savepoint, uri, *job],
             ["migrate", savepoint, tmp_path / "target", "--plan", uri],
-            ["migrate", savepoint, uri, "--parallelism", "3"], ["export", f"{uri}/_metadata"], ["diff", savepoint, f"{uri}.json"],
+            ["migrate", savepoint, uri, "--parallelism", "3"], ["export", f"{uri}/_metadata"],
+            ["diff", savepoint, f"{uri}.json"],
         ]  # fmt: skip
         for arguments in given:
             ran = run(*arguments)
