@@ -84,8 +84,7 @@ def print_lines(lines: Iterable[str]) -> None:
 def print_notice(*lines: str) -> None:
     """Say something that is not the answer; it goes to stderr. Each stays one line, as of `print_lines`."""
     sys.stdout.flush()
-    for line in lines:
-        sys.stderr.write(log_line(line) + "\n")
+    sys.stderr.write("".join(f"{log_line(line)}\n" for line in lines))
     sys.stderr.flush()
 
 

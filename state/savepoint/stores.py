@@ -93,13 +93,7 @@ def refuse_secrets(uri: str) -> None:
     Raises:
         StorageFailed: It has some, or is none; they are not in the message.
     """
-    parts = _split(uri)
-    if not parts.netloc and not parts.path.strip("/"):  # without its slashes, it would be taken for a local path
-        raise StorageFailed(
-            f"the {store_of(uri)} URI names no folder",
-            advice="write it as scheme://host/folder",
-            written="Nothing was written.",
-        )
+    parts = _of_a_store(uri)
     names = [name for name, _ in parse_qsl(parts.query) if _SECRET.search(name)]
     if ":" not in parts.netloc.rpartition("@")[0] and not names:
         return
@@ -124,6 +118,14 @@ def _split(uri: str) -> SplitResult:
             f"the {store_of(uri)} URI names a host that cannot be one",
             advice="write it as scheme://host/folder; an address of IPv6 stands in brackets: [::1]",
         ) from error
+
+
+def _of_a_store(uri: str) -> SplitResult:
+    """Take the URI of a store apart; one that names nothing in it is refused: it would be taken for a local path."""
+    parts = _split(uri)
+    if not parts.netloc and not parts.path.strip("/"):
+        raise StorageFailed(f"the {store_of(uri)} URI names no folder", advice="write it as scheme://host/folder")
+    return parts
 
 
 class _Asking:
@@ -177,6 +179,7 @@ def opened(place: str) -> tuple[Any, str]:
         return LOCAL, place.rstrip("/")
     from pyarrow import fs
 
+    _of_a_store(place)  # before a library of the store is loaded for it
     base, options = parted(place)
     store = store_of(place)
     uri = store + base[base.index(":") :] + options

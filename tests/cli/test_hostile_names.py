@@ -158,3 +158,12 @@ def test_what_is_looked_at_is_shown_without_markup(monkeypatch, capsys):
         show(f"a[/x]{ODD}")
 
     assert "\x9b" not in capsys.readouterr().err
+
+
+def test_only_one_module_writes_to_a_terminal_or_a_pipe(root):
+    """What writes past it would have to escape by itself. The bar of a run holds words and numbers of ours."""
+    writing = re.compile(r"click\.(echo|secho)|\bprint\(|sys\.std(out|err)\.write|from rich\.(text|table|console)")
+
+    found = {file.name for file in (root / "cli").glob("*.py") if writing.search(file.read_text(encoding="utf-8"))}
+
+    assert found == {"output.py", "progress.py"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateshift.serializers.errors import MigrationFailed, NoSpaceLeft, redact_values
-from stateshift.spark.watching import cause_of, gave_up
+from stateshift.spark.watching import cause_of, gave_up, run_in_group
 
 CALL = "An error occurred while calling o112.collect.\n: "
 IMPORT_ERROR = "a worker failed with ImportError: \"cannot import name 'Target'\""
@@ -57,3 +57,17 @@ def test_with_redaction_no_value_of_a_query_is_told():
         assert cause_of(cast) == "a.b.NumberException"
     finally:
         redact_values(False)
+
+
+def test_no_place_breaks_a_line_on_the_pages_of_spark(spark):
+    context = spark.sparkContext
+
+    described = run_in_group(
+        context,
+        lambda: context.getLocalProperty("spark.job.description"),
+        lambda _: None,
+        "from a\nb\ud800 to \u202ec",
+        lambda error: error,
+    )
+
+    assert described == r"from a\nb\ud800 to \u202ec"
