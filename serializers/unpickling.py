@@ -246,7 +246,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
             return
         self._count(arguments)
         if not _takes(kind, arguments):
-            raise pickle.UnpicklingError(f"it makes a {kind.__name__} of something that pickles make none of")
+            raise pickle.UnpicklingError(f"it calls {kind.__name__} with what pickles do not give it")
         if kind in _HASHING:
             for argument in arguments:
                 if isinstance(argument, list | tuple | collections.deque):
