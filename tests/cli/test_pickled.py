@@ -274,7 +274,7 @@ def nested(levels):
 @pytest.mark.parametrize(
     ("lines", "exported", "migrated"),
     [
-        (b"cbuiltins\nint\ncdecimal\nDecimal\nX\x0a\0\0\x001E+6000000\x85R\x85R", "calls int with", "calls int with"),
+        (b"cbuiltins\nint\ncdecimal\nDecimal\nX\x0a\0\0\x001E+6000000\x85R\x85R", "by int in a way", "by int in a way"),
         (pickle.dumps(nested(100), 3)[2:-1], "far larger as JSON", "a builtins.list where a shop.Line is described"),
     ],
     ids=["call", "shared lists"],
