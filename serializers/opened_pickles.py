@@ -29,7 +29,8 @@ from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
 from .tuples import TupleSerializer
-from .unpickling import LIBRARY, Unfolding, Unmade, unmade
+from .unfolding import Unfolding
+from .unpickling import LIBRARY, Unmade, unmade
 
 if TYPE_CHECKING:
     from .record_fields import RecordField

@@ -15,7 +15,7 @@ What a pickle costs is bounded by its own size, and one that costs more is refus
   processor: `_LEAST_S`, and `_BYTE_S` for each byte.
 
 The value itself may share parts or contain itself, as objects do. Whoever makes a tree of it, as an export and a
-migration do, counts with `Unfolding`.
+migration do, counts with `unfolding.Unfolding`.
 
 The interpreter's unpickler in C takes sizes from the pickle before it has seen the bytes, and sets attributes of
 classes; so this one goes by the same algorithm in Python, of which each step can be refused.
@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
-from .tree_size import PART, is_tree_within, size_of_part
+from .tree_size import is_tree_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -170,6 +170,7 @@ _LEAST_S, _BYTE_S = 2.0, 20e-6
 """Time on the processor that a pickle may take to open, and more for each of its bytes: a tenth of it is usual."""
 
 _LEAST_HASHED, _HASHED_PER_BYTE = 1_000_000, 16
+_LARGEST_NUMBER = 1 << 14  # in bytes; to see that an integer is no decimal takes quadratic time
 _DEEPEST_KEY = 100  # the interpreter hashes tuples within tuples without looking at its own stack
 _AT_ONCE = 1024
 _TICKS = 64
@@ -238,15 +239,15 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
     def _check_call(self, function: Any, positional: object, by_name: object = None) -> None:
         """Refuse what makes much of little: copies of the same again and again, conversions that no pickle needs."""
         self._tick()
-        arguments = positional if isinstance(positional, tuple) else ()
-        if isinstance(by_name, dict):
-            arguments = (*arguments, *by_name.values())
+        if type(positional) is not tuple or type(by_name) not in (dict, type(None)):
+            raise pickle.UnpicklingError("it calls something with what are no arguments")
         kind = self._kind_of(function)
         if kind is None:
             return
+        arguments = (*positional, *by_name.values()) if isinstance(by_name, dict) else positional
         self._count(arguments)
         if not _takes(kind, arguments):
-            raise pickle.UnpicklingError(f"it makes a {kind.__name__} of something that pickles make none of")
+            raise pickle.UnpicklingError(f"it makes a value by {kind.__name__} in a way that pickles do not")
         if kind in _HASHING:
             for argument in arguments:
                 if isinstance(argument, list | tuple | collections.deque):
@@ -273,9 +274,11 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
 
     def _hash(self, keys: list[Any]) -> None:
         """Refuse keys that take too long to hash, or many of one hash."""
+        steps = len(keys)
         if not _CHEAP_KEYS.issuperset(map(type, keys)):
-            self._left_to_hash -= _hashing_steps(keys, self._left_to_hash)
-        self._tick(max(1, len(keys) >> 3))
+            steps = _hashing_steps(keys, self._left_to_hash)
+            self._left_to_hash -= steps
+        self._tick(max(1, steps >> 3))
         if len(keys) <= _AT_ONCE:
             return
         tried: set[Any] = set()
@@ -342,7 +345,10 @@ def _hashing_steps(keys: list[Any], most: int) -> int:
     for _ in range(_DEEPEST_KEY):
         steps += len(level)
         level = [one for one in level if type(one) not in _CHEAP_KEYS]
-        steps += sum([sys.getsizeof(one) >> 6 for one in level if isinstance(one, int | decimal.Decimal)])
+        sizes = [sys.getsizeof(one) for one in level if isinstance(one, int | decimal.Decimal)]
+        if sizes and max(sizes) > _LARGEST_NUMBER:
+            raise pickle.UnpicklingError("a key is a number of far too many digits")
+        steps += sum(sizes) >> 6
         within = [one for one in level if isinstance(one, tuple)]
         if steps + sum(map(len, within)) > most:
             raise pickle.UnpicklingError("it hashes far more than it holds")
@@ -405,43 +411,6 @@ def _takes(kind: Any, arguments: tuple[Any, ...]) -> bool:
     if kind in {bool, complex, float, int}:
         return all(type(argument) in (*_NUMBERS, str) for argument in arguments)
     return all(type(argument) in _PLAIN or isinstance(argument, dt.tzinfo) for argument in arguments)
-
-
-_LEAST_UNFOLDED = 8 << 20
-
-
-class Unfolding:
-    """Counts what a value is as a tree, in which a part that is shared stands as often as it is met.
-
-    Attributes:
-        left: How much more there may be, as `size_of_part` counts.
-    """
-
-    __slots__ = ("left",)
-
-    def __init__(self, most: int) -> None:
-        """Begin with what there may be in all."""
-        self.left = most
-
-    @classmethod
-    def of_pickle(cls, size_bytes: int) -> Unfolding:
-        """Give as much as a pickle of that size holds without sharing, and half a million parts more."""
-        return cls(_LEAST_UNFOLDED + (PART + 1) * size_bytes)
-
-    def count(self, value: object) -> None:
-        """Count one part, without those within it.
-
-        Raises:
-            ValueNotConvertible: There are too many.
-        """
-        self.left -= size_of_part(value)
-        if self.left < 0:
-            raise ValueNotConvertible(
-                "a pickled object shares its parts so often that it is far larger written out than it is stored, or it "
-                "contains itself",
-                advice="let a converter say what becomes of such a value",
-                rule="FAM-1",
-            )
 
 
 class Unmade:

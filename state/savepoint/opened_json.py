@@ -16,7 +16,8 @@ import attrs
 
 from ...serializers.decimals import decimal_of
 from ...serializers.errors import StateShiftError, ValueNotConvertible
-from ...serializers.unpickling import Unfolding, Unmade, trusted_names, unmade
+from ...serializers.unfolding import Unfolding
+from ...serializers.unpickling import Unmade, trusted_names, unmade
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

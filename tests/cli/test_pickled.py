@@ -264,6 +264,38 @@ def test_a_bomb_under_a_trusted_name_ends_the_run_with_name_state_and_key(bombed
     assert not planted.exists()
 
 
+def nested(levels):
+    value = []
+    for _ in range(levels):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("lines", "exported", "migrated"),
+    [
+        (b"cbuiltins\nint\ncdecimal\nDecimal\nX\x0a\0\0\x001E+6000000\x85R\x85R", "by int in a way", "by int in a way"),
+        (pickle.dumps(nested(100), 3)[2:-1], "far larger as JSON", "a builtins.list where a shop.Line is described"),
+    ],
+    ids=["call", "shared lists"],
+)
+def test_small_pickles_with_large_work_end_a_command_at_once(put, run, tmp_path, lines, exported, migrated):
+    put(shop=SHOP_1, states=STATES, job_1=JOB_1)
+    shop, job = importlib.import_module("shop"), importlib.import_module("job_1").job
+    held = b"\x80\x04cshop\nAccount\n)\x81}X\5\0\0\0lines" + lines + b"sb."
+    folder = written(tmp_path / "before", job, shop, PickledValue("shop.Account", held))
+    put(shop=SHOP_2, states=STATES, job_2=JOB_2)
+    sys.modules.pop("job_1")
+
+    shown = run("export", folder, "--state", "account", *TRUST)
+    moved = run("migrate", folder, tmp_path / "after", "--job", "job_2:job", *TRUST)
+
+    assert 0 not in (shown.status, moved.status)
+    assert exported in shown.stderr
+    assert migrated in moved.stderr
+    assert "Traceback" not in shown.stderr + moved.stderr
+
+
 @pytest.mark.parametrize("name", ["account", "by-name", "stamped", "pending", "known"])
 def test_bombs_in_every_kind_of_state_are_refused(bombed, name):
     folder, planted = bombed

@@ -91,7 +91,7 @@ TRUSTED = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in (Tier, Whole, 
 HUGE = decimal.Decimal("1E+6000000")
 COLLIDING = [n * ((1 << 61) - 1) for n in range(1, 30_000)]  # integers of one hash
 FAR_MORE = "hashes far more than it holds"
-NO_SUCH_CALL = "of something that pickles make none of"
+NO_SUCH_CALL = "in a way that pickles do not"
 LONG_TEXT = "9" * 4000
 
 HOSTILE = {
@@ -134,9 +134,17 @@ HOSTILE = {
         pickle.dumps(Call(collections.defaultdict, list, [(nest(tuple), 1)])),
         FAR_MORE,
     ),
-    "one large integer as a key again and again": (
-        assembled(b"}", raw(1 << 800_000), b"q\1N", b"s(" + b"h\1N" * 50_000 + b"u"),
+    "an integer as a key again and again": (
+        assembled(b"}", raw(1 << 80_000), b"q\1N", b"s(" + b"h\1N" * 50_000 + b"u"),
         FAR_MORE,
+    ),
+    "a large integer as a key": (assembled(b"}", raw(1 << 800_000), b"Ns"), "far too many digits"),
+    "a large decimal as a key": (assembled(b"}", raw(decimal.Decimal("9" * 100_000)), b"Ns"), "far too many digits"),
+    "arguments in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"R"), "no arguments"),
+    "arguments of a new object in a list": (assembled(b"cbuiltins\nint\n", raw([HUGE]), b"\x81"), "no arguments"),
+    "arguments by name of a new object": (
+        assembled(b"cbuiltins\nint\n)", raw({"x": HUGE}), b"\x92"),
+        NO_SUCH_CALL,
     ),
     "a key of deep tuples": (assembled(b"}", deep(1_000_000), b"Ns"), "nested deeper"),
     "text that is turned into bytes again and again": (
@@ -277,7 +285,7 @@ def shared_nodes():
 @pytest.fixture
 def little(monkeypatch):
     """A tenth of what trees may be: to count so far takes seconds."""
-    monkeypatch.setattr("stateshift.serializers.unpickling._LEAST_UNFOLDED", 800_000)
+    monkeypatch.setattr("stateshift.serializers.unfolding._LEAST_UNFOLDED", 800_000)
 
 
 @pytest.mark.usefixtures("little")
@@ -357,7 +365,7 @@ def test_a_message_shows_long_texts_by_their_beginning():
     assert "[1, 1" == shown([1] * 1000)[:5]
 
 
-def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_each():
+def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_each(root):
     """In a process of its own, which is killed where one of them takes more."""
     program = """
         import resource
@@ -376,6 +384,7 @@ def test_hostile_pickles_together_stay_within_half_a_gigabyte_and_ten_seconds_ea
     """
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program).format(module=__name__)],
+        cwd=root,
         capture_output=True,
         text=True,
         check=True,
