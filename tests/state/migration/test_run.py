@@ -41,7 +41,6 @@ from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
-from stateshift.state.savepoint.publish import prepare_target
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
@@ -457,7 +456,7 @@ class TestOldReaders:
         planned = plan(check(edits.apply(old.describe()), job.describe()))
         tasks = split(old, planned)
         target = Folder.at(tmp_path / "new")
-        prepare_target(target)
+        target.create()
         publish_result(old, planned, tasks, [perform(task, old.folder, target) for task in tasks], target)
 
         kept = read_stored_serializers(target)
