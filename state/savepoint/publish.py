@@ -135,12 +135,13 @@ def _what_was_written(destination: Destination, before: FileDigest | None) -> tu
     try:
         found = _digest(destination.folder)
     except StateShiftError:
-        return _UNKNOWN, False
-    if found not in {None, before}:
-        return f"Everything was written: {destination.folder} is complete.", True
-    nothing = destination.nothing
-    if before is not None:
-        nothing = f"Nothing was published: {destination.folder} holds the savepoint that it held."
+        nothing = _UNKNOWN
+    else:
+        if found not in {None, before}:
+            return f"Everything was written: {destination.folder} is complete.", True
+        nothing = destination.nothing
+        if before is not None:
+            nothing = f"Nothing was published: {destination.folder} holds the savepoint that it held."
     if destination.if_exists is IfTargetExists.RESUME:
         nothing += " What is finished is kept, to be resumed."
     return nothing, False

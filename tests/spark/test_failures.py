@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from stateshift.serializers.errors import (
 from stateshift.spark.migrate import NOTHING_PUBLISHED, migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.spark
@@ -210,9 +212,11 @@ def test_what_a_dead_run_left_behind_is_cleared(spark, counts, job_that, tmp_pat
     migrate(source, tmp_path / "fresh", job, session=spark)
     shutil.copytree(tmp_path / "fresh", tmp_path / "new")
     (tmp_path / "new" / "_metadata").unlink()
-    (file,) = (tmp_path / "new").glob("*-keyed-0")
+    (file,) = (tmp_path / "new").glob("*-keyed-0-*")
     file.rename(file.with_name(file.name + ".attempt-0123456789ab"))
     file.with_name("f" * 32 + "-keyed-9").write_bytes(b"of another plan")
+    ids = [file.name[:32], "f" * 32]
+    file.with_name("_run-0123456789ab").write_text(json.dumps({"names": names_of(ids, file.name.split("-")[3])}))
 
     migrate(source, tmp_path / "new", job, session=spark)
 

@@ -91,7 +91,8 @@ def test_a_killed_process_leaves_the_right_result_or_none(
         options = MigrationOptions(parallelism=PARALLELISM)
         report = migrate(source, target, job, options, session=spark, target_exists=IfTargetExists.RESUME)
         assert report.resumed >= len(finished)
-        assert {name: (target / name).stat().st_mtime_ns for name in finished} == finished
+        kept = {name: next(target.glob(f"{name}-*")).stat().st_mtime_ns for name in finished}
+        assert kept == finished
     elif kind == "driver":  # maybe killed between publishing and clearing up
         with suppress(TargetExists):
             clean(Folder.at(target))
