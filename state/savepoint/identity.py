@@ -81,7 +81,7 @@ def _of_path(path: str) -> Identity:
 
 
 def _of_uri(uri: str) -> Identity:
-    """Take a URI apart. `.`, `..` and empty names mean nothing to most stores, and are seen through as by the others."""
+    """Take a URI apart. Names `.`, `..` and "" are seen through, as most that lie between us and a store do."""
     parts, store = urlsplit(uri), store_of(uri)
     host = parts.netloc if store in _WITH_CONTAINER else parts.netloc.rpartition("@")[2]
     names: list[str] = []
