@@ -9,7 +9,7 @@ import click
 
 from ..serializers.errors import TargetExists
 from .failures import Status
-from .options import common_options, savepoint_argument
+from .options import common_options, open_savepoint, savepoint_argument
 from .output import print_json, print_lines, write_text
 
 
@@ -44,12 +44,11 @@ def command(savepoint: str, *, file: Path, force: bool, with_json: bool) -> int:
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
     from ..state.job_source import job_source
-    from ..state.savepoint.reader import Savepoint
 
     is_file = str(file) != "-"
     if is_file and file.exists() and not force:
         raise _taken(file)
-    source = job_source(Savepoint.open(savepoint))
+    source = job_source(open_savepoint(savepoint))
     if not is_file:
         write_text(source)
         return Status.DONE

@@ -69,6 +69,7 @@ class StateWrite:
         restore_target: Who is to restore the result.
         job: All that a savepoint without a base has.
         base: The savepoint whose other state the new one has too, or "".
+        allow_roots: Where files of the base may lie, as of `Savepoint.open`.
         overwrite: Whether what the state holds in the base goes.
     """
 
@@ -80,6 +81,7 @@ class StateWrite:
     restore_target: Target
     job: Job | None = None
     base: str = ""
+    allow_roots: tuple[str, ...] = ()
     overwrite: bool = False
 
     def prepare(self) -> None:
@@ -137,7 +139,7 @@ class StateWrite:
         size = sum(file.held for file in files)
         require_room(self.target, size, self.target.free_space_bytes())
         if self.base:
-            return publish_beside(self, Savepoint.open(self.base), files, claim)
+            return publish_beside(self, Savepoint.open(self.base, allow_roots=self.allow_roots), files, claim)
         assert self.job is not None  # noqa: S101 - one of the two is there
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
@@ -255,6 +257,7 @@ def _beside(
         parallelism=parallelism,
         restore_target=restore_target,
         base=base.place,
+        allow_roots=base.folder.roots,
         overwrite=wanted.overwrite,
     )
 

@@ -42,6 +42,8 @@ from .handles import (
 from .properties import CANONICAL_PROPERTIES, check_properties
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ...compat.targets import Target
 
 METADATA = "_metadata"
@@ -132,6 +134,16 @@ class SavepointMetadata:
     operators: tuple[OperatorState, ...]
     master_states: tuple[bytes, ...] = ()
     properties: bytes = attrs.field(default=b"", repr=False)
+
+    @property
+    def streams(self) -> Iterator[StreamHandle]:
+        """The streams of all operators, wherever they lie."""
+        for operator in self.operators:
+            if operator.coordinator is not None:
+                yield operator.coordinator
+            for subtask in operator.subtasks:
+                handles = (subtask.managed_keyed, subtask.raw_keyed, subtask.managed_operator, subtask.raw_operator)
+                yield from (handle.stream for handle in handles if handle is not None)
 
     @property
     def stored_by(self) -> str:
