@@ -17,6 +17,7 @@ from .options import (
     common_options,
     edit_options,
     forbid_option,
+    open_savepoint,
     repartition_options,
     savepoint_argument,
     target_option,
@@ -102,7 +103,6 @@ def command(
     from ..compat.check import check
     from ..compat.report_data import to_data
     from ..compat.targets import Target
-    from ..state.savepoint.reader import Savepoint
 
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
@@ -112,7 +112,7 @@ def command(
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     # The job first: its module registers the snapshots by which the savepoint is read.
     description = new.describe()
-    stored = Savepoint.open(savepoint)
+    stored = open_savepoint(savepoint)
     old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
     report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
     status = report.exit_status(allow_migration=allow_migration)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .failures import Status
-from .options import common_options, import_option
+from .options import allow_root_option, common_options, import_option
 from .output import print_json, print_styled
 from .sides import describe_sides
 
@@ -29,6 +29,7 @@ Exit status:
 )
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
+@allow_root_option
 @import_option
 @common_options
 def command(a: str, b: str, *, with_json: bool) -> int:

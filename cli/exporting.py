@@ -12,7 +12,7 @@ from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShift
 from ..serializers.escaping import json_text
 from ..serializers.wording import many
 from .failures import Status
-from .options import class_trust_option, common_options, import_option, savepoint_argument
+from .options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
 from .output import print_json, print_notice, write_text
 from .whole_files import output_option
 
@@ -90,11 +90,10 @@ def command(
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
     from ..serializers.unpickling import trusting
-    from ..state.savepoint.reader import Savepoint
 
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
-    opened = Savepoint.open(savepoint)
+    opened = open_savepoint(savepoint)
     selected = _Selection.of(opened, operator_name, state_name)
     form = form or ("tagged" if with_json and file is None else "jsonl")
     if file is None:

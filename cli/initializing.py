@@ -9,7 +9,7 @@ import click
 
 from ..serializers.escaping import shell_word
 from .failures import Status
-from .options import common_options, savepoint_argument
+from .options import common_options, open_savepoint, savepoint_argument
 from .output import print_json, print_lines, write_text
 from .whole_files import output_option
 
@@ -38,9 +38,8 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
     from ..state.job_source import job_source
-    from ..state.savepoint.reader import Savepoint
 
-    source = job_source(Savepoint.open(savepoint))
+    source = job_source(open_savepoint(savepoint))
     if file is None:
         write_text(source)
         return Status.DONE

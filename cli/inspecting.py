@@ -9,7 +9,7 @@ import click
 
 from ..serializers.errors import StateNotFound
 from .failures import Status, print_error, status_of
-from .options import common_options, import_option, savepoint_argument
+from .options import common_options, import_option, open_savepoint, savepoint_argument
 from .output import print_json, print_styled, size_text
 from .progress import spinning
 
@@ -80,10 +80,9 @@ def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, 
     Raises:
         StateNotFound: There is none of that name.
     """
-    from ..state.savepoint.reader import Savepoint
     from .inspected import Inspected, OperatorView
 
-    opened = Savepoint.open(savepoint)
+    opened = open_savepoint(savepoint)
     chosen = opened.operators if operator_name is None else (opened.operator(operator_name),)
     names = None if state_name is None else {state_name}
     views = []

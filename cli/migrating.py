@@ -16,7 +16,7 @@ from ..state.migration.engine import Engine
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from .next_steps import start_lines
-from .options import common_options, migration_options, savepoint_argument
+from .options import allowed_roots, common_options, migration_options, savepoint_argument
 from .output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
 from .planned_runs import planned_run
 from .progress import watched
@@ -140,6 +140,7 @@ def command(
             target_exists=IfTargetExists(target_exists),
             announce=_announce,
             progress=progress,
+            allow_roots=allowed_roots(),
         )
     if with_json:
         print_json(report.to_data() | {"start_command": start_command(report)})

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from ..serializers.escaping import shell_word
-from .options import load_job_here
+from .options import load_job_here, open_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +39,8 @@ class NewSide:
         """Load the job, or open the probe."""
         if self.job:
             return load_job_here(self.job).describe(f"job {self.job}")
-        from ..state.savepoint.reader import Savepoint
 
-        return Savepoint.open(self.like).describe().as_probe()
+        return open_savepoint(self.like).describe().as_probe()
 
     def __str__(self) -> str:
         """The option, as it is typed."""

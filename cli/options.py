@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..compat.policy import Policy
     from ..compat.repartition import Repartition
     from ..state.job import Job
+    from ..state.savepoint.reader import Savepoint
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -36,7 +37,41 @@ def _folder(_: click.Context, __: click.Parameter, place: str | None) -> str | N
 def savepoint_argument(name: str = "savepoint", *, required: bool = True) -> Callable[[F], F]:
     """The folder of a savepoint, or a URI; None where it is left out and need not be there."""
     metavar = name.upper() if required else f"[{name.upper()}]"
-    return click.argument(name, metavar=metavar, required=required, callback=_folder)
+    argument = click.argument(name, metavar=metavar, required=required, callback=_folder)
+    return lambda function: argument(allow_root_option(function))
+
+
+_ALLOWED = "stateshift.allow_roots"
+
+
+def _allow(context: click.Context, _: click.Parameter, places: tuple[str, ...]) -> None:
+    context.meta[_ALLOWED] = places
+
+
+def allow_root_option(function: F) -> F:
+    """`--allow-root PLACE`, for `open_savepoint`; every command that opens savepoints has it."""
+    return click.option(
+        "--allow-root",
+        multiple=True,
+        expose_value=False,
+        is_eager=True,  # sides may be opened while other options are taken
+        callback=_allow,
+        metavar="PLACE",
+        help="Allow files of a savepoint that lie in this folder or URI, outside its own. Can be given several times.",
+    )(function)
+
+
+def allowed_roots() -> tuple[str, ...]:
+    """What `--allow-root` has said."""
+    roots: tuple[str, ...] = click.get_current_context().meta.get(_ALLOWED, ())
+    return roots
+
+
+def open_savepoint(place: str) -> Savepoint:
+    """Open a savepoint, of which files may lie where `--allow-root` says."""
+    from ..state.savepoint.reader import Savepoint
+
+    return Savepoint.open(place, allow_roots=allowed_roots())
 
 
 def _redact(_: click.Context, __: click.Parameter, enabled: bool) -> None:  # noqa: FBT001 - click's signature

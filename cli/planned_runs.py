@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from ..serializers.errors import located
-from .options import load_job_here, search_here
+from .options import allowed_roots, load_job_here, search_here
 from .output import print_notice
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     trusted = ", ".join(_trusted(plan.options))
     more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
     print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
-    return plan, new_side_of(plan.new_types, load_job_here, like=side.like)
+    return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
 
 
 def _trusted(options: MigrationOptions) -> Iterator[str]:

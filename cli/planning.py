@@ -9,7 +9,7 @@ import click
 from ..serializers.escaping import shell_word
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
-from .options import common_options, migration_options, savepoint_argument
+from .options import common_options, migration_options, open_savepoint, savepoint_argument
 from .output import print_json, print_styled
 from .progress import spinning
 from .whole_files import output_option, says_format
@@ -73,14 +73,13 @@ def command(
     """
     from ..state.migration.plan_file import FORMAT, VERSION
     from ..state.migration.planning import make_plan
-    from ..state.savepoint.reader import Savepoint
 
     types_stay = not job_place and not like and options.changes_without_types
     side = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES)
     description = None if side is None else side.describe()
     with spinning("planning") as show:
         plan = make_plan(
-            Savepoint.open(savepoint),
+            open_savepoint(savepoint),
             description,
             options,
             _new_types(side),
@@ -102,13 +101,12 @@ def command(
 
 def _new_types(side: NewSide | None) -> NewTypes:
     from ..state.migration.plan_file import NewTypes, StoredPlace
-    from ..state.savepoint.reader import Savepoint
 
     if side is None:
         return NewTypes(stay=True)
     if side.job:
         return NewTypes(job=side.job)
-    return NewTypes(probe=StoredPlace.of(Savepoint.open(side.like).folder, side.like))
+    return NewTypes(probe=StoredPlace.of(open_savepoint(side.like).folder, side.like))
 
 
 def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:

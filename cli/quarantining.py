@@ -9,7 +9,7 @@ import click
 from ..serializers.errors import values_are_redacted
 from ..serializers.wording import many
 from .failures import Status
-from .options import common_options, savepoint_argument
+from .options import common_options, open_savepoint, savepoint_argument
 from .output import Column, print_json, print_lines, table_lines
 
 if TYPE_CHECKING:
@@ -40,11 +40,9 @@ listed of a savepoint that has none. Exit status 0 in either case.""",
 @common_options
 def command(savepoint: str, *, state_name: str | None, with_bytes: bool, with_json: bool) -> int:
     """List the values that lie in quarantine beside SAVEPOINT: whose they are, where they lay, and what failed."""
-    from ..state.savepoint.reader import Savepoint
-
     if with_bytes and values_are_redacted():
         raise click.UsageError("--bytes shows keys and values, which --redact keeps out")
-    opened = Savepoint.open(savepoint)
+    opened = open_savepoint(savepoint)
     values = [value for value in opened.quarantine() if state_name in {None, value.state}]
     if with_json:
         print_json(to_data(opened.place, values, with_bytes=with_bytes))

@@ -12,7 +12,7 @@ import click
 from ..serializers.wording import many
 from .failures import Status
 from .histories import history_option
-from .options import common_options, import_option, load_job_here
+from .options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
 from .output import print_json, print_lines, print_notice, write_text
 from .whole_files import OutputFile, output_option, says_format
 
@@ -42,6 +42,7 @@ The file holds no keys and no values. It is readable, the same for the same type
 has neither the savepoint nor the classes.""",
 )
 @click.argument("savepoint", metavar="[SAVEPOINT]", default="")
+@allow_root_option
 @click.option(
     "--job",
     "job_place",
@@ -98,10 +99,9 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
         raise click.UsageError("give what is to be recorded: either SAVEPOINT or --job MODULE:ATTRIBUTE")
     if job_place:
         return load_job_here(job_place).describe(f"job {job_place}")
-    from ..state.savepoint.reader import Savepoint
 
     # As it was typed: the file is to be the same on every machine.
-    return attrs.evolve(Savepoint.open(savepoint).describe(), origin=f"savepoint {savepoint}")
+    return attrs.evolve(open_savepoint(savepoint).describe(), origin=f"savepoint {savepoint}")
 
 
 def _record_revision(description: JobDescription, message: str, folder: Path, *, merges: bool, with_json: bool) -> int:

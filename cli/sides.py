@@ -10,7 +10,7 @@ import click
 
 from ..serializers.errors import located
 from ..state.savepoint.stores import is_uri
-from .options import load_job_here
+from .options import load_job_here, open_savepoint
 
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
@@ -45,9 +45,7 @@ def describe_side(text: str) -> JobDescription:
     if is_uri(text) and text.endswith(RECORDED):
         return read_recorded(text)
     if is_uri(text) or is_here:
-        from ..state.savepoint.reader import Savepoint
-
-        return Savepoint.open(text).describe()
+        return open_savepoint(text).describe()
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
     raise click.UsageError(f"{text!r} is not there; give {_KINDS}")

@@ -8,7 +8,7 @@ import click
 
 from ..serializers.wording import many
 from .failures import Status
-from .options import common_options, import_option, savepoint_argument
+from .options import common_options, import_option, open_savepoint, savepoint_argument
 from .output import Column, Line, Table, print_json, print_styled
 from .progress import spinning
 
@@ -39,10 +39,9 @@ Exit status 1: a check failed.""",
 @common_options
 def command(savepoint: str, *, with_json: bool) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and the key group of every key."""
-    from ..state.savepoint.reader import Savepoint
     from ..state.savepoint.verify import verify
 
-    opened = Savepoint.open(savepoint)
+    opened = open_savepoint(savepoint)
     with spinning("verifying") as show:
         report = verify(opened, progress=show)
     if with_json:

@@ -6,6 +6,7 @@ The facts stay attributes, so that a caller can act on them, and survive picklin
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -290,6 +291,18 @@ class JobNotFound(StateShiftError, ImportError):
 
 class UntrustedCode(StateShiftError, PermissionError):
     """Something in a savepoint would have to be unpickled, and the caller has not said that it trusts it."""
+
+
+class UntrustedPlace(StateShiftError, PermissionError):
+    """A savepoint names files elsewhere than in its own folder, and the caller has not said that they may be read.
+
+    Attributes:
+        roots: Folders that would have to be allowed; none where nothing can allow it.
+    """
+
+    def __init__(self, what: str, *, roots: tuple[str, ...] = (), **rest: Any) -> None:
+        super().__init__("\n".join([what, *(f"  --allow-root {shlex.quote(root)}" for root in roots)]), **rest)
+        self.roots = roots
 
 
 class PlanChanged(StateShiftError, ValueError):

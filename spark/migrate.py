@@ -89,6 +89,7 @@ def migrate(
     target_exists: IfTargetExists = IfTargetExists.FAIL,
     announce: Callable[[MigrationReport], None] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    allow_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> MigrationReport:
     """Write a new savepoint in `target`, with the state of `source` under the types of `job`.
 
@@ -109,6 +110,7 @@ def migrate(
         target_exists: What to do where the target is not empty; see `IfTargetExists`.
         announce: Is called once before anything is written, with what will be done and about how long it takes.
         progress: Is called now and then with what is done.
+        allow_roots: Further folders where files of the source, or of a plan's probe, may lie; as of `Savepoint.open`.
 
     Returns:
         What was done, or would be.
@@ -120,6 +122,7 @@ def migrate(
             have so many subtasks.
         TargetExists: The target is taken, or another run is at work there.
         ValueNotConvertible: A value does not fit its new type; with operator, state, key, path and rule.
+        UntrustedPlace: Files of the source lie elsewhere; with all roots that it takes.
         CorruptSavepoint: The source is damaged.
         NoSpaceLeft: The target has too little room, or was filled up during the run.
         MigrationFailed: What was written is not what was read, or the engine failed.
@@ -127,7 +130,7 @@ def migrate(
     started = time.monotonic()
     folder = Folder.at(target)
     is_resumed = target_exists is IfTargetExists.RESUME
-    savepoint, begun = Savepoint.open(source), folder if is_resumed else None
+    savepoint, begun = Savepoint.open(source, allow_roots=allow_roots), folder if is_resumed else None
     files = SourceFiles.of(savepoint.folder, savepoint.metadata)
     reads = (Read.of(savepoint.folder, savepoint.metadata),)
     refuse_by_place(folder, reads)

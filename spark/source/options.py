@@ -50,6 +50,11 @@ def choice(options: Options, name: str, choices: Iterable[E]) -> E | None:
     return next((one for one in words if one == value), None)
 
 
+def places(options: Options, name: str) -> tuple[str, ...]:
+    """Give an option that is a list of places, with commas between them."""
+    return tuple(place for place in (options.get(name) or "").split(",") if place)
+
+
 def number(options: Options, name: str) -> int | None:
     """Give an option that is a number from 1 on; None where it is not given."""
     value = options.get(name)

@@ -87,12 +87,16 @@ class ListingReader(DataSourceReader):
 
     Args:
         place: The savepoint.
+        allow_roots: Where files of it may lie, as of `Savepoint.open`.
         operators: Their ids.
         registered: Snapshot classes from outside the package, by id.
     """
 
-    def __init__(self, place: str, operators: tuple[str, ...], registered: dict[str, Any]) -> None:
+    def __init__(
+        self, place: str, allow_roots: tuple[str, ...], operators: tuple[str, ...], registered: dict[str, Any]
+    ) -> None:
         self._place = place
+        self._allow_roots = allow_roots
         self._operators = operators
         self._registered = registered
 
@@ -102,4 +106,4 @@ class ListingReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         registry.add(self._registered)
         if partition.value is not None:
-            yield listing([Savepoint.open(self._place).operator(partition.value)])
+            yield listing([Savepoint.open(self._place, allow_roots=self._allow_roots).operator(partition.value)])

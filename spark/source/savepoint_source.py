@@ -15,7 +15,7 @@ from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
 from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
-from .options import bare, flag, number, refuse_unknown
+from .options import bare, flag, number, places, refuse_unknown
 from .readers import ListingReader, StateReader
 from .writer import StateWriter
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ALL = "*"
 _PLACES = ("path", "base")
-_OPTIONS = ("operator", "state", "exact", "tasks", "path")
+_OPTIONS = ("operator", "state", "exact", "tasks", "path", "allow_roots")
 
 
 class SavepointDataSource(DataSource):
@@ -38,6 +38,8 @@ class SavepointDataSource(DataSource):
         state: Name of the state; `*` or nothing lists what there is.
         exact: `true`: big numbers and times as text, rows with their kind, exactly as they are stored.
         tasks: About how many to read with; by default two for each core.
+        allow_roots: Further folders where files of the savepoint may lie, with commas between them; see
+            `Savepoint.open`.
         path: The savepoint's folder or URI, as given to `load`; from the folder on that is current when registering.
     """
 
@@ -57,7 +59,9 @@ class SavepointDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         table = self._table()
         if table is None:
-            return ListingReader(self._place(), tuple(one.operator_id for one in self._operators()), self.registered)
+            return ListingReader(
+                self._place(), self._allowed(), tuple(one.operator_id for one in self._operators()), self.registered
+            )
         return StateReader(table, number(self.options, "tasks") or self.tasks, self.registered, self.redacted)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - as Spark calls it
@@ -65,8 +69,9 @@ class SavepointDataSource(DataSource):
         redact_values(self.redacted)
         if self.home and self.home not in sys.path:
             sys.path.append(self.home)  # the module of a job may lie there
-        places = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
-        return StateWriter({**self.options, **places}, schema, overwrite=overwrite)
+        resolved = {name: self._resolved(str(self.options[name])) for name in _PLACES if name in self.options}
+        options = {**self.options, **resolved, "allow_roots": ",".join(self._allowed())}
+        return StateWriter(options, schema, overwrite=overwrite)
 
     def _table(self) -> StateTable | None:
         """Give the table that the options name; None where they ask what there is."""
@@ -99,7 +104,7 @@ class SavepointDataSource(DataSource):
 
     def _operators(self) -> tuple[SavepointOperator, ...]:
         """Give the operator that the options name, or all."""
-        savepoint = Savepoint.open(self._place())
+        savepoint = Savepoint.open(self._place(), allow_roots=self._allowed())
         with located(savepoint=savepoint.place):
             wanted = self.options.get("operator", ALL)
             return savepoint.operators if wanted == ALL else (savepoint.operator(wanted),)
@@ -109,6 +114,9 @@ class SavepointDataSource(DataSource):
         if not place:
             raise StateShiftError("no savepoint is named", advice="give its folder or URI: .load('/data/savepoint-1')")
         return self._resolved(str(place))
+
+    def _allowed(self) -> tuple[str, ...]:
+        return tuple(map(self._resolved, places(self.options, "allow_roots")))
 
     def _resolved(self, place: str) -> str:
         """Give a place from the folder on that was current: Spark asks in a process of its own, which is elsewhere."""

@@ -27,7 +27,7 @@ from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
 from ...state.savepoint.renewing import renew_apart
 from ..shipping import send_by_value
-from .options import bare, choice, number, refuse_unknown, required
+from .options import bare, choice, number, places, refuse_unknown, required
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-WRITE_OPTIONS = ("path", "operator", "state", "base", "job", "kind", "max_parallelism", "parallelism", "target")
+WRITE_OPTIONS = (
+    "path", "operator", "state", "base", "job", "kind", "max_parallelism", "parallelism", "target", "allow_roots",
+)  # fmt: skip
 """Options of a write; the path is what `save` gets."""
 
 
@@ -119,7 +121,7 @@ def _settled(options: Mapping[str, str], schema: StructType, *, overwrite: bool)
         wanted,
         to_arrow_schema(schema, timezone="UTC"),
         Folder.at(required(options, "path", "the folder, as in save(…)")),
-        Savepoint.open(base) if base else None,
+        Savepoint.open(base, allow_roots=places(options, "allow_roots")) if base else None,
         max_parallelism=number(options, "max_parallelism"),
         parallelism=number(options, "parallelism"),
         restore_target=choice(options, "target", Target) or Target.ANY,

@@ -71,6 +71,7 @@ class StateWrite:
         restore_target: Who is to restore the result.
         job: All that a savepoint without a base has.
         base: The savepoint whose other state the new one has too, or "".
+        allow_roots: Where files of the base may lie, as of `Savepoint.open`.
         base_files: Its files, as they were when the write was settled.
         copied_ids: Ids of its operators.
         overwrite: Whether what the state holds in the base goes.
@@ -85,6 +86,7 @@ class StateWrite:
     restore_target: Target
     job: Job | None = None
     base: str = ""
+    allow_roots: tuple[str, ...] = ()
     base_files: SourceFiles | None = None
     copied_ids: tuple[str, ...] = ()
     overwrite: bool = False
@@ -168,7 +170,7 @@ class StateWrite:
         require_room(self.target, size, self.target.free_space_bytes())
         if self.base_files is not None:
             with self.base_files.watched():
-                return publish_beside(self, Savepoint.open(self.base), files, claim)
+                return publish_beside(self, Savepoint.open(self.base, allow_roots=self.allow_roots), files, claim)
         assert self.job is not None  # noqa: S101 - one of the two is there
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
@@ -286,6 +288,7 @@ def _beside(
         parallelism=parallelism,
         restore_target=restore_target,
         base=base.place,
+        allow_roots=base.folder.roots,
         base_files=SourceFiles.of(base.folder, base.metadata),
         copied_ids=tuple(operator.operator_id for operator in base.operators),
         overwrite=wanted.overwrite,

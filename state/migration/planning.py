@@ -31,7 +31,8 @@ from .run import new_parallelism, try_out
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import os
+    from collections.abc import Callable, Iterable
 
     from ...compat.description import JobDescription
     from ...compat.labels import Labels
@@ -162,19 +163,26 @@ def prepare_as_planned(
         options = expected.options
     expected.require_same_options(options)
     options = attrs.evolve(options, repartition=with_merges_loaded(options.repartition))
-    new = job if job is not None else new_side_of(expected.new_types)
+    new = job if job is not None else new_side_of(expected.new_types, allow_roots=savepoint.folder.roots)
     prepared = prepare(savepoint, new, options, resumed=resumed)
     expected.require_same(plan_of(prepared, options, expected.new_types))
     return prepared
 
 
-def new_side_of(new_types: NewTypes, load: Callable[[str], Job] = load_job, *, like: str = "") -> JobDescription | None:
+def new_side_of(
+    new_types: NewTypes,
+    load: Callable[[str], Job] = load_job,
+    *,
+    like: str = "",
+    allow_roots: Iterable[str | os.PathLike[str]] = (),
+) -> JobDescription | None:
     """Get the new types from where a plan file says; None where they stay.
 
     Args:
         new_types: Of the file.
         load: Imports the job.
         like: Where the probe is by now; by default where it was.
+        allow_roots: Where files of the probe may lie, as of `Savepoint.open`.
 
     Raises:
         JobNotFound: The job cannot be loaded.
@@ -184,7 +192,7 @@ def new_side_of(new_types: NewTypes, load: Callable[[str], Job] = load_job, *, l
     if new_types.stay:
         return None
     if new_types.probe is not None:
-        probe = Savepoint.open(like or new_types.probe.place)
+        probe = Savepoint.open(like or new_types.probe.place, allow_roots=allow_roots)
         if StoredPlace.of(probe.folder).metadata_sha256 != new_types.probe.metadata_sha256:
             raise PlanChanged(
                 f"the probe {probe.place} is another savepoint than the one that was planned with",

@@ -54,11 +54,13 @@ class Folder:
         place: An absolute local path without symbolic links, or a URI.
         run: The run that writes here: 12 hexadecimal digits, which names of attempts carry; "" where none does.
         given: How the caller spelled the place, for messages.
+        roots: Further places where files of the savepoint in it may lie; see `roots`.
     """
 
     place: str
     run: str = attrs.field(default="", eq=False)
     given: str = attrs.field(default="", eq=False, repr=False)
+    roots: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:
@@ -115,6 +117,12 @@ class Folder:
     @property
     def _store(self) -> Any:
         return opened(self.place)[0]
+
+    def real(self, name: str) -> str | None:
+        """Give the path of a local file where links lead out of its place here; None where none does."""
+        path = self._path(name)
+        real = os.path.realpath(path) if self.is_local else path
+        return None if real in {path, f"{os.path.realpath(self.place)}/{name}"} else real
 
     def read(self, name: str) -> bytes:
         """Give the whole content of a file."""
@@ -292,7 +300,7 @@ class Folder:
 
 
 class FileRange:
-    """Reads at any offset of an open file. Made by `Folder.open_range` and `open_uri`.
+    """Reads at any offset of an open file. Made by `Folder.open_range`.
 
     Attributes:
         name: What messages call the file.
@@ -386,16 +394,6 @@ def check_range(offset: int, size: int, end: int, name: str) -> None:
         raise CorruptSavepoint(
             f"{size} bytes were to be read, and {max(end - max(offset, 0), 0)} are left", file=name, offset=offset
         )
-
-
-@contextmanager
-def open_uri(uri: str) -> Iterator[FileRange]:
-    """Open the file at an absolute URI, as a savepoint that may not be moved names it."""
-    if not is_uri(uri):
-        raise CorruptSavepoint(f"{uri!r} is not the URI of a file", advice="use a savepoint whose files lie beside it")
-    store, path = opened(local_path(uri) if uri.lower().startswith("file:") else uri)
-    with _open_range(store, path, "", uri) as reader:
-        yield reader
 
 
 def read_file(place: str, *, most_bytes: int) -> bytes:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StorageFailed, TargetExists
-from .files import Folder
 from .handles import AbsoluteFileHandle
 from .identity import Identity
 from .metadata import METADATA
+from .roots import stored_file
 
 if TYPE_CHECKING:
+    from .files import Folder
     from collections.abc import Iterator
 
     from .metadata import SavepointMetadata
@@ -47,7 +48,7 @@ class Read:
             metadata: The content.
         """
         uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle))
-        return cls(folder, tuple(map(Folder.at, sorted({uri.rpartition("/")[0] for uri in uris}))))
+        return cls(folder, tuple({stored_file(uri, folder)[0] for uri in uris}))
 
 
 def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:

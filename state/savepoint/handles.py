@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
+from .stores import bare
 
 if TYPE_CHECKING:
     from ...serializers.views import DataInputView, DataOutputView
@@ -75,7 +76,7 @@ class AbsoluteFileHandle:
         size: Its size in bytes.
     """
 
-    uri: str
+    uri: str = attrs.field(repr=bare)
     size: int
 
 

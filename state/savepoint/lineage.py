@@ -18,6 +18,7 @@ from ...compat.description import StateKind
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
 from .metadata import METADATA
+from .stores import masked
 
 if TYPE_CHECKING:
     from .files import FileRange, Folder
@@ -180,6 +181,8 @@ class Lineage:
             facts["states"] = tuple(StateCount(**count) for count in facts["states"])
             facts["files"] = {name: FileDigest(**digest) for name, digest in facts["files"].items()}
             facts["history"] = tuple(facts["history"])
+            for told in (facts, *facts["history"]):
+                _mask(told)
             return cls(**facts)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptSavepoint(
@@ -187,6 +190,14 @@ class Lineage:
                 file=LINEAGE,
                 advice="remove the file if the state itself is sound: Flink and stateshift can do without it",
             ) from error
+
+
+def _mask(told: Any) -> None:
+    """Take credentials out of the places that a lineage tells; who wrote it is not known."""
+    for facts, names in ((told, ("job",)), (told.get("source"), ("place",)), (told.get("plan"), ("source", "job"))):
+        for name in names if isinstance(facts, dict) else ():
+            if isinstance(facts.get(name), str):
+                facts[name] = masked(facts[name])
 
 
 def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:

@@ -26,6 +26,7 @@ from .files import Folder
 from .lineage import Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
+from .roots import require_reachable
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
@@ -276,23 +277,30 @@ class Savepoint:
     lineage: Lineage | None = attrs.field(default=None, repr=False)
 
     @classmethod
-    def open(cls, place: str | os.PathLike[str]) -> Savepoint:
+    def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
         """Read `_metadata` (or a path that ends in it) and the lineage; state is read later.
 
         Args:
             place: A local path, or a URI of any store (s3:, gs:, hdfs:).
+            allow_roots: Further folders where files of the savepoint may lie, local or on stores: those that it names
+                by absolute URIs are read only in its own folder, beside a checkpoint's in `shared` and `taskowned`, and
+                there.
 
         Raises:
             SavepointNotFound: There is no `_metadata`.
             CorruptSavepoint: It is damaged.
+            UntrustedPlace: Files of it lie elsewhere; with all roots that it takes.
             UnsupportedFormat: It is no canonical savepoint.
         """
-        folder = Folder.at(str(place).removesuffix("/" + METADATA))
+        roots = tuple(Folder.at(root).place for root in allow_roots)
+        folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 raise SavepointNotFound(f"there is no savepoint in {folder.place}: no file {METADATA} is there")
             data = folder.read(METADATA)
-            return cls(folder, read_metadata(data), read_lineage(folder, data))
+            metadata = read_metadata(data)
+            require_reachable(metadata, folder)
+            return cls(folder, metadata, read_lineage(folder, data))
 
     @property
     def place(self) -> str:

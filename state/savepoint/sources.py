@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 import attrs
 
 from ...serializers.errors import CorruptSavepoint
-from .files import check_range, open_uri
+from .files import check_range
 from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
+from .roots import local_file, stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,21 +83,30 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
 
     Raises:
         SavepointNotFound: The file is missing.
+        UntrustedPlace: It lies where the savepoint may not lead; see `roots`.
         CorruptSavepoint: Its size is not the one in the handle, or its name leaves the folder.
     """
     match handle:
         case InlineHandle():
             yield InlineBytes(handle.data)
         case RelativeFileHandle():
-            with folder.open_range(handle.path) as source:
+            place, name = _followed(handle.path, folder)
+            with place.open_range(name) as source:
                 _check_size(source, handle.size)
                 yield source
         case AbsoluteFileHandle():
-            with open_uri(handle.uri) as source:
+            place, name = stored_file(handle.uri, folder)
+            with place.open_range(name) as source:
                 _check_size(source, handle.size)
                 yield source
         case _:
             assert_never(handle)
+
+
+def _followed(name: str, folder: Folder) -> tuple[Folder, str]:
+    """Give the folder and the name of a file of a savepoint; a link must not lead out of its roots."""
+    real = folder.real(name)
+    return (folder, name) if real is None else local_file(real, folder)
 
 
 def _check_size(source: ByteSource, size: int) -> None:

@@ -31,7 +31,10 @@ _KINDS = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
-_SECRET = re.compile(r"key|secret|token|password|credential", re.IGNORECASE)
+_SECRET = re.compile(r"key|secret|token|passw|pwd|credential|^sig|^sas", re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+_OPTION = re.compile(r"([?&]([^=&#\s]*))=([^&#\s'\"]*)")
+_KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # a user's name, or a container's
 _FAILURES = (
     (
         re.compile(r"Unrecognized filesystem type"),
@@ -94,8 +97,10 @@ def refuse_secrets(uri: str) -> None:
         StorageFailed: It has some, or is none; they are not in the message.
     """
     parts = _of_a_store(uri)
-    names = [name for name, _ in parse_qsl(parts.query) if _SECRET.search(name)]
-    if ":" not in parts.netloc.rpartition("@")[0] and not names:
+    names = [name for name, value in parse_qsl(parts.query) if _SECRET.search(name) or "@" in value]
+    user, at, _ = parts.netloc.rpartition("@")
+    has_user = bool(at) and (":" in unquote(user) or store_of(uri) not in _KEEPS_USER)
+    if not has_user and not names:
         return
     raise StorageFailed(
         f"the {parts.scheme} URI has credentials in it, and a place is told in messages, reports and lineages",
@@ -128,6 +133,22 @@ def _of_a_store(uri: str) -> SplitResult:
     return parts
 
 
+def masked(text: str) -> str:
+    """Give a text without what URIs in it may have of credentials: users, passwords, and options that hold such."""
+
+    def option(found: re.Match[str]) -> str:
+        holds = _SECRET.search(unquote(found[2])) or "@" in unquote(found[3])
+        return f"{found[1]}=…" if holds else found[0]
+
+    return _OPTION.sub(option, _USER_INFO.sub("…@", text))
+
+
+def bare(uri: str) -> str:
+    """Give a URI that somebody else wrote, to be shown: without credentials, and without its options."""
+    end = min((at for at in map(uri.find, "?#") if at >= 0), default=len(uri))
+    return masked(uri[:end]) + uri[end : end + 1] + ("…" if end < len(uri) else "")
+
+
 class _Asking:
     """A `with` block of `asking`; a generator's would cost as much as some of the reads within."""
 
@@ -153,6 +174,7 @@ def asking(place: str, name: str) -> _Asking:
 
 
 def _told(error: Exception, place: str, name: str) -> StateShiftError:
+    name = masked(name)
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
         return SavepointNotFound(f"there is no file {name}" if name else "there is no such folder", **where)
@@ -165,7 +187,7 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
     full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
     if full is not None:
         return NoSpaceLeft(full, **where)
-    text = str(error)
+    text = masked(str(error))
     for pattern, what, advice in _FAILURES if is_uri(place or name) else ():
         if pattern.search(text):
             return StorageFailed(f"{what}: {text}", advice=advice, **where)

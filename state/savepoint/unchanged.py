@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, SourceChanged, StateShiftError
-from .files import Folder
 from .handles import AbsoluteFileHandle, RelativeFileHandle
 from .metadata import METADATA
+from .roots import stored_file
 
 if TYPE_CHECKING:
+    from .files import Folder
     from collections.abc import Iterator
 
     from .metadata import SavepointMetadata
@@ -45,8 +46,7 @@ class SourceFiles:
             if isinstance(stream, RelativeFileHandle):
                 places.add((folder, stream.path))
             elif isinstance(stream, AbsoluteFileHandle):
-                parent, _, name = stream.uri.rpartition("/")
-                places.add((Folder.at(parent), name))
+                places.add(stored_file(stream.uri, folder))
         return cls(folder, {(place, name): _version(place, name) for place, name in places})
 
     @property

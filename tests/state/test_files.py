@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
-from stateshift.state.savepoint.files import Folder, open_uri
+from stateshift.state.savepoint.files import Folder
+from stateshift.state.savepoint.handles import AbsoluteFileHandle
+from stateshift.state.savepoint.sources import open_stream
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
@@ -63,13 +65,8 @@ def test_the_same_folder_is_reached_by_path_and_by_uri(tmp_path):
 
     assert Folder.at(f"file://{escaped}").read("state") == b"x"
     assert Folder.at(f"file:{escaped}") == folder
-    with open_uri(f"file:{escaped}/state") as reader:
+    with open_stream(AbsoluteFileHandle(f"file:{escaped}/state", 1), folder) as reader:
         assert reader.read_at(0, 1) == b"x"
-
-
-def test_what_is_no_uri_is_not_opened_as_a_path():
-    with pytest.raises(CorruptSavepoint, match="not the URI"), open_uri("/etc/passwd"):
-        pass
 
 
 def test_an_unknown_store_is_an_error_of_ours():

@@ -1,8 +1,10 @@
 """`spark.read.format("savepoint")`: what a user of it sees."""
 
 import importlib
+import shutil
 
 import pytest
+from leading import lead_to
 from marks import marks
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, StringType, StructType
@@ -10,8 +12,11 @@ from pyspark.sql.types import ArrayType, StringType, StructType
 from stateshift.serializers.errors import StateNotFound, StateShiftError
 from stateshift.serializers.registry import registry
 from stateshift.spark import register
+from stateshift.spark.migrate import migrate
 from stateshift.spark.source import SavepointDataSource
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.verify import verify
 from stateshift.state.testing import write_savepoint
 
 pytestmark = pytest.mark.spark
@@ -89,6 +94,25 @@ def test_nothing_named_lists_what_there_is(read, savepoint_of):
     assert savepoint.operator("account-state").state("account").measure().entries == account.entries
     assert account.kind == "value"
     assert "long" in account.type
+
+
+def test_files_that_lie_elsewhere_are_read_where_that_is_allowed(spark, read, savepoint_copy, tmp_path):
+    place = savepoint_copy("rocksdb-long-p2-m200-files")
+    shutil.copytree(place, tmp_path / "before")
+    lead_to(place, f"file:{tmp_path}/before")
+    [operator, *_] = Savepoint.open(place, allow_roots=[tmp_path / "before"]).operators
+    allowed = {"allow_roots": f"/nowhere,{tmp_path}/before"}
+
+    with pytest.raises(Exception, match=f"--allow-root {tmp_path}/before"):
+        read(place).collect()
+
+    assert {state.name for state in operator.states} <= {row.state for row in read(place, **allowed).collect()}
+    assert read(place, operator=operator.title, state=operator.states[0].name, **allowed).count()
+    report = migrate(
+        place, tmp_path / "new", options=MigrationOptions(parallelism=3), session=spark,
+        allow_roots=[tmp_path / "before"],
+    )  # fmt: skip
+    assert verify(Savepoint.open(report.target)).ok
 
 
 @pytest.mark.parametrize(

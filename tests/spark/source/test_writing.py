@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
+from leading import lead_to
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
@@ -47,6 +50,20 @@ def test_a_state_is_read_filtered_joined_and_written_back_changed(spark, read, s
     assert expected == found
     for other in ("accounts", "account-by-name", "version-free"):
         assert values_of(base, "account-state", other) == values_of(tmp_path / "new", "account-state", other)
+    assert verify(Savepoint.open(tmp_path / "new")).ok
+
+
+def test_files_of_the_base_that_lie_elsewhere_are_taken_where_that_is_allowed(spark, savepoint_copy, tmp_path):
+    base = savepoint_copy("rocksdb-long-p2-m200-files")
+    shutil.copytree(base, tmp_path / "before")
+    lead_to(base, f"file:{tmp_path}/before")
+    state = {"operator": "more", "state": "s", "kind": "value", "base": base}
+    rows = spark.range(3).selectExpr("id as key", "id as value")
+
+    with pytest.raises(Exception, match=f"--allow-root {tmp_path}/before"):
+        save(rows, tmp_path / "refused", **state)
+    save(rows, tmp_path / "new", allow_roots=str(tmp_path / "before"), **state)
+
     assert verify(Savepoint.open(tmp_path / "new")).ok
 
 
