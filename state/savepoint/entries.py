@@ -195,8 +195,13 @@ def read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[
     source = DataInputView(data)
     count = source.read_size("entries of a broadcast map")
     entries: dict[Any, Any] = {}
+    keys = set[bytes]()
     for _ in range(count):
+        start = source.position
         name = key.deserialize(source)
+        if source.span(start) in keys:
+            raise CorruptSavepoint(f"a broadcast map has the key {shown(name)} twice", offset=start, path="$<key>")
+        keys.add(source.span(start))
         _gather(entries, name, value.deserialize(source))
     if source.remaining():
         raise CorruptSavepoint(f"{source.remaining()} bytes follow a broadcast map", offset=source.position)
