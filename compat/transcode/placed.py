@@ -220,7 +220,8 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
 def _is_in(code: int, shape: Any, group: int) -> bool:
     """Whether what has a hash belongs to a key group."""
     groups, spread = shape[GROUPS], murmur(code & _MASK)
-    return (spread & (groups - 1) if groups & (groups - 1) == 0 else spread % groups) == group
+    found: int = spread & (groups - 1) if groups & (groups - 1) == 0 else spread % groups
+    return found == group
 
 
 def _size_of(kind: int) -> int:

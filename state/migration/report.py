@@ -40,6 +40,7 @@ class MigrationReport:
         estimate: What the run was expected to take, and who carries it out.
         resumed: How many streams were finished before, by a run that died.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
+        source_has_digests: Whether digests told what each file of the source must be.
     """
 
     source: str
@@ -57,6 +58,7 @@ class MigrationReport:
     estimate: Estimate | None = None
     resumed: int = 0
     source_quarantined: int = 0
+    source_has_digests: bool = True
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -70,6 +72,7 @@ class MigrationReport:
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
             source_quarantined=0 if lineage is None else lineage.quarantined,
+            source_has_digests=savepoint.has_digests,
         )
 
     def finished(
@@ -94,6 +97,15 @@ class MigrationReport:
     def copied_only(self) -> bool:
         """Whether no state had to be rewritten, so that files were copied as they are."""
         return self.plan.is_empty
+
+    @property
+    def unseen_damage(self) -> str:
+        """What damage of the source nothing could show, or ""."""
+        if self.source_has_digests:
+            return ""
+        return (
+            "the source has no digests: damage within keys, values and names that left them readable could not be seen"
+        )
 
     @property
     def rollback(self) -> str:
@@ -131,6 +143,7 @@ class MigrationReport:
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
+            "unseen_damage": self.unseen_damage or None,
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

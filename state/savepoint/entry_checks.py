@@ -292,7 +292,7 @@ class _EntryCheck:
             decode(user_key, parts.user_key)
 
         user_key: Any = getattr(value, "key", None) if types.kind is StateKind.MAP else None
-        by_kind = [read_namespace]
+        by_kind: list[Callable[[EntryKey | TimerKey, bytes], object]] = [read_namespace]
         if value is not None and with_values:
             by_kind.append(read_value)
         elif user_key is not None:

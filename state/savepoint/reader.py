@@ -14,6 +14,7 @@ import attrs
 
 from ...compat.description import JobDescription, OperatorDescription, SerializerDescription
 from ...serializers.errors import (
+    CorruptSavepoint,
     SavepointNotFound,
     SnapshotVersionError,
     StateNotFound,
@@ -23,11 +24,12 @@ from ...serializers.errors import (
     located,
 )
 from .files import Folder
-from .lineage import Lineage, read_lineage
+from .lineage import LINEAGE, FileDigest, Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
+from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
-from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
+from .stored_serializers import SERIALIZERS, StoredSerializer, place_of, read_stored_serializers
 
 if TYPE_CHECKING:
     import os
@@ -269,11 +271,13 @@ class Savepoint:
         folder: Where it is.
         metadata: The content of `_metadata`.
         lineage: The content of `_stateshift.json`; None where there is none.
+        metadata_digest: Of the bytes that `metadata` was read from; None where nobody has read them.
     """
 
     folder: Folder
     metadata: SavepointMetadata = attrs.field(repr=False)
     lineage: Lineage | None = attrs.field(default=None, repr=False)
+    metadata_digest: FileDigest | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def open(cls, place: str | os.PathLike[str]) -> Savepoint:
@@ -291,7 +295,39 @@ class Savepoint:
         with located(savepoint=folder.place):
             if not folder.exists(METADATA):
                 raise SavepointNotFound(f"there is no savepoint in {folder.place}: no file {METADATA} is there")
-            return cls(folder, read_metadata(folder.read(METADATA)), read_lineage(folder))
+            data = folder.read(METADATA)
+            return cls(folder, read_metadata(data), read_lineage(folder), FileDigest.of(data))
+
+    @property
+    def has_digests(self) -> bool:
+        """Whether a digest tells of each file what it must be, so that no damage can pass for another value."""
+        return self.lineage is not None and bool(self.lineage.files)
+
+    def digest_of(self, name: str) -> FileDigest | None:
+        """Give what a file beside `_metadata` must be; None where there are no digests.
+
+        Raises:
+            CorruptSavepoint: There are digests, and none of this file.
+        """
+        if self.lineage is None or not self.lineage.files:
+            return None
+        if name not in self.lineage.files and (name != SERIALIZERS or self.folder.exists(name)):
+            raise CorruptSavepoint(
+                f"{LINEAGE} tells the digests of files, and none of {name}",
+                advice=f"use another copy of the savepoint; where the file was added on purpose, remove {LINEAGE}",
+                file=LINEAGE,
+            )
+        return self.lineage.files.get(name)
+
+    def require_intact_metadata(self) -> None:
+        """Refuse `_metadata` that is not what the lineage says, before anything that it tells is carried over.
+
+        Raises:
+            CorruptSavepoint: It is another one.
+        """
+        expected = self.digest_of(METADATA)
+        if expected is not None and self.metadata_digest is not None:
+            require_digest(METADATA, self.metadata_digest.xxh128, expected.xxh128)
 
     @property
     def place(self) -> str:
@@ -338,7 +374,7 @@ class Savepoint:
             trust: Qualified names of pickled classes whose values a migration may open: `shop.Account`;
                 `by-value:shop.Account` also runs code that comes within such values. The check itself opens none.
         """
-        found = read_stored_serializers(self.folder)
+        found = read_stored_serializers(self.folder, self.digest_of(SERIALIZERS))
 
         def stored(operator_id: str, state: SavepointState) -> StoredSerializer | None:
             place = place_of(operator_id, state.kind.room, state.name)

@@ -16,6 +16,8 @@ import cloudpickle
 
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
+from .lineage import FileDigest
+from .sources import require_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,12 +46,23 @@ def write_pickles(folder: Folder, pickles: Mapping[str, bytes]) -> bytes:
     return data
 
 
-def read_stored_serializers(folder: Folder) -> dict[str, bytes]:
-    """Give the pickles by place, unopened; empty where there is no such file."""
+def read_stored_serializers(folder: Folder, digest: FileDigest | None = None) -> dict[str, bytes]:
+    """Give the pickles by place, unopened; empty where there is no such file.
+
+    Args:
+        folder: The savepoint.
+        digest: What the file must be, where its lineage tells.
+
+    Raises:
+        CorruptSavepoint: It is damaged, or another one.
+    """
     if not folder.exists(SERIALIZERS):
         return {}
+    data = folder.read(SERIALIZERS)
+    if digest is not None:
+        require_digest(SERIALIZERS, FileDigest.of(data).xxh128, digest.xxh128)
     try:
-        facts = json.loads(folder.read(SERIALIZERS))
+        facts = json.loads(data)
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']} is not known")
         return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}

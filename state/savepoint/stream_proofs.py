@@ -14,15 +14,17 @@ from ...compat.transcode.entry_check import element_check
 from ...compat.transcode.executors import ExecutorName, chosen_executor, make_executor, paying
 from ...compat.transcode.interpreter import ODD
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
-from ...serializers.errors import StateShiftError, located
+from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
 from ..key_groups import prefix_size
 from .ahead import ahead
 from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode
+from .handles import OperatorStateHandle
 from .keyed_readers import batches
-from .keyed_stream import KeyedStreamReader
+from .keyed_stream import KeyedStreamReader, read_stream_header
 from .meta_info import KEY_SERIALIZER
+from .operator_stream import read_operator_stream, read_operator_stream_header
 from .state_kinds import state_kind
 from .stretches import Stretch
 from .value_readers import value_reader
@@ -33,8 +35,10 @@ if TYPE_CHECKING:
     from ...compat.transcode.key_groups import KeyGroupsExecutor, StateTotal
     from ...compat.transcode.program import Program
     from .blocks import Block
+    from .handles import KeyedHandle
     from .keyed_readers import KeyedReader
     from .meta_info import StateMetaInfo
+    from .sources import ByteSource
 
 _CREDIT = 2
 
@@ -92,10 +96,45 @@ def prove_stream(
     return proof
 
 
+def prove_copied(
+    source: ByteSource, handle: KeyedHandle | OperatorStateHandle, max_parallelism: int, *, alone: bool = False
+) -> None:
+    """Look at a stream that is copied as it is; nothing is told of one whose header this release cannot read.
+
+    Nor of the heap backend's native format: no length frames an entry there, so that each would have to be read.
+
+    Args:
+        source: The stream.
+        handle: What points at it.
+        max_parallelism: Number of key groups of the operator.
+        alone: As of `prove_stream`.
+
+    Raises:
+        CorruptSavepoint: It is damaged.
+        UnsupportedFormat: An entry has more bytes than one may have.
+    """
+    try:
+        if isinstance(handle, OperatorStateHandle):
+            read_operator_stream_header(source, handle)
+        elif handle.is_canonical:
+            read_stream_header(source, handle)
+        else:
+            return
+    except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
+        return
+    if isinstance(handle, OperatorStateHandle):
+        stream = read_operator_stream(source, handle)
+        with located(file=source.name):
+            for info in stream.header.states:
+                prove_elements(info, stream.parts_of(info))
+    else:
+        prove_stream(KeyedStreamReader.open(source, handle), max_parallelism, reads_all=False, alone=alone)
+
+
 def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
     """Give the stored bytes as they are best looked at: in stretches where whole key groups can be."""
-    is_plain = isinstance(reader, KeyedStreamReader) and not reader.header.compressed
-    if not is_plain or not in_stretches or chosen_executor() not in {ExecutorName.AUTO, ExecutorName.NUMBA}:
+    by_machine_code = in_stretches and chosen_executor() in {ExecutorName.AUTO, ExecutorName.NUMBA}
+    if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
         reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
         yield from batches(reader.blocks(state_ids=reached))
         return
