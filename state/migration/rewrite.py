@@ -30,6 +30,7 @@ from ..savepoint.operator_stream import (
     OperatorStream,
     OperatorStreamHeader,
     read_operator_stream,
+    require_written_order,
     write_operator_stream,
 )
 from ..savepoint.publish import stream_name
@@ -143,6 +144,7 @@ def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
     header = task.header
     for share in task.shares:
         xxh128 = digest_of(task.digests, share.handle.stream)
+        require_written_order(share.handle)
         with open_proven(share.handle.stream, source, xxh128) as stream:
             found = read_operator_stream(stream, share.handle, share.elements)
             for info in _kept_as_they_are(task.plan, found.header):

@@ -229,7 +229,8 @@ class _StateCheck:
         check = make_entry_check(types, groups=max_parallelism, prefix_bytes=prefix, with_values=with_values)
         entries = _EntryCheck.of(types, max_parallelism, with_values=with_values)
         is_fast = check.is_whole or not reads_all or not entries.readers
-        is_unread = key is None or namespace is None or value is None
+        opaque = value is not None and _restored(info.value.restore_serializer) is None
+        is_unread = key is None or namespace is None or value is None or opaque
         return cls(info.name, BlockChecker(check, prefix), entries, is_unread, is_fast)
 
     def look_at(self, block: Block) -> tuple[SeenKeys, bool]:

@@ -219,6 +219,22 @@ def read_operator_stream_header(source: ByteSource, handle: OperatorStateHandle)
         return _open_header(source, handle)[0]
 
 
+def require_written_order(handle: OperatorStateHandle) -> None:
+    """Refuse a handle that does not list the elements of a state in the order in which they lie, as Flink writes them.
+
+    Flink itself reads them in any order: another one is one of elements.
+
+    Raises:
+        CorruptSavepoint: It does not.
+    """
+    for state in handle.states:
+        before = next((one for one, other in pairwise(state.offsets) if one > other), None)
+        if before is not None:
+            raise CorruptSavepoint(
+                f"the element at byte {before} is listed before those that lie in front of it", state=state.name
+            )
+
+
 def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[OperatorStreamHeader, int]:
     """Give the header, and where the first element may begin."""
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
@@ -251,8 +267,6 @@ def _check(state: OperatorStateOffsets, header: OperatorStreamHeader, begin: int
         wrong = [offset for offset in state.offsets if not begin <= offset <= size]
         if wrong:
             raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}", offset=size)
-        if any(one > other for one, other in pairwise(state.offsets)):
-            raise CorruptSavepoint("elements are not listed in the order in which they lie", offset=begin)
         if info.kind is MetaInfoKind.BROADCAST and len(state.offsets) != 1:
             raise CorruptSavepoint(f"a broadcast state has {len(state.offsets)} offsets and should have one")
         if state.mode is not mode_of(info):

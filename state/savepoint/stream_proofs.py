@@ -24,7 +24,7 @@ from .handles import OperatorStateHandle
 from .keyed_readers import batches
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .meta_info import KEY_SERIALIZER
-from .operator_stream import read_operator_stream, read_operator_stream_header
+from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
 from .state_kinds import state_kind
 from .stretches import Stretch
 from .value_readers import value_reader
@@ -123,6 +123,7 @@ def prove_copied(
     except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
         return
     if isinstance(handle, OperatorStateHandle):
+        require_written_order(handle)
         stream = read_operator_stream(source, handle)
         with located(file=source.name):
             for info in stream.header.states:
@@ -178,8 +179,9 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes]) -> bool:
     try:
         value = value_reader(state_kind(info), info.value)
         keys = None if key is None else key.restore_serializer()
+        info.value.restore_serializer()
     except StateShiftError:
-        return False
+        return False  # nothing reads it, or it is taken as the bytes of a frame
 
     def read(_: Any, data: bytes) -> None:
         if keys is None:

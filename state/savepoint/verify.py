@@ -18,7 +18,7 @@ from ...serializers.wording import many
 from .keyed_readers import open_keyed
 from .lineage import LINEAGE, FileDigest
 from .metadata import METADATA
-from .operator_stream import read_operator_stream
+from .operator_stream import read_operator_stream, require_written_order
 from .sources import open_stream
 from .states import require_own_key_groups
 from .stream_proofs import prove_elements, prove_stream
@@ -218,6 +218,7 @@ def _operator_checks(savepoint: Savepoint, operator: SavepointOperator, entries:
     for subtask in operator.stored.subtasks:
         if subtask.managed_operator is None:
             continue
+        require_written_order(subtask.managed_operator)
         with open_stream(subtask.managed_operator.stream, savepoint.folder) as source:
             stream = read_operator_stream(source, subtask.managed_operator)
             with located(file=source.name):
