@@ -38,7 +38,7 @@ class Places:
     def __init__(self, folder: Path) -> None:
         self.files = {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "_stateshift.json"}
         self.free = {name: bytearray(len(data)) for name, data in self.files.items()}
-        self.headers: list[tuple[str, int, int]] = []
+        self.streams: list[tuple[str, str, int, int]] = []
         data = self.files[METADATA]
         self.metadata = self._recorded(METADATA, 0, lambda: read_metadata(data))
         self._mark(METADATA, 8, 16)  # the checkpoint id
@@ -53,11 +53,14 @@ class Places:
                     if part is not None:
                         self._stream(operator, part)
 
-    def are_free(self, name: str, damaged: bytes) -> bool:
-        """Whether all bytes that differ may be any."""
-        sound = self.files[name]
+    def are_free(self, name: str, damaged: bytes, unreadable: set[str]) -> bool:
+        """Whether all bytes that differ may be any, or are state of operators that is said to be unreadable."""
+        sound, free = self.files[name], self.free[name].copy()
+        for operator, file, base, size in self.streams:
+            if file == name and operator in unreadable:
+                free[base : base + size] = b"\1" * size
         return len(sound) == len(damaged) and all(
-            self.free[name][at] for at, (one, other) in enumerate(zip(sound, damaged, strict=True)) if one != other
+            free[at] for at, (one, other) in enumerate(zip(sound, damaged, strict=True)) if one != other
         )
 
     def _mark(self, name, start, end):
@@ -84,7 +87,7 @@ class Places:
         else:
             assert isinstance(part.stream, RelativeFileHandle)
             name, data, base = part.stream.path, self.files[part.stream.path], 0
-        self.headers.append((name, base, len(data)))
+        self.streams.append((operator.operator_id.hex(), name, base, len(data)))
         view = DataInputView(data)
         if hasattr(part, "offsets"):
             header = self._recorded(name, base, lambda: read_keyed_header(view))
@@ -204,7 +207,7 @@ def _swap(places, chance):
 
 
 def _compression(places, chance):
-    name, base, _ = chance.choice(places.headers)
+    _, name, base, _ = chance.choice(places.streams)
     data = bytearray(places.files[name])
     data[base + 4] ^= 1
     return Damage("compression", name, bytes(data), told=True)
@@ -212,7 +215,7 @@ def _compression(places, chance):
 
 def _type(places, chance):
     """Give a type of another name, as long, wherever it stands in one place."""
-    name, base, size = chance.choice(places.headers)
+    _, name, base, size = chance.choice(places.streams)
     data, alike = places.files[name], list(chance.choice(_SAME_LENGTH))
     chance.shuffle(alike)
     for old in alike:

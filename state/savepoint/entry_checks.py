@@ -23,6 +23,7 @@ from ...serializers.errors import (
     OldReaderUnavailable,
     StateShiftError,
     ValueNotConvertible,
+    ValuesCollide,
     located,
     shown,
 )
@@ -351,11 +352,15 @@ def _read_within(key: str) -> Iterator[None]:
 
 
 def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> bool:
-    """Read a part of an entry; False where it is beyond what is read here, be it sound."""
+    """Read a part of an entry; False where nothing reads it, or it is sound and beyond what Python holds."""
     try:
         read(parts, value)
-    except (OldReaderUnavailable, ValueNotConvertible):
+    except (OldReaderUnavailable, ValuesCollide):
         return False
+    except ValueNotConvertible as error:
+        if isinstance(error.__cause__, TypeError):  # keys that Python cannot look up
+            return False
+        raise CorruptSavepoint(f"a value is none of its type: {error.what}", **error.where) from error
     except StateShiftError:
         raise
     except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
