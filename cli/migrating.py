@@ -285,6 +285,8 @@ def _below(report: MigrationReport) -> Iterator[str]:
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
     yield _size_line(report)
+    for operator, why in report.unread.items():
+        yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.unseen_damage:
         yield report.unseen_damage
 

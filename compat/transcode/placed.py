@@ -90,35 +90,33 @@ def find_placed_run(
         result: Takes where the run ends, where its last entry begins, how many entries there are, and whether their
             keys ascend; where there is no room, in the last place how many keys there are to hold.
     """
-    at, last, entries, ascends = start, start, 0, True
-    mask, before, before_size = (1 << 8 * prefix_bytes) - 1, 0, -1
+    at, last, entries, ascends, key_size = start, start, 0, True, 0
+    mask, before, before_size, value_wanted = (1 << 8 * prefix_bytes) - 1, 0, -1, shape[VALUE_SIZE]
     result[0] = start
     while at < size:
         key_at = at + _LENGTH_BYTES
-        key_size = load(data, at, 4) if size - at >= 8 else -1
+        if size - at < 8:
+            return UNLIKE
+        if load(data, at, 4) != key_size:  # most keys are as long as the last one: where it ends need not be waited for
+            key_size = load(data, at, 4)
         if key_size <= prefix_bytes or key_size > size - at - 8:
             return UNLIKE
-        value_at = key_at + key_size + _LENGTH_BYTES
-        value_size = load(data, value_at - _LENGTH_BYTES, 4)
-        if value_size < 0 or value_size > size - value_at:
+        stop = key_at + key_size
+        value_size = load(data, stop, 4)
+        end = stop + _LENGTH_BYTES + value_size
+        if value_size < 0 or end > size or (value_wanted >= 0 and value_size != value_wanted):
             return UNLIKE
-        if shape[VALUE_SIZE] >= 0 and value_size != shape[VALUE_SIZE]:
-            return UNLIKE
-        is_last = data[key_at] >= _LAST_FLAG
         found = load(data, at + prefix_bytes, 4) & mask
-        if is_last:
-            found &= mask >> 1
-        if found != group:
+        body = key_at + prefix_bytes
+        is_last = data[key_at] >= _LAST_FLAG
+        if (found & mask >> 1 if is_last else found) != group or not _is_placed(data, body, stop, shape, group):
             return UNLIKE
-        body, body_size = key_at + prefix_bytes, key_size - prefix_bytes
-        if not _is_placed(data, body, value_at - _LENGTH_BYTES, shape, group):
-            return UNLIKE
+        body_size = stop - body
         if ascends and before_size >= 0:
             ascends = _is_before(data, before, before_size, body, body_size)
         before, before_size = body, body_size
-        last = at
+        last, at = at, end
         entries += 1
-        at = value_at + value_size
         if is_last:
             break
     result[0], result[1], result[2], result[3] = at, last, entries, 1 if ascends else 0

@@ -41,6 +41,7 @@ class MigrationReport:
         resumed: How many streams were finished before, by a run that died.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
         source_has_digests: Whether digests told what each file of the source must be.
+        unread: By operator whose state was carried over as bytes: why nothing of it could be read.
     """
 
     source: str
@@ -59,6 +60,7 @@ class MigrationReport:
     resumed: int = 0
     source_quarantined: int = 0
     source_has_digests: bool = True
+    unread: dict[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -73,6 +75,7 @@ class MigrationReport:
             bytes_read=sum(task.size_bytes for task in tasks),
             source_quarantined=0 if lineage is None else lineage.quarantined,
             source_has_digests=savepoint.has_digests,
+            unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
         )
 
     def finished(
@@ -144,6 +147,7 @@ class MigrationReport:
                 for (operator_id, state), found in self.tried.items()
             ],
             "unseen_damage": self.unseen_damage or None,
+            "unread": self.unread,
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),
