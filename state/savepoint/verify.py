@@ -1,7 +1,6 @@
 """Is a savepoint sound? Structure, digests where there are any, and key groups as rule RUN-3 says.
 
-Nothing is converted to objects but keys: values are passed over by their layout, so their ends are proven and their
-meaning is not.
+Every key and value is read as `export` does: that they are such is proven, and their meaning is not.
 """
 
 from __future__ import annotations
