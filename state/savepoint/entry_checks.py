@@ -360,7 +360,9 @@ def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> b
     except ValueNotConvertible as error:
         if isinstance(error.__cause__, TypeError):  # keys that Python cannot look up
             return False
-        raise CorruptSavepoint(f"a value is none of its type: {error.what}", **error.where) from error
+        damage = CorruptSavepoint(f"a value is none of its type: {error.what}")
+        damage.where |= error.where
+        raise damage from error
     except StateShiftError:
         raise
     except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
