@@ -284,11 +284,11 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
-    yield _size_line(report)
     for operator, why in report.unread.items():
         yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.unseen_damage:
         yield report.unseen_damage
+    yield _size_line(report)
 
 
 def _text_lines(report: MigrationReport) -> Iterator[str]:
