@@ -275,6 +275,10 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
     if report.plan.reference_time is not None:
         yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
+    for operator, why in report.unread.items():
+        yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
+    if report.unseen_damage:
+        yield report.unseen_damage
     yield _size_line(report)
     for why, count in Counter(stream.why for stream in report.redone).items():
         yield f"{many(count, 'stream')} finished before and done again: {why}"

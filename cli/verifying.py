@@ -30,8 +30,9 @@ Examples:
   stateshift verify /data/savepoints/sp-1-v2 --json
 
 \b
-Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), and the
-key group of every key (rule RUN-3). A key whose type has no stable hash is `unproven`, which is no failure.
+Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), the key
+group of every key (rule RUN-3), and that every value can be read. A key whose type has no stable hash is `unproven`,
+which is no failure.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()

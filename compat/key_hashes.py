@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
+_MASK = 0xFFFFFFFF
 STABLE_TYPES = frozenset({"byte", "short", "int", "long", "boolean", "char", "string", "float", "double"})
 
 
@@ -20,3 +21,21 @@ def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
     if snapshot.kind == "tuple":
         return all(map(is_stable, snapshot.children()))
     return snapshot.describe() in STABLE_TYPES
+
+
+def murmur(hash_code: int) -> int:
+    """Spread a 32-bit hash over 0 to 2^31 - 1, as Flink's `MathUtils.murmurHash`."""
+    code = hash_code * 0xCC9E2D51 & _MASK
+    code = _rotate(code, 15) * 0x1B873593 & _MASK
+    code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK
+    code ^= 4
+    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
+    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
+    code ^= code >> 16
+    if code < 1 << 31:
+        return code
+    return (1 << 32) - code if code > 1 << 31 else 0
+
+
+def _rotate(code: int, bits: int) -> int:
+    return (code << bits | code >> 32 - bits) & _MASK

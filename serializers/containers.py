@@ -20,7 +20,7 @@ from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .maps import MapSerializer, MapSerializerSnapshot
 from .numeric import BASE
 from .optional import OptionalSerializer
-from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique
+from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
 from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
@@ -162,17 +162,21 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     def deserialize(self, source: DataInputView) -> AbstractSet[E]:
         count = source.read_size("elements of a set")
         items: list[Any] = []
+        places = []
         for _ in range(count):
+            start = source.position
             if source.read_boolean():
                 self._check_null()
                 items.append(None)
+                places.append((start, source.position))
                 continue
             try:
                 items.append(self.element.deserialize(source))
             except StateShiftError as error:
                 add_step(error, _STEP)
                 raise
-        distinct = unique(items, "stored elements of a set are, for Python,", _STEP)
+            places.append((start, source.position))
+        distinct = unique_as_stored(items, source, places, "elements of a set", _STEP)
         return distinct if self.frozen else set(distinct)
 
     def _check_null(self) -> None:

@@ -18,7 +18,7 @@ from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, c
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .numeric import BASE
 from .optional import OptionalSerializer
-from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique
+from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
 from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
@@ -97,17 +97,19 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         count = source.read_size("entries of a map", least_bytes_each=2)
         keys: list[K] = []
         values: list[Any] = []
+        places = []
         step = _KEY
         try:
             for _ in range(count):
-                step = _KEY
+                step, start = _KEY, source.position
                 keys.append(self.key.deserialize(source))
+                places.append((start, source.position))
                 step = _VALUE
                 values.append(None if source.read_boolean() else self.value.deserialize(source))
         except StateShiftError as error:
             add_step(error, step)
             raise
-        unique(keys, "stored keys of a map are, for Python,", _KEY)
+        unique_as_stored(keys, source, places, "keys of a map", _KEY)
         if not self._takes_null:
             for key, value in zip(keys, values, strict=True):
                 if value is None:

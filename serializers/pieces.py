@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from .compatibility import CompatibilityResult, Finding, Verdict, worst
-from .errors import StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
+from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
 from .optional import NullableSerializerSnapshot, OptionalSerializer
-from .views import DataOutputView
+from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -71,6 +71,32 @@ def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None)
             rule=rule,
         )
     return distinct
+
+
+def unique_as_stored(
+    items: Sequence[Any], source: DataInputView, places: Sequence[tuple[int, int]], what: str, step: str
+) -> frozenset[Any]:
+    """Give items that were read as a set; what is told of two that are one depends on their bytes.
+
+    Args:
+        items: What was read.
+        source: From where.
+        places: Where each of them begins and ends there.
+        what: Says what they are, in the plural: `keys of a map`.
+        step: The path step to an item.
+
+    Raises:
+        CorruptSavepoint: Two have the same bytes, which no writer leaves.
+        ValuesCollide: Two are, for Python, the same, and have other bytes: 1.0 and 1.00.
+        ValueNotConvertible: One cannot be hashed.
+    """
+    try:
+        return unique(items, f"stored {what} are, for Python,", step)
+    except ValuesCollide as error:
+        stored = Counter(source.part(start, end - start).peek(end - start) for start, end in places)
+        if len(stored) < len(places):
+            raise CorruptSavepoint(f"two {what} are the same", offset=places[0][0], path="$" + step) from error
+        raise
 
 
 def keep_null_flag(

@@ -16,7 +16,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from ..compat.key_hashes import is_stable
+from ..compat.key_hashes import is_stable, murmur
 from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..serializers.views import DataOutputView, split_surrogates
@@ -35,24 +35,6 @@ _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 _FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT_NAN, _DOUBLE_NAN = 0x7FC00000, 0x7FF8000000000000
 _INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
-
-
-def murmur(hash_code: int) -> int:
-    """Spread a 32-bit hash over 0 to 2^31 - 1, as Flink's `MathUtils.murmurHash`."""
-    code = hash_code * 0xCC9E2D51 & _MASK
-    code = _rotate(code, 15) * 0x1B873593 & _MASK
-    code = _rotate(code, 13) * 5 + 0xE6546B64 & _MASK
-    code ^= 4
-    code = (code ^ code >> 16) * 0x85EBCA6B & _MASK
-    code = (code ^ code >> 13) * 0xC2B2AE35 & _MASK
-    code ^= code >> 16
-    if code < 1 << 31:
-        return code
-    return (1 << 32) - code if code > 1 << 31 else 0
-
-
-def _rotate(code: int, bits: int) -> int:
-    return (code << bits | code >> 32 - bits) & _MASK
 
 
 def key_group(hash_code: int, max_parallelism: int) -> int:

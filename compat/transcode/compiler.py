@@ -74,6 +74,38 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key:
     return compiler.program()
 
 
+@lru_cache(maxsize=_PROGRAMS_KEPT)
+def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | None = None) -> Program:
+    """Compile an op list that goes over entries, and writes nothing of use.
+
+    Args:
+        value: Of a value, an element of list state, or a value of map state, which stays; None: of any bytes.
+        framing: What the value bytes of an entry hold.
+        key: Of the entry's key, which stays; None: of any bytes.
+    """
+    compiler = _Compiler()
+    if key is not None:
+        compiler.pass_key(key)
+    if value is None:
+        compiler.op(ops.REST)
+    elif framing is ValueFraming.SEPARATED:
+        again = Label()
+        compiler.add(again)
+        compiler.parse(value)
+        compiler.op(ops.AGAIN, again)
+    elif framing is ValueFraming.NULLABLE:
+        null = Label()
+        compiler.branch(1, 0, 0, null)
+        compiler.parse(value)
+        compiler.op(ops.END)
+        compiler.add(null)
+        compiler.op(ops.REST)
+    else:
+        compiler.parse(value)
+    compiler.op(ops.END)
+    return compiler.program()
+
+
 class _Compiler(Parsing):
     """Goes through a recipe, and appends what parses a value and what writes it."""
 
@@ -82,6 +114,14 @@ class _Compiler(Parsing):
         self.op(ops.KEY)
         self._place = None
         self.run(recipe)
+        self.op(ops.KEY_END)
+        self._place = Place(ops.VALUE)
+
+    def pass_key(self, recipe: Recipe) -> None:
+        """Parse the key of an entry, before all else."""
+        self.op(ops.KEY)
+        self._place = None
+        self.parse(recipe)
         self.op(ops.KEY_END)
         self._place = Place(ops.VALUE)
 

@@ -46,7 +46,7 @@ class ElementBlocks:
         executor = make_executor(self.executor, self.program)
         found: list[bytes] = []
         aside: list[BadValue] = []
-        for start, block in _blocks(elements):
+        for start, block in framed_elements(elements):
             place, at = start, 0
             while at < len(block):
                 done = executor.rewrite(block, at)
@@ -56,12 +56,12 @@ class ElementBlocks:
                     slowly = self.objects.transcode([elements[place]])
                     found += slowly.elements
                     aside += slowly.quarantined
-                    at += _HEAD_BYTES + len(elements[place])
+                    at += framed_size(elements[place])
                     place += 1
         return TranscodedElements(tuple(found), tuple(aside))
 
 
-def _blocks(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def framed_elements(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Frame elements, a few megabytes at a time; give the place of the first one with each block."""
     start, framed, size = 0, list[bytes](), 0
     for place, element in enumerate(elements, 1):
@@ -70,6 +70,11 @@ def _blocks(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
         if size >= _BLOCK_BYTES or place == len(elements):
             yield start, b"".join(framed)
             start, framed, size = place, [], 0
+
+
+def framed_size(element: bytes) -> int:
+    """Give the bytes of an element in its frame."""
+    return _HEAD_BYTES + len(element)
 
 
 def _elements(block: bytes) -> Iterator[bytes]:

@@ -16,6 +16,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .entry_check import EntryCheck
     from .program import Program
 
 
@@ -26,10 +27,12 @@ class Treatment:
     Attributes:
         new_id: The id that they get; None where they are dropped.
         program: The op list that rewrites them; None where they are copied, or dropped.
+        check: What they are held against; None: nothing.
     """
 
     new_id: int | None
     program: Program | None = None
+    check: EntryCheck | None = None
 
 
 @attrs.frozen

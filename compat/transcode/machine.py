@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core.cgutils import get_or_insert_function, raw_memcpy
+from numba.core.cgutils import get_or_insert_function, global_constant, raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
-from . import even, framed, interpreter, memory, ops, texts, varints
+from .. import key_hashes
+from . import even, framed, interpreter, memory, ops, placed, texts, varints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PADDING = 96
-_CHUNK, _LOOKED_AT = ops.WORD, 64
+_CHUNK, _LOOKED_AT, _WEIGHED = ops.WORD, 64, 16
 _TOP_BITS = 0x8080808080808080
 
 
@@ -335,6 +336,45 @@ def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: AR
     return matches
 
 
+@intrinsic
+def _weighed(typingctx: Any, data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    """Sum up to 16 bytes, each multiplied by 31 to the number of those behind it, modulo 2^32."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        data, at, size = arguments
+        number, lanes = ir.IntType(32), _WEIGHED
+        weights = [pow(31, lanes - 1 - lane, 1 << 32) for lane in range(lanes)] + [0] * lanes
+        table = global_constant(builder, "weights", ir.Constant(ir.ArrayType(number, 2 * lanes), weights))
+        first = builder.gep(table, [ir.IntType(64)(0), builder.sub(ir.IntType(64)(lanes), size)])
+        kind = ir.VectorType(number, lanes)
+        chosen = builder.load(builder.bitcast(first, kind.as_pointer()), align=4)
+        found = builder.load(_pointer(builder, data, at, ir.VectorType(ir.IntType(8), lanes)), align=1)
+        products = builder.mul(builder.zext(found, kind), chosen)
+        function = ir.FunctionType(number, [kind])
+        total = get_or_insert_function(builder.module, function, f"llvm.vector.reduce.add.v{lanes}i32")
+        return builder.zext(builder.call(total, [products]), ir.IntType(64))
+
+    return types.int64(data, types.int64, types.int64), generate
+
+
+@overload(placed.ascii_hash)
+def _ascii_hash(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
+    whole = pow(31, _WEIGHED, 1 << 32)
+    powers = np.array([pow(31, size, 1 << 32) for size in range(_WEIGHED + 1)], np.int64)
+
+    def ascii_hash(data: Any, at: Any, size: Any) -> Any:
+        if size <= _WEIGHED:
+            return _weighed(data, at, size)
+        code = 0
+        while size > _WEIGHED:
+            code = code * whole + _weighed(data, at, _WEIGHED)
+            at += _WEIGHED
+            size -= _WEIGHED
+        return (code * powers[size] + _weighed(data, at, size)) & 0xFFFFFFFF
+
+    return ascii_hash
+
+
 @overload(varints.varint_bytes)
 def _varint_bytes(data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
     def varint_bytes(data: Any, at: Any) -> Any:
@@ -368,6 +408,13 @@ for _short in (
     memory.begun_key_sum,
     memory.short_key_sum,
     even._move_each,  # noqa: SLF001 - what is compiled is marked so
+    placed._is_before,  # noqa: SLF001 - as above
+    placed._is_placed,  # noqa: SLF001 - as above
+    placed._is_in,  # noqa: SLF001 - as above
+    placed._number_hash,  # noqa: SLF001 - as above
+    placed._size_of,  # noqa: SLF001 - as above
+    key_hashes.murmur,
+    key_hashes._rotate,  # noqa: SLF001 - as above
 ):
     register_jitable(forceinline=True)(_short)
 
@@ -415,6 +462,9 @@ for _function in (
     framed._find_run,  # noqa: SLF001 - as above
     framed._survey,  # noqa: SLF001 - as above
     framed._find_entries,  # noqa: SLF001 - as above
+    placed._text_hash,  # noqa: SLF001 - as above
+    placed._are_apart,  # noqa: SLF001 - as above
+    placed.find_placed_run,
 ):
     register_jitable(_function)
 
@@ -427,7 +477,8 @@ def compiled(function: Any) -> Any:
     try:
         made: Any = njit(nogil=True, cache=True)(function)
         kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        files = (Path(str(sys.modules[function.__module__].__file__)), *sorted(Path(__file__).parent.glob("*.py")))
+        around = (Path(str(key_hashes.__file__)), *sorted(Path(__file__).parent.glob("*.py")))
+        files = (Path(str(sys.modules[function.__module__].__file__)), *around)
         kept._source_stamp = tuple((one.st_mtime, one.st_size) for one in (file.stat() for file in files))  # noqa: SLF001 - as above
     except (RuntimeError, OSError):
         return njit(nogil=True)(function)

@@ -19,14 +19,23 @@ from .executors import Rewritten
 from .framed import Survey
 from .interpreter import FULL, NEAR_END
 from .machine import PADDING
-from .numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, call, find_run, rewrite, survey
+from .numba_kernels import (
+    RESULT_NUMBERS,
+    STATE_NUMBERS,
+    TOTAL_NUMBERS,
+    call,
+    find_placed,
+    find_run,
+    rewrite,
+    survey,
+)
 from .program import Program
 
 SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 """How much more may become of a block than of the one before it."""
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
-_NO_OFFSETS = np.zeros(0, np.int64)
+_NO_NUMBERS = np.zeros(0, np.int64)
 
 
 @attrs.frozen
@@ -93,8 +102,9 @@ class NumbaExecutor:
         self._places[:] = start, size, most
         self._key_group[0] = int.from_bytes(prefix, "big")
         status = rewrite(
-            data, self._places, self._key_group, len(prefix), _NO_STATES, self._code, self._constants, self._moves,
-            target, room - self._program.fixed, self._registers, self._result, _NO_OFFSETS, _NO_TOTALS,
+            data, self._places, self._key_group, len(prefix), _NO_STATES, _NO_NUMBERS, self._code, self._constants,
+            self._moves, _NO_NUMBERS, target, room - self._program.fixed, self._registers, self._result, _NO_NUMBERS,
+            _NO_TOTALS,
         )  # fmt: skip
         stop, written, entries, keys, seen, seen_keys, misplaced, last = self._result.tolist()
         return _Done(status, stop, written, entries, keys, Survey(seen, seen_keys & _CHECKSUM, misplaced, last))
@@ -106,6 +116,7 @@ def load_compiled() -> None:
     NumbaExecutor(Program((ops.TABLES,), b"", registers=1, growth=0, fixed=0)).rewrite(nothing, len(nothing))
     call(find_run, nothing, 0, 0)
     call(survey, nothing, 0, 0, 0)
+    find_placed(padded(b""), 0, 0, 1, _NO_NUMBERS, _NO_NUMBERS, np.zeros(4, np.int64))
 
 
 def padded(data: bytes | memoryview) -> Any:
@@ -114,6 +125,12 @@ def padded(data: bytes | memoryview) -> Any:
     It may be written, as others may: another type of array would need machine code of its own.
     """
     return np.frombuffer(bytearray().join((data, bytes(PADDING))), np.uint8)
+
+
+def with_room(data: bytes | memoryview) -> Any:
+    """Give bytes as an array that has room behind it, and may be written; they are copied where that is not so."""
+    is_plain = isinstance(data, memoryview) and not data.readonly and bytes_behind(data) >= PADDING
+    return np.frombuffer(data, np.uint8) if is_plain else padded(data)
 
 
 def without(target: Any, size: int) -> memoryview:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .columns import bytes_behind
 from .even import moves_of
 from .interpreter import DONE, FULL
 from .key_groups import NewKeyGroups, StateTotal, Treatment
 from .machine import PADDING
-from .numba_executor import SLACK, SPARE_BYTES, padded, without
+from .numba_executor import SLACK, SPARE_BYTES, padded, with_room, without
 from .numba_kernels import (
     ACTION,
+    CHECK,
+    CHECK_CONSTANTS,
     CODE,
     CONSTANTS,
     CONVERT,
@@ -24,11 +25,14 @@ from .numba_kernels import (
     MOVES,
     MOVES_END,
     NEW_ID,
+    NO_TABLE,
     RESULT_NUMBERS,
+    SHAPE,
     STATE_NUMBERS,
     TOTAL_NUMBERS,
     rewrite,
 )
+from .placed import table_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,44 +51,56 @@ class NumbaKeyGroups:
 
     def __init__(self, treatments: Sequence[Treatment], prefix_bytes: int) -> None:
         programs = [one.program for one in treatments]
-        codes = [() if program is None else program.code for program in programs]
-        constants = [b"" if program is None else program.constants + bytes(PADDING) for program in programs]
+        checks = [None if one.check is None else one.check.program for one in treatments]
+        shapes = [() if one.check is None else one.check.shape.numbers for one in treatments]
+        codes = [() if program is None else program.code for program in (*programs, *checks)]
+        constants = [b"" if one is None else one.constants + bytes(PADDING) for one in (*programs, *checks)]
         moves = [() if program is None else moves_of(program) for program in programs]
+        count = len(treatments)
         self._prefix_bytes = prefix_bytes
         self._programs = [program for program in programs if program is not None]
-        self._states = np.zeros((len(treatments), STATE_NUMBERS), np.int64)
+        self._states = np.zeros((count, STATE_NUMBERS), np.int64)
         self._states[:, ACTION] = [*map(_action, treatments)]
         self._states[:, NEW_ID] = [one.new_id or 0 for one in treatments]
-        self._states[:, CODE] = _places(codes)
-        self._states[:, CONSTANTS] = _places(constants)
+        self._states[:, CODE] = _places(codes)[:count]
+        self._states[:, CONSTANTS] = _places(constants)[:count]
         self._states[:, MOVES] = _places(moves)
         self._states[:, MOVES_END] = [*accumulate(map(len, moves))]
         self._states[:, FIXED] = [0 if program is None else program.fixed for program in programs]
+        self._states[:, SHAPE] = _places_or_none(shapes)
+        self._states[:, CHECK] = _places_or_none(codes)[count:]
+        self._states[:, CHECK_CONSTANTS] = _places(constants)[count:]
+        self._shapes = np.array([number for one in shapes for number in one], np.int64)
         self._tables = (
             np.array([number for one in codes for number in one], np.int64),
             padded(b"".join(constants)),
             np.array([number for one in moves for number in one], np.int64),
         )
-        self._registers = np.zeros(max((one.registers for one in self._programs), default=0) + 1, np.int64)
+        most = max((one.registers for one in (*programs, *checks) if one is not None), default=0)
+        self._registers = np.zeros(most + 1, np.int64)
+        self._keys = np.zeros(0, np.int64)
         self._result = np.zeros(RESULT_NUMBERS, np.int64)
         self._growth: float = _FIRST_GROWTH
 
     def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
         """Rewrite key groups; as of the protocol."""
-        old = np.frombuffer(data, np.uint8) if bytes_behind(data) >= PADDING else padded(data)
+        old = with_room(data)
         room = int(len(data) * self._growth * SLACK) + SPARE_BYTES
         places = np.array([*begins, len(data)], np.int64)
         while True:
             target, offsets = np.empty(room + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
             totals = np.zeros((len(self._states), TOTAL_NUMBERS), np.int64)
             status = rewrite(
-                old, places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, *self._tables,
-                target, room, self._registers, self._result, offsets, totals,
+                old, places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, self._shapes,
+                *self._tables, self._keys, target, room, self._registers, self._result, offsets, totals,
             )  # fmt: skip
             if status == DONE:
                 size = int(self._result[0])
                 self._growth = size / len(data)
                 return NewKeyGroups(without(target, size), offsets.tolist(), _told(totals))
+            if status == NO_TABLE:
+                self._keys = np.zeros(table_size(int(self._result[2])), np.int64)
+                continue
             most = 2 * max((program.room(len(data)) for program in self._programs), default=len(data)) + SPARE_BYTES
             if status != FULL or room >= most:
                 return None
@@ -100,6 +116,11 @@ def _action(treatment: Treatment) -> int:
 def _places(parts: Sequence[Sequence[int]]) -> list[int]:
     """Where each part begins, one behind the other."""
     return [*accumulate(map(len, parts), initial=0)][:-1]
+
+
+def _places_or_none(parts: Sequence[Sequence[int]]) -> list[int]:
+    """As `_places`; -1 of a part that is empty."""
+    return [place if part else -1 for place, part in zip(_places(parts), parts, strict=True)]
 
 
 def _told(totals: Any) -> list[StateTotal]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
 from ..savepoint.copying import copied_stream
-from ..savepoint.sources import open_stream
+from ..savepoint.sources import open_stream, require_digest
+from ..savepoint.stream_proofs import prove_copied
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .rewrite import rewrite_keyed, rewrite_operator
@@ -15,6 +16,7 @@ from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
     from ..savepoint.files import Folder
+    from ..savepoint.sources import ByteSource
 
 
 def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool = False) -> TaskResult:
@@ -36,15 +38,14 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
     with located(savepoint=source.place, operator=task.title):
         match task:
             case KeyedTask():
-                has_no_other_core = is_one_of_many or cores() == 1
-                alone = has_no_other_core and source.is_local and target.is_local
+                alone = _is_alone(source, target, is_one_of_many=is_one_of_many)
                 return rewrite_keyed(task, source, target, alone=alone)
             case RekeyTask():
                 return rekeyed_here([task], source, target)[0]
             case OperatorTask():
                 return rewrite_operator(task, source, target)
             case CopyTask():
-                return _copy(task, source, target)
+                return _copy(task, source, target, alone=_is_alone(source, target, is_one_of_many=is_one_of_many))
             case _:
                 assert_never(task)
 
@@ -54,10 +55,23 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _copy(task: CopyTask, source: Folder, target: Folder) -> TaskResult:
+def _is_alone(source: Folder, target: Folder, *, is_one_of_many: bool) -> bool:
+    """Whether a second thread would only take the time of another task."""
+    has_no_other_core = is_one_of_many or cores() == 1
+    return has_no_other_core and source.is_local and target.is_local
+
+
+def _copy(task: CopyTask, source: Folder, target: Folder, *, alone: bool) -> TaskResult:
+    def look(stream: ByteSource) -> None:
+        if task.handle is not None:
+            prove_copied(stream, task.handle, task.max_parallelism, alone=alone)
+
     with open_stream(task.stream, source) as stream:
-        stored = copied_stream(stream, target, task.name)
-        if task.xxh128 and stored.digest is not None and stored.digest.xxh128 != task.xxh128:
+        stored = copied_stream(stream, target, task.name, look)
+        try:
+            if task.xxh128 and stored.digest is not None:
+                require_digest(stream.name, stored.digest.xxh128, task.xxh128)
+        except CorruptSavepoint:
             target.delete(stored.attempt)
-            raise CorruptSavepoint("the file is not what its lineage says: the digest differs", file=stream.name)
+            raise
     return TaskResult(stored)

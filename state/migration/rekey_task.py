@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ..savepoint.handles import RelativeFileHandle
+
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import KeyedHandle
+    from ..savepoint.handles import KeyedHandle, StreamHandle
     from ..savepoint.keyed_stream import KeyedStreamHeader
 
+Digests = dict[str, str]
+"""By the path of a file, its XXH3 of 128 bits, in hexadecimal."""
 READING_BYTES = 64 << 20
 """About how much of a stored stream is read by one task."""
 
@@ -31,6 +35,11 @@ class Reading:
     handle: KeyedHandle
     key_groups: range
 
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the first piece of its stream: whoever reads it looks at the digest of the whole."""
+        return self.key_groups.start == self.handle.key_groups.start
+
 
 @attrs.frozen
 class RekeyTask:
@@ -46,6 +55,7 @@ class RekeyTask:
         stored_max_parallelism: Number of key groups of the source.
         handles: All stored streams of the operator.
         header: Of every stream of the result.
+        digests: By the path of a stored stream's file, what its digest must be.
     """
 
     plan: OperatorPlan
@@ -57,6 +67,7 @@ class RekeyTask:
     stored_max_parallelism: int
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
     header: KeyedStreamHeader = attrs.field(repr=False)
+    digests: Digests = attrs.field(factory=dict, repr=False)
 
     @property
     def size_bytes(self) -> int:
@@ -76,3 +87,8 @@ class RekeyTask:
 
 def _key_groups_at_once(handle: KeyedHandle) -> int:
     return max(1, len(handle.key_groups) * READING_BYTES // max(handle.stream.size, 1))
+
+
+def digest_of(digests: Digests, stream: StreamHandle) -> str:
+    """Give what the digest of a stream's file must be; "" where that is not to be looked at."""
+    return digests.get(stream.path, "") if isinstance(stream, RelativeFileHandle) else ""

@@ -24,6 +24,7 @@ from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
 from .quarantine import Gathered
+from .rekey_task import digest_of
 from .stream_rewriter import StreamRewriter, new_state_id
 from .uniting import write_parcels
 
@@ -72,7 +73,12 @@ def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[in
         yield from (Parcel(subtask, BEGIN, BEGIN, b"") for subtask in sorted(wanted))
     with (
         located(savepoint=source.place, operator=task.title),
-        open_keyed(reading.handle, source, task.stored_max_parallelism) as reader,
+        open_keyed(
+            reading.handle,
+            source,
+            task.stored_max_parallelism,
+            digest_of(task.digests, reading.handle.stream) if reading.is_first else "",
+        ) as reader,
     ):
         work = _Reading(task, reader, frozenset(wanted))
         yield from work.parcels(reading.key_groups)

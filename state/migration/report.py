@@ -42,6 +42,8 @@ class MigrationReport:
         resumed: How many streams were finished before, by a run that died.
         redone: Streams that it had finished, too, and that were done again: each with the reason.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
+        source_has_digests: Whether digests told what each file of the source must be.
+        unread: By operator whose state was carried over as bytes: why nothing of it could be read.
     """
 
     source: str
@@ -60,6 +62,8 @@ class MigrationReport:
     resumed: int = 0
     redone: tuple[Redone, ...] = ()
     source_quarantined: int = 0
+    source_has_digests: bool = True
+    unread: dict[str, str] = attrs.field(factory=dict)
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
@@ -73,6 +77,8 @@ class MigrationReport:
             copies=copies,
             bytes_read=sum(task.size_bytes for task in tasks),
             source_quarantined=0 if lineage is None else lineage.quarantined,
+            source_has_digests=savepoint.has_digests,
+            unread={one.title: one.unreadable for one in savepoint.operators if one.unreadable},
         )
 
     def finished(
@@ -97,6 +103,15 @@ class MigrationReport:
     def copied_only(self) -> bool:
         """Whether no state had to be rewritten, so that files were copied as they are."""
         return self.plan.is_empty
+
+    @property
+    def unseen_damage(self) -> str:
+        """What damage of the source nothing could show, or ""."""
+        if self.source_has_digests:
+            return ""
+        return (
+            "the source has no digests: damage within keys, values and names that left them readable could not be seen"
+        )
 
     @property
     def rollback(self) -> str:
@@ -135,6 +150,8 @@ class MigrationReport:
                 {"operator_id": operator_id, "state": state, "converted": found}
                 for (operator_id, state), found in self.tried.items()
             ],
+            "unseen_damage": self.unseen_damage or None,
+            "unread": self.unread,
             "source_untouched": True,
             "rollback": self.rollback,
             "plan": to_data(self.plan),

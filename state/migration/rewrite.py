@@ -12,7 +12,7 @@ import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.making import make_element_transcoder
-from ...serializers.errors import UnsupportedFormat
+from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.keyed_readers import open_keyed, read_header
@@ -30,17 +30,22 @@ from ..savepoint.operator_stream import (
     OperatorStream,
     OperatorStreamHeader,
     read_operator_stream,
+    require_written_order,
     write_operator_stream,
 )
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StreamSink
-from ..savepoint.sources import open_stream
+from ..savepoint.sources import open_proven, open_stream
+from ..savepoint.stream_proofs import prove_elements
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine
+from .rekey_task import digest_of
 from .stream_rewriter import StreamRewriter, is_dropped
 from .tasks import KeyedTask, OperatorTask, TaskResult
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
 
@@ -59,7 +64,8 @@ def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder, *, alone: boo
     ):
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
-            with open_keyed(handle, source, task.max_parallelism) as reader:
+            xxh128 = digest_of(task.digests, handle.stream)
+            with open_keyed(handle, source, task.max_parallelism, xxh128) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
                 stream.write(task.key_groups, writer, alone=alone)
         offsets = writer.finish()
@@ -137,14 +143,27 @@ def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
     broadcast: dict[str, bytes] = {}
     header = task.header
     for share in task.shares:
-        with open_stream(share.handle.stream, source) as stream:
+        xxh128 = digest_of(task.digests, share.handle.stream)
+        require_written_order(share.handle)
+        with open_proven(share.handle.stream, source, xxh128) as stream:
             found = read_operator_stream(stream, share.handle, share.elements)
+            for info in _kept_as_they_are(task.plan, found.header):
+                with located(file=stream.name):
+                    prove_elements(info, found.parts_of(info))
         header = header or found.header
         for name, parts in found.elements.items():
             elements[name] = elements.get(name, ()) + parts
         broadcast |= found.broadcast
     header = header or OperatorStreamHeader()
     return OperatorStream(header, {info.name: elements.get(info.name, ()) for info in header.list_states}, broadcast)
+
+
+def _kept_as_they_are(plan: OperatorPlan, header: OperatorStreamHeader) -> Iterator[StateMetaInfo]:
+    """Give the states that are neither dropped nor read by who converts them."""
+    for info in header.states:
+        state = _operator_plan(plan, info)
+        if not is_dropped(state) and (state is None or state.action is not StateAction.CONVERT):
+            yield info
 
 
 def _operator_plan(plan: OperatorPlan, info: StateMetaInfo) -> StatePlan | None:

@@ -34,24 +34,28 @@ from ..savepoint.operator_stream import read_operator_stream_header
 from ..savepoint.properties import CANONICAL_PROPERTIES
 from ..savepoint.publish import give_name, now, publish, source_facts, stream_name
 from ..savepoint.runs import final_name, serializers_name
-from ..savepoint.sources import open_stream
-from ..savepoint.states import keyed_handles
+from ..savepoint.sources import InlineBytes, open_stream
+from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
+from ..savepoint.stream_proofs import prove_copied
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
-from .rekey_task import RekeyTask
+from .rekey_task import RekeyTask, digest_of
 from .rekeying import rekey_sample, settled
 from .rewrite import new_keyed_header, sample_elements, sample_keyed
 from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..savepoint.files import Folder
     from ..savepoint.handles import StreamHandle
     from ..savepoint.operator_stream import OperatorStreamHeader
     from ..savepoint.reader import Savepoint
+    from .rekey_task import Digests
 
+_LOOKED_AT = frozenset({"keyed", "operator"})
+"""Parts of a subtask whose entries and elements are known; raw state is its operator's own."""
 SUBTASK_BYTES = 64 << 20
 """An operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
 
@@ -66,11 +70,16 @@ def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
     Raises:
         UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read, or the
             subtasks describe a state in different ways and would become one.
+        CorruptSavepoint: `_metadata` is not what its lineage says, or state that it holds and that stays is damaged.
     """
     tasks: list[Task] = []
+    with located(savepoint=savepoint.place):
+        savepoint.require_intact_metadata()
     for stored in savepoint.metadata.operators:
         operator = plan.operator(stored.operator_id.hex())
         with located(savepoint=savepoint.place, operator=str(stored)):
+            require_own_key_groups(stored)
+            _look_at_inline(stored, operator)
             tasks += _operator_tasks(savepoint, stored, operator)
     return tuple(sorted(tasks, key=lambda task: -task.size_bytes))
 
@@ -88,13 +97,26 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
             groups = key_group_range(index, count, stored.max_parallelism)
             overlapping = tuple(handle for handle in handles if handle.reaches(groups))
             if overlapping:
-                yield KeyedTask(rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping)
+                whole = (handle.stream for handle in overlapping if handle.first_key_group >= groups.start)
+                digests = _digests(savepoint, whole)
+                yield KeyedTask(
+                    rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping, digests
+                )
     if rewrites is not None and rewrites.rewrites_operator_state:
         yield from _list_tasks(savepoint, stored, rewrites)
     for subtask in stored.subtasks:
-        for part, stream in _copied_streams(subtask, rewrites):
-            if not isinstance(stream, InlineHandle):
-                yield _copy_task(savepoint, stored, part, subtask.index, stream)
+        for part, handle in _copied_streams(subtask, rewrites):
+            if not isinstance(handle.stream, InlineHandle):
+                yield _copy_task(savepoint, stored, part, subtask.index, handle)
+
+
+def _look_at_inline(stored: OperatorState, plan: OperatorPlan | None) -> None:
+    """Look at what stays as it is within `_metadata`, where no task copies it."""
+    rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
+    for subtask in stored.subtasks:
+        for part, handle in _copied_streams(subtask, rewrites):
+            if isinstance(handle.stream, InlineHandle) and part in _LOOKED_AT:
+                prove_copied(InlineBytes(handle.stream.data), handle, stored.max_parallelism, alone=True)
 
 
 def _rekey_tasks(
@@ -105,9 +127,10 @@ def _rekey_tasks(
         return
     header = new_keyed_header(plan, [read_header(handle, savepoint.folder) for handle in handles])
     groups, streams = plan.max_parallelism or stored.max_parallelism, tuple(handles)
+    digests = _digests(savepoint, (handle.stream for handle in handles))
     for index in range(count):
         own = key_group_range(index, count, groups)
-        yield RekeyTask(plan, str(stored), index, count, own, groups, stored.max_parallelism, streams, header)
+        yield RekeyTask(plan, str(stored), index, count, own, groups, stored.max_parallelism, streams, header, digests)
 
 
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
@@ -116,11 +139,13 @@ def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan)
     handles = {subtask.index: subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None}
     if not plan.is_rescaled:
         for index, handle in handles.items():
-            yield OperatorTask(plan, str(stored), index, (Share.whole(handle),))
+            digests = _digests(savepoint, [handle.stream])
+            yield OperatorTask(plan, str(stored), index, (Share.whole(handle),), digests=digests)
     elif handles:
         header = joined_headers(_operator_header(handle, savepoint) for handle in handles.values())
         for index, shares in enumerate(deal_out(tuple(handles.values()), plan.parallelism)):
-            yield OperatorTask(plan, str(stored), index, shares, header)
+            digests = _digests(savepoint, (share.handle.stream for share in shares))
+            yield OperatorTask(plan, str(stored), index, shares, header, digests)
 
 
 def _operator_header(handle: OperatorStateHandle, savepoint: Savepoint) -> OperatorStreamHeader:
@@ -142,24 +167,37 @@ def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: lis
                 )
 
 
-def _copy_task(savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, stream: StreamHandle) -> CopyTask:
-    digest = None
-    if savepoint.lineage is not None and isinstance(stream, RelativeFileHandle):
-        digest = savepoint.lineage.files.get(stream.path)
+def _digests(savepoint: Savepoint, streams: Iterable[StreamHandle]) -> Digests:
+    """Give what the digests of files must be, by their paths, where the lineage tells them."""
+    found = {}
+    for stream in streams:
+        if isinstance(stream, RelativeFileHandle) and (digest := savepoint.digest_of(stream.path)) is not None:
+            found[stream.path] = digest.xxh128
+    return found
+
+
+def _copy_task(
+    savepoint: Savepoint, stored: OperatorState, part: str, subtask: int, handle: KeyedHandle | OperatorStateHandle
+) -> CopyTask:
+    digests = _digests(savepoint, [handle.stream])
     name = stream_name(stored.operator_id.hex(), part, subtask)
-    return CopyTask(str(stored), name, stream, digest.xxh128 if digest else "")
+    looked_at = handle if part in _LOOKED_AT else None
+    digest = digest_of(digests, handle.stream)
+    return CopyTask(str(stored), name, handle.stream, digest, looked_at, stored.max_parallelism)
 
 
-def _copied_streams(subtask: SubtaskState, rewrites: OperatorPlan | None) -> Iterator[tuple[str, StreamHandle]]:
-    """Streams of a subtask that are copied as they are, with the part that each is."""
+def _copied_streams(
+    subtask: SubtaskState, rewrites: OperatorPlan | None
+) -> Iterator[tuple[str, KeyedHandle | OperatorStateHandle]]:
+    """Handles of streams of a subtask that are copied as they are, with the part that each is."""
     if subtask.managed_keyed is not None and not (rewrites and rewrites.rewrites_keyed):
-        yield "keyed", subtask.managed_keyed.stream
+        yield "keyed", subtask.managed_keyed
     if subtask.managed_operator is not None and not (rewrites and rewrites.rewrites_operator_state):
-        yield "operator", subtask.managed_operator.stream
+        yield "operator", subtask.managed_operator
     if subtask.raw_keyed is not None:
-        yield "raw-keyed", subtask.raw_keyed.stream
+        yield "raw-keyed", subtask.raw_keyed
     if subtask.raw_operator is not None:
-        yield "raw-operator", subtask.raw_operator.stream
+        yield "raw-operator", subtask.raw_operator
 
 
 def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
@@ -329,8 +367,8 @@ def _new_subtask(
 ) -> SubtaskState:
     """Give a subtask with its copied streams; what is rewritten is put in by the caller."""
     new = subtask
-    for part, stream in _copied_streams(subtask, rewrites):
-        if isinstance(stream, InlineHandle):
+    for part, handle in _copied_streams(subtask, rewrites):
+        if isinstance(handle.stream, InlineHandle):
             continue
         field = {"keyed": "managed_keyed", "operator": "managed_operator"}.get(part, part.replace("-", "_"))
         copied = streams[stream_name(operator_id, part, subtask.index)]

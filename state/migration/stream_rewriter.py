@@ -13,6 +13,7 @@ from ...compat.transcode.blocks import BlockTranscoder
 from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
+from ..savepoint.entry_checks import DistinctKeys, StreamCheck
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
 from ..savepoint.stretches import Stretch
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
+    from ...compat.transcode.checking import SeenKeys
     from ...compat.transcode.key_groups import NewKeyGroups
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
@@ -71,14 +73,16 @@ class StreamRewriter:
     quarantine: TakesBadValues
     _infos: tuple[StateMetaInfo, ...] = attrs.field(init=False)
     _new_ids: list[int | None] = attrs.field(init=False)
+    _keys: DistinctKeys = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._infos = self.reader.header.states
         self._new_ids = [new_state_id(self.plan, info, self.header) for info in self._infos]
+        self._keys = DistinctKeys(self.reader)
 
     def blocks(self, key_groups: range) -> Iterator[Block]:
         """Give the new blocks of some key groups."""
-        return self._one_by_one(key_groups, self._rewriters())
+        return self._one_by_one(key_groups, self._worker())
 
     def write(self, key_groups: range, writer: KeyedStreamWriter, *, alone: bool = False) -> None:
         """Write some key groups, in their order.
@@ -86,18 +90,18 @@ class StreamRewriter:
         Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's. One
         does it where it is to be `alone`.
         """
-        rewriters = self._rewriters()
-        if not all(rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder) for rewriter in rewriters):
-            for block in self._one_by_one(key_groups, rewriters):
+        first = self._worker()
+        if not all(one is None or isinstance(one.transcoder, BlockTranscoder) for one in first.rewriters):
+            for block in self._one_by_one(key_groups, first):
                 writer.add(block)
             return
 
         def make_worker() -> Callable[[Batch], Finish]:
-            worker = StretchRewriter(made.pop() if made else self._rewriters(), self._new_ids, prefix)
-            return partial(self._worked, worker=worker, writer=writer)
+            return partial(self._worked, worker=made.pop() if made else self._worker(), writer=writer)
 
-        made, prefix = [rewriters], prefix_size(self.max_parallelism)
-        Turns(self._batches(key_groups, rewriters), _finish).carry(make_worker, alone=alone)
+        made = [first]
+        Turns(self._batches(key_groups, first.rewriters), _finish).carry(make_worker, alone=alone)
+        self._keys.finish()
 
     def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
         """Give the stored bytes as they are best worked on: in stretches where whole key groups can be converted."""
@@ -112,16 +116,16 @@ class StreamRewriter:
             found = worker.convert(batch)
             if found is not None:
                 return partial(self._put, found, batch.key_groups, writer)
-            steps = self._by_blocks(batch, worker.rewriters)
+            steps = self._by_blocks(batch, worker)
         else:
-            steps = self._converted(batch, worker.rewriters)
+            steps = self._converted(batch, worker)
         return partial(self._add, steps, writer)
 
-    def _by_blocks(self, stretch: Stretch, rewriters: Rewriters) -> list[Step]:
+    def _by_blocks(self, stretch: Stretch, worker: StretchRewriter) -> list[Step]:
         steps: list[Step] = []
         try:
             for batch in batches(stretch.blocks()):
-                steps += self._converted(batch, rewriters)
+                steps += self._converted(batch, worker)
         except StateShiftError as error:
             steps.append(partial(_raised, error))
         return steps
@@ -140,31 +144,57 @@ class StreamRewriter:
                 entries[new_id] += total.entries
         writer.add_key_groups(key_groups, found.offsets, found.data, entries)
 
-    def _one_by_one(self, key_groups: range, rewriters: Rewriters) -> Iterator[Block]:
-        for block in whole_runs(blocks_ahead(self.reader, key_groups), rewriters):
-            yield from self._finished(self._converted([block], rewriters))
+    def _one_by_one(self, key_groups: range, worker: StretchRewriter) -> Iterator[Block]:
+        for block in whole_runs(blocks_ahead(self.reader, key_groups), worker.rewriters):
+            yield from self._finished(self._converted([block], worker))
+        self._keys.finish()
 
-    def _rewriters(self) -> Rewriters:
-        """Make who converts the states, by their stored ids; each is for one thread."""
+    def _worker(self) -> StretchRewriter:
+        """Make who looks at the states and converts them, for one thread."""
         aside = self.quarantine if self.plan.max_bad_values else None
         key = self.reader.header.key_snapshot
-        return [
+        rewriters = [
             BlockRewriter.of(info, self.plan.state(info.name, keyed=True), key, self.max_parallelism, aside)
             for info in self._infos
         ]
+        converted = [at for at, rewriter in enumerate(rewriters) if rewriter is not None]
+        check = StreamCheck.of(self.reader.header, self.max_parallelism, converted=converted)
+        return StretchRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
 
-    def _converted(self, batch: list[Block], rewriters: Rewriters) -> list[Step]:
-        """Convert blocks; what fails is raised by the last of the steps that are left, after those before it."""
-        together = convert_together(batch, rewriters, self._new_ids)
+    def _converted(self, batch: list[Block], worker: StretchRewriter) -> list[Step]:
+        """Look at blocks and convert them; what fails is raised by the last of the steps, after those before it."""
+        looked_at, failure = self._looked_at(batch, worker.check)
+        together = convert_together([block for block, _ in looked_at], worker.rewriters, self._new_ids)
         made = {state_id: found.steps(self._tally(state_id)) for state_id, found in together.items()}
         steps: list[Step] = []
         try:
-            for block in batch:
+            for block, seen in looked_at:
                 found = made.get(block.state_id)
-                steps.append(self._step(block, rewriters) if found is None else next(found))
+                step = self._step(block, worker.rewriters) if found is None else next(found)
+                steps.append(step if seen is None else partial(self._told_apart, step, block, seen))
         except StateShiftError as error:
-            steps.append(partial(_raised, error))
+            failure = error
+        if failure is not None:
+            steps.append(partial(_raised, failure))
         return steps
+
+    def _looked_at(
+        self, batch: list[Block], check: StreamCheck
+    ) -> tuple[list[tuple[Block, SeenKeys | None]], StateShiftError | None]:
+        """Hold blocks against what they must be, up to one that is damaged; nothing is told of dropped ones."""
+        found: list[tuple[Block, SeenKeys | None]] = []
+        for block in batch:
+            try:
+                with located(file=self.reader.name, state=self._infos[block.state_id].name):
+                    seen = None if self._new_ids[block.state_id] is None else check.look_at(block)
+            except StateShiftError as error:
+                return found, error
+            found.append((block, seen))
+        return found, None
+
+    def _told_apart(self, step: Step, block: Block, seen: SeenKeys) -> Block | None:
+        self._keys.add(block, seen)
+        return step()
 
     def _step(self, block: Block, rewriters: Rewriters) -> Step:
         rewriter, new_id, tally = rewriters[block.state_id], self._new_ids[block.state_id], self._tally(block.state_id)

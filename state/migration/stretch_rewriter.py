@@ -15,7 +15,9 @@ from ..savepoint.blocks import Block
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...compat.transcode.entry_check import EntryCheck
     from ...compat.transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
+    from ..savepoint.entry_checks import StreamCheck
     from ..savepoint.stretches import Stretch
     from .block_rewriter import BlockRewriter
 
@@ -31,11 +33,13 @@ class StretchRewriter:
         rewriters: By the id of a state who converts its blocks, if anyone.
         new_ids: By the id of a state the new one, if it is not dropped.
         prefix_bytes: How many bytes of a key tell its key group.
+        check: Holds entries against what they must be.
     """
 
     rewriters: Sequence[BlockRewriter | None]
     new_ids: Sequence[int | None]
     prefix_bytes: int
+    check: StreamCheck
     _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
@@ -68,8 +72,9 @@ class StretchRewriter:
 
     def _executor(self) -> KeyGroupsExecutor:
         if self._made is None:
-            pairs = zip(self.new_ids, self.rewriters, strict=True)
-            self._made = make_key_groups_executor([_treatment(*pair) for pair in pairs], self.prefix_bytes)
+            pairs = enumerate(zip(self.new_ids, self.rewriters, strict=True))
+            treatments = [_treatment(*pair, self.check.entry_check(at)) for at, pair in pairs]
+            self._made = make_key_groups_executor(treatments, self.prefix_bytes)
         return self._made
 
 
@@ -84,8 +89,9 @@ def may_be_whole(rewriters: Sequence[BlockRewriter | None]) -> bool:
     )
 
 
-def _treatment(new_id: int | None, rewriter: BlockRewriter | None) -> Treatment:
+def _treatment(new_id: int | None, rewriter: BlockRewriter | None, check: EntryCheck) -> Treatment:
+    """Say what happens to a state; what is dropped is held against nothing but its framing."""
     if rewriter is None or new_id is None:
-        return Treatment(new_id)
+        return Treatment(new_id, check=None if new_id is None else check)
     assert isinstance(rewriter.transcoder, BlockTranscoder)  # noqa: S101 - so says may_be_whole
-    return Treatment(new_id, rewriter.transcoder.program)
+    return Treatment(new_id, rewriter.transcoder.program, check)

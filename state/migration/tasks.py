@@ -10,13 +10,14 @@ from .rekey_task import RekeyTask
 
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
-    from ..savepoint.handles import KeyedHandle, OperatorStateOffsets, StreamHandle
+    from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
     from ..savepoint.lineage import StateCount
     from ..savepoint.operator_stream import (
         OperatorStreamHeader,
     )
     from ..savepoint.sink import StoredBytes
     from .redistribution import Share
+    from .rekey_task import Digests
 
 
 @attrs.frozen
@@ -31,6 +32,7 @@ class KeyedTask:
         key_groups: Exactly those of the subtask.
         max_parallelism: Number of key groups of the operator.
         handles: The stored streams that hold any of them.
+        digests: By the path of such a stream's file, what its digest must be; of those that this task looks at whole.
     """
 
     plan: OperatorPlan
@@ -40,6 +42,7 @@ class KeyedTask:
     key_groups: range
     max_parallelism: int
     handles: tuple[KeyedHandle, ...] = attrs.field(repr=False)
+    digests: Digests = attrs.field(factory=dict, repr=False)
 
     @property
     def size_bytes(self) -> int:
@@ -64,6 +67,7 @@ class OperatorTask:
         subtask: Of the result.
         shares: What the subtask takes from stored streams.
         header: The states that all subtasks list where they are dealt out anew; None: those of its one stored stream.
+        digests: By the path of a stored stream's file, what its digest must be.
     """
 
     plan: OperatorPlan
@@ -71,6 +75,7 @@ class OperatorTask:
     subtask: int
     shares: tuple[Share, ...] = attrs.field(repr=False)
     header: OperatorStreamHeader | None = attrs.field(default=None, repr=False)
+    digests: Digests = attrs.field(factory=dict, repr=False)
 
     @property
     def size_bytes(self) -> int:
@@ -87,12 +92,16 @@ class CopyTask:
         name: What the copy is called.
         stream: The file; never inline.
         xxh128: Its digest where the source's lineage tells it, or "".
+        handle: What tells of its entries or elements; None: it is raw state, of which nothing is known.
+        max_parallelism: Number of key groups of the operator.
     """
 
     title: str
     name: str
     stream: StreamHandle
     xxh128: str = ""
+    handle: KeyedHandle | OperatorStateHandle | None = attrs.field(default=None, repr=False)
+    max_parallelism: int = 0
 
     @property
     def size_bytes(self) -> int:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.errors import (
+    CorruptSavepoint,
+    StateShiftError,
+    ValueNotConvertible,
+    ValuesCollide,
+    cause_text,
+    shown,
+)
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
 from ...serializers.windows import VoidNamespace
@@ -166,7 +173,7 @@ def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
             path="$<key>",
         ) from error
     if len(entries) == before:
-        raise ValueNotConvertible(
+        raise ValuesCollide(
             f"two stored keys of a map are, for Python, the same: {shown(name)}",
             advice="leave the state out: it is kept as it is",
             path="$<key>",
@@ -195,8 +202,13 @@ def read_broadcast(data: bytes, key: TypeSerializer[Any], value: TypeSerializer[
     source = DataInputView(data)
     count = source.read_size("entries of a broadcast map")
     entries: dict[Any, Any] = {}
+    keys = set[bytes]()
     for _ in range(count):
+        start = source.position
         name = key.deserialize(source)
+        if source.span(start) in keys:
+            raise CorruptSavepoint(f"a broadcast map has the key {shown(name)} twice", offset=start, path="$<key>")
+        keys.add(source.span(start))
         _gather(entries, name, value.deserialize(source))
     if source.remaining():
         raise CorruptSavepoint(f"{source.remaining()} bytes follow a broadcast map", offset=source.position)

@@ -10,7 +10,7 @@ from ...serializers.errors import StateShiftError
 from .ahead import ahead
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import RUN_BYTES, KeyedStreamReader, read_stream_header
-from .sources import open_stream
+from .sources import open_proven, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .files import Folder
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
+    from .sources import ByteSource
 
 _BYTES = 1 << 20
 
@@ -58,26 +59,31 @@ def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:
 
 
 @contextmanager
-def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int) -> Iterator[KeyedReader]:
+def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int, xxh128: str = "") -> Iterator[KeyedReader]:
     """Open the keyed state that a handle points at, until the `with` block ends.
 
     Args:
         handle: From `_metadata`.
         folder: The folder of that `_metadata`.
         max_parallelism: Number of key groups of the operator: it decides how canonical keys begin.
+        xxh128: As of `open_proven`.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
         UnsupportedFormat: The stream or a state is of a kind that is not known.
-        CorruptSavepoint: The header or an offset is damaged.
+        CorruptSavepoint: The header or an offset is damaged; or the digest is another one.
     """
-    with open_stream(handle.stream, folder) as source:
-        if handle.tag in {NATIVE, NATIVE_OLD}:
-            from .native_stream import NativeStreamReader  # for a header nobody needs it, nor for a canonical stream
+    with open_proven(handle.stream, folder, xxh128) as source:
+        yield keyed_reader(source, handle, max_parallelism)
 
-            yield NativeStreamReader.open(source, handle, max_parallelism)
-        else:
-            yield KeyedStreamReader.open(source, handle)
+
+def keyed_reader(source: ByteSource, handle: KeyedHandle, max_parallelism: int) -> KeyedReader:
+    """Make the reader of keyed state whose bytes are at hand; arguments and errors as of `open_keyed`."""
+    if handle.tag in {NATIVE, NATIVE_OLD}:
+        from .native_stream import NativeStreamReader  # for a header nobody needs it, nor for a canonical stream
+
+        return NativeStreamReader.open(source, handle, max_parallelism)
+    return KeyedStreamReader.open(source, handle)
 
 
 def blocks_ahead(

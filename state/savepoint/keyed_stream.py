@@ -151,20 +151,23 @@ class KeyedStreamReader:
 
         A long block comes in several pieces, one after the other, so that memory stays bounded.
         """
-        chosen = [extent for extent in self._extents if key_groups is None or extent.key_group in key_groups]
+        chosen = self._chosen(key_groups)
         return (block for block in self._found(chosen) if state_ids is None or block.state_id in state_ids)
+
+    def _chosen(self, key_groups: range | None) -> list[Extent]:
+        return [extent for extent in self._extents if key_groups is None or extent.key_group in key_groups]
 
     def _found(self, extents: list[Extent]) -> Iterator[Block]:
         with located(file=self.source.name):
             for found in self._stretches(extents):
                 yield from found.blocks() if isinstance(found, Stretch) else found
 
-    def stretches(self, key_groups: range) -> Iterator[Stretch | Iterator[Block]]:
-        """Give some key groups as they lie in the stream, several at once; of a long or compressed one its blocks.
+    def stretches(self, key_groups: range | None = None) -> Iterator[Stretch | Iterator[Block]]:
+        """Give some key groups (by default all) as they lie, several at once; of a long or compressed one its blocks.
 
         Those blocks are to be taken before the next stretch.
         """
-        return self._stretches([extent for extent in self._extents if extent.key_group in key_groups])
+        return self._stretches(self._chosen(key_groups))
 
     def _stretches(self, extents: list[Extent]) -> Iterator[Stretch | Iterator[Block]]:
         states = len(self.header.states)

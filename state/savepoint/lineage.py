@@ -137,6 +137,20 @@ class Lineage:
     history: tuple[dict[str, Any], ...] = ()
     position: Any = None
 
+    def digest_of(self, name: str) -> FileDigest | None:
+        """Give what a file must be; None where there are no digests.
+
+        Raises:
+            CorruptSavepoint: There are digests, and none of this file.
+        """
+        if self.files and name not in self.files:
+            raise CorruptSavepoint(
+                f"{LINEAGE} tells the digests of files, and none of {name}",
+                advice=f"use another copy of the savepoint; where the file was added on purpose, remove {LINEAGE}",
+                file=LINEAGE,
+            )
+        return self.files.get(name)
+
     def is_of(self, metadata: bytes) -> bool:
         """Whether it was written with this `_metadata`."""
         return self.files.get(METADATA) == FileDigest.of(metadata)

@@ -73,6 +73,12 @@ class OperatorStream:
     broadcast: dict[str, bytes] = attrs.field(repr=False)
     order: tuple[str, ...] = ()
 
+    def parts_of(self, info: StateMetaInfo) -> tuple[bytes, ...]:
+        """Give the elements of a state; of a broadcast state its map, if there is one."""
+        if info.kind is MetaInfoKind.BROADCAST:
+            return (self.broadcast[info.name],) if info.name in self.broadcast else ()
+        return self.elements.get(info.name, ())
+
 
 def read_operator_header(source: DataInputView) -> OperatorStreamHeader:
     """Read a header; errors as `read_keyed_header`."""
@@ -120,11 +126,10 @@ def read_operator_stream(
     """
     with located(file=source.name):
         header, begin = _open_header(source, handle)
-        kinds = {info.name: info.kind for info in header.states}
-        if len(kinds) < len(header.states):
+        if len({info.name for info in header.states}) < len(header.states):
             raise CorruptSavepoint("a list state and a broadcast state have the same name")
         for state in handle.states:
-            _check(state, kinds, begin, source.size)
+            _check(state, header, begin, source.size)
         places = sorted(
             (offset, at, index) for at, state in enumerate(handle.states) for index, offset in enumerate(state.offsets)
         )
@@ -214,6 +219,22 @@ def read_operator_stream_header(source: ByteSource, handle: OperatorStateHandle)
         return _open_header(source, handle)[0]
 
 
+def require_written_order(handle: OperatorStateHandle) -> None:
+    """Refuse a handle that does not list the elements of a state in the order in which they lie, as Flink writes them.
+
+    Flink itself reads them in any order: another one is one of elements.
+
+    Raises:
+        CorruptSavepoint: It does not.
+    """
+    for state in handle.states:
+        before = next((one for one, other in pairwise(state.offsets) if one > other), None)
+        if before is not None:
+            raise CorruptSavepoint(
+                f"the element at byte {before} is listed before those that lie in front of it", state=state.name
+            )
+
+
 def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[OperatorStreamHeader, int]:
     """Give the header, and where the first element may begin."""
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
@@ -238,18 +259,18 @@ def _parsed_header(
     return read_operator_header(view), view.position
 
 
-def _check(state: OperatorStateOffsets, kinds: dict[str, MetaInfoKind], begin: int, size: int) -> None:
+def _check(state: OperatorStateOffsets, header: OperatorStreamHeader, begin: int, size: int) -> None:
     with located(state=state.name):
-        if state.name not in kinds:
+        info = next((info for info in header.states if info.name == state.name), None)
+        if info is None:
             raise CorruptSavepoint(f"the handle lists the state {state.name!r}, which the stream does not have")
         wrong = [offset for offset in state.offsets if not begin <= offset <= size]
         if wrong:
             raise CorruptSavepoint(f"an element is said to begin at byte {wrong[0]} of {size}", offset=size)
-        is_map = kinds[state.name] is MetaInfoKind.BROADCAST
-        if is_map and len(state.offsets) != 1:
+        if info.kind is MetaInfoKind.BROADCAST and len(state.offsets) != 1:
             raise CorruptSavepoint(f"a broadcast state has {len(state.offsets)} offsets and should have one")
-        if is_map != (state.mode is DistributionMode.BROADCAST):
-            raise CorruptSavepoint(f"handle and stream do not agree whether {state.name!r} is a broadcast state")
+        if state.mode is not mode_of(info):
+            raise CorruptSavepoint(f"handle and stream do not agree how the elements of {state.name!r} are dealt out")
 
 
 def _element(source: ByteSource, start: int, end: int, *, compressed: bool) -> bytes:

@@ -48,6 +48,8 @@ def check_properties(data: bytes) -> None:
         _Walk(source).content(0)
     except _NotFollowedError:
         return
+    if source.remaining():
+        raise CorruptSavepoint(f"{source.remaining()} bytes follow the checkpoint properties", offset=source.position)
 
 
 class _NotFollowedError(Exception):

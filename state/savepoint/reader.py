@@ -23,10 +23,11 @@ from ...serializers.errors import (
     located,
 )
 from .files import Folder
-from .lineage import Lineage, read_lineage
+from .lineage import FileDigest, Lineage, read_lineage
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
 from .roots import require_reachable
+from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
 
@@ -270,11 +271,13 @@ class Savepoint:
         folder: Where it is.
         metadata: The content of `_metadata`.
         lineage: The content of `_stateshift.json`; None where there is none.
+        metadata_digest: Of the bytes that `metadata` was read from; None where nobody has read them.
     """
 
     folder: Folder
     metadata: SavepointMetadata = attrs.field(repr=False)
     lineage: Lineage | None = attrs.field(default=None, repr=False)
+    metadata_digest: FileDigest | None = attrs.field(default=None, repr=False)
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
@@ -300,7 +303,30 @@ class Savepoint:
             data = folder.read(METADATA)
             metadata = read_metadata(data)
             require_reachable(metadata, folder)
-            return cls(folder, metadata, read_lineage(folder, data))
+            return cls(folder, metadata, read_lineage(folder, data), FileDigest.of(data))
+
+    @property
+    def has_digests(self) -> bool:
+        """Whether a digest tells of each file what it must be, so that no damage can pass for another value."""
+        return self.lineage is not None and bool(self.lineage.files)
+
+    def digest_of(self, name: str) -> FileDigest | None:
+        """Give what a file beside `_metadata` must be; None where there are no digests.
+
+        Raises:
+            CorruptSavepoint: There are digests, and none of this file.
+        """
+        return self.lineage.digest_of(name) if self.lineage is not None else None
+
+    def require_intact_metadata(self) -> None:
+        """Refuse `_metadata` that is not what the lineage says, before anything that it tells is carried over.
+
+        Raises:
+            CorruptSavepoint: It is another one.
+        """
+        expected = self.digest_of(METADATA)
+        if expected is not None and self.metadata_digest is not None:
+            require_digest(METADATA, self.metadata_digest.xxh128, expected.xxh128)
 
     @property
     def place(self) -> str:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 import attrs
+from xxhash import xxh3_128
 
 from ...serializers.errors import CorruptSavepoint
 from .files import check_range
@@ -13,7 +14,7 @@ from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from .roots import local_file, stored_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .files import Folder
     from .handles import StreamHandle
@@ -71,6 +72,94 @@ class InlineBytes:
     def pieces(self) -> Iterator[bytes | memoryview]:
         """Give all of them at once."""
         yield self.data
+
+
+class PassedOn:
+    """Bytes that somebody takes, each once and in their order, while others read them as they like.
+
+    Args:
+        source: The bytes.
+        take: Takes them; what it gets is what it is until it comes back.
+    """
+
+    def __init__(self, source: ByteSource, take: Callable[[bytes | memoryview], object]) -> None:
+        self._source, self._take = source, take
+        self._passed = 0
+
+    @property
+    def name(self) -> str:
+        """What messages call them."""
+        return self._source.name
+
+    @property
+    def size(self) -> int:
+        """Their number."""
+        return self._source.size
+
+    @property
+    def piece_bytes(self) -> int:
+        """As of `ByteSource`."""
+        return self._source.piece_bytes
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read exactly `size` bytes at `offset`."""
+        data = self._source.read_at(offset, size)
+        if offset <= self._passed < offset + size:
+            self._take(memoryview(data)[self._passed - offset :] if offset < self._passed else data)
+            self._passed = offset + size
+        return data
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Read all of them once, which nobody has read before."""
+        for piece in self._source.pieces():
+            self._take(piece)
+            self._passed += len(piece)
+            yield piece
+
+    def finish(self) -> None:
+        """Pass on what nobody has read yet."""
+        if not self._passed:
+            for _ in self.pieces():
+                pass
+        while self._passed < self.size:
+            self.read_at(self._passed, min(self.piece_bytes, self.size - self._passed))
+
+
+@contextmanager
+def open_proven(handle: StreamHandle, folder: Folder, xxh128: str) -> Iterator[ByteSource]:
+    """Open a stream as `open_stream`; at the end of the `with` block its digest is looked at, for which all is read.
+
+    Args:
+        handle: From `_metadata`.
+        folder: The folder of that `_metadata`.
+        xxh128: What the digest should be; "": that is not looked at.
+
+    Raises:
+        CorruptSavepoint: It is another one; or as `open_stream`.
+    """
+    with open_stream(handle, folder) as source:
+        if not xxh128:
+            yield source
+            return
+        digest = xxh3_128()
+        whole = PassedOn(source, digest.update)
+        yield whole
+        whole.finish()
+        require_digest(source.name, digest.hexdigest(), xxh128)
+
+
+def require_digest(file: str, found: str, wanted: str) -> None:
+    """Refuse a file whose digest is not the one that its savepoint's lineage tells.
+
+    Raises:
+        CorruptSavepoint: It is not.
+    """
+    if found != wanted:
+        raise CorruptSavepoint(
+            "the file is not what its lineage says: the digest differs",
+            advice="use another copy of the savepoint; where the file was changed on purpose, remove _stateshift.json",
+            file=file,
+        )
 
 
 @contextmanager

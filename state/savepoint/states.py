@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
-from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
+from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
 from ...serializers.snapshot import SkippedSnapshot
 from ...serializers.timers import TimerSerializerSnapshot
 from ...serializers.views import DataInputView
+from ..key_groups import key_group_range
 from .keyed_readers import open_keyed, read_header
 from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER, MetaInfoKind, StateMetaInfo, merged_info
 from .operator_stream import read_operator_stream, read_operator_stream_header
@@ -213,6 +214,22 @@ def keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:
     """Give the streams of keyed state, by subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
     yield from (subtask.managed_keyed for subtask in subtasks if subtask.managed_keyed is not None)
+
+
+def require_own_key_groups(stored: OperatorState) -> None:
+    """Refuse keyed state whose key groups are not exactly those of its subtask, as Flink does.
+
+    Raises:
+        CorruptSavepoint: They are others.
+    """
+    for subtask in stored.subtasks:
+        found = None if subtask.managed_keyed is None else subtask.managed_keyed.key_groups
+        expected = key_group_range(subtask.index, stored.parallelism, stored.max_parallelism)
+        if found is not None and found != expected:
+            raise CorruptSavepoint(
+                f"subtask {subtask.index} has key groups {found.start} to {found.stop - 1} and should have"
+                f" {expected.start} to {expected.stop - 1}"
+            )
 
 
 def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:

@@ -18,6 +18,8 @@ import cloudpickle
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
+from .lineage import FileDigest
+from .sources import require_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,14 +61,21 @@ def read_stored_serializers(folder: Folder, lineage: Lineage | None = None) -> d
 
     Args:
         folder: The savepoint.
-        lineage: Its lineage, which names the file.
+        lineage: Its lineage, which names the file and tells its digest.
+
+    Raises:
+        CorruptSavepoint: It is damaged, or another one.
     """
     named = filter(_NAME.fullmatch, lineage.files) if lineage is not None else iter(())
     file = next(named, SERIALIZERS)
     if not folder.exists(file):
         return {}
+    data = folder.read(file)
+    digest = lineage.digest_of(file) if lineage is not None else None
+    if digest is not None:
+        require_digest(file, FileDigest.of(data).xxh128, digest.xxh128)
     try:
-        facts = parse_json(folder.read(file))
+        facts = parse_json(data)
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']} is not known")
         return {place: base64.b64decode(text, validate=True) for place, text in facts["serializers"].items()}

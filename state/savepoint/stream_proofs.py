@@ -1,7 +1,6 @@
-"""What can be proven of the entries in one stream: that they lie where their keys hash to, and end where they should.
+"""What is proven of one stream: that its entries or elements lie where they should, and can be read as `export` does.
 
-Keys become objects. Values are passed over by their layout, so that no user code is needed, and read only where none
-else tells their end: Avro, records that contain themselves, serializers of the user's own. Source: rule RUN-3.
+Source: rule RUN-3.
 """
 
 from __future__ import annotations
@@ -10,34 +9,38 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.description import StateKind
-from ...compat.transcode.framing import ReadBy
-from ...serializers.errors import (
-    CorruptSavepoint,
-    OldReaderUnavailable,
-    StateShiftError,
-    ValueNotConvertible,
-    cause_text,
-    located,
-    shown,
-)
-from ...serializers.layout import Counted, Nullable, Separated, Sequence
-from ...serializers.views import DataInputView
-from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
-from .entry_keys import EntryKeyFormat, TimerKeyFormat, decode
-from .keyed_readers import blocks_ahead
-from .meta_info import KEY_SERIALIZER, NAMESPACE_SERIALIZER
-from .state_kinds import info_snapshot, keyed_kind
+from ...compat.transcode.element_blocks import framed_elements, framed_size
+from ...compat.transcode.entry_check import element_check
+from ...compat.transcode.executors import ExecutorName, chosen_executor, make_executor, paying
+from ...compat.transcode.interpreter import ODD
+from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
+from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
+from ..key_groups import prefix_size
+from .ahead import ahead
+from .entries import read_broadcast
+from .entry_checks import DistinctKeys, StreamCheck, is_read
+from .entry_keys import decode
+from .handles import OperatorStateHandle
+from .keyed_readers import batches
+from .keyed_stream import KeyedStreamReader, read_stream_header
+from .meta_info import KEY_SERIALIZER
+from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
+from .state_kinds import state_kind
+from .stretches import Stretch
+from .value_readers import value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterator, Sequence
 
-    from ...serializers.layout import Layout
-    from ...serializers.serializer import TypeSerializer
+    from ...compat.transcode.key_groups import KeyGroupsExecutor, StateTotal
+    from ...compat.transcode.program import Program
     from .blocks import Block
+    from .handles import KeyedHandle
     from .keyed_readers import KeyedReader
-    from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
+    from .sources import ByteSource
+
+_CREDIT = 2
 
 
 @attrs.define
@@ -47,7 +50,7 @@ class StreamProof:
     Attributes:
         entries: Of each state.
         hashed: Whether keys were hashed again.
-        unread: States of which only the framing was looked at.
+        unread: States of which there are entries that nothing reads.
         hidden: States whose entries could not be reached.
     """
 
@@ -57,181 +60,152 @@ class StreamProof:
     hidden: set[str] = attrs.field(factory=set)
 
 
-def prove_stream(reader: KeyedReader, max_parallelism: int) -> StreamProof:
+def prove_stream(
+    reader: KeyedReader, max_parallelism: int, *, reads_all: bool = True, alone: bool = False
+) -> StreamProof:
     """Look at every entry of a keyed stream that can be reached.
 
+    Args:
+        reader: Of the stream.
+        max_parallelism: Number of key groups.
+        reads_all: Whether all values become objects that no op list reads; else their framing is looked at.
+        alone: Whether no other thread is to read meanwhile.
+
     Raises:
-        CorruptSavepoint: An entry does not lie in its key group, or does not end where its type says.
+        CorruptSavepoint: An entry does not lie in its key group, cannot be read, or has a key that another has, too.
     """
-    proof = StreamProof()
-    states = _state_proofs(reader.header, max_parallelism, proof)
-    proof.hidden |= reader.hidden.keys()
-    proof.unread -= proof.hidden
-    reached = [state_id for state_id, state in enumerate(states) if state.name not in proof.hidden]
-    for block in blocks_ahead(reader, state_ids=reached):
-        state = states[block.state_id]
-        with located(file=reader.name, state=state.name):
-            if not state.look_at(block):
-                proof.unread.add(state.name)
-        proof.entries[state.name] = proof.entries.get(state.name, 0) + block.entries
+    states = reader.header.states
+    check = StreamCheck.of(reader.header, max_parallelism, reads_all=reads_all)
+    keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
+    proof = StreamProof(hashed=check.hashed, hidden=set(reader.hidden))
+    entries = [0] * len(states)
+    found = _found(reader, proof.hidden, in_stretches=check.is_fast)
+    for item in found if alone else ahead(found):
+        totals = groups.totals(item) if isinstance(item, Stretch) else None
+        if totals is not None:
+            for total in totals:
+                entries[total.state_id] += total.entries
+            continue
+        for block in item.blocks() if isinstance(item, Stretch) else item:
+            with located(file=reader.name, state=states[block.state_id].name):
+                keys.add(block, check.look_at(block))
+            entries[block.state_id] += block.entries
+    keys.finish()
+    proof.entries = {info.name: count for info, count in zip(states, entries, strict=True) if count}
+    proof.unread = check.unread - proof.hidden
     return proof
 
 
-def prove_elements(info: StateMetaInfo, parts: Iterable[bytes]) -> bool:
-    """Prove where elements of a list state, or maps of a broadcast state, end; False where that cannot be told.
+def prove_copied(
+    source: ByteSource, handle: KeyedHandle | OperatorStateHandle, max_parallelism: int, *, alone: bool = False
+) -> None:
+    """Look at a stream that is copied as it is; nothing is told of one whose header this release cannot read.
+
+    Nor of the heap backend's native format: no length frames an entry there, so that each would have to be read.
+
+    Args:
+        source: The stream.
+        handle: What points at it.
+        max_parallelism: Number of key groups of the operator.
+        alone: As of `prove_stream`.
 
     Raises:
-        CorruptSavepoint: One does not end where its type says.
+        CorruptSavepoint: It is damaged.
+        UnsupportedFormat: An entry has more bytes than one may have.
     """
-    key = info.snapshot(KEY_SERIALIZER)
     try:
-        layout = _end_of(info.value.restore_serializer())
-        if key is not None:
-            layout = Counted(Sequence((_end_of(key.restore_serializer()), layout)))
-    except OldReaderUnavailable:
-        return False
-    with located(state=info.name):
-        try:
-            for part in parts:
-                _skip_whole(layout, part)
-        except OldReaderUnavailable:
-            return False
-    return True
+        if isinstance(handle, OperatorStateHandle):
+            read_operator_stream_header(source, handle)
+        elif handle.is_canonical:
+            read_stream_header(source, handle)
+        else:
+            return
+    except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
+        return
+    if isinstance(handle, OperatorStateHandle):
+        require_written_order(handle)
+        stream = read_operator_stream(source, handle)
+        with located(file=source.name):
+            for info in stream.header.states:
+                prove_elements(info, stream.parts_of(info))
+    else:
+        prove_stream(KeyedStreamReader.open(source, handle), max_parallelism, reads_all=False, alone=alone)
 
 
-def _state_proofs(header: KeyedStreamHeader, max_parallelism: int, proof: StreamProof) -> list[_StateProof]:
-    try:
-        key = header.key_snapshot.restore_serializer()
-    except StateShiftError:
-        proof.hashed = False
-        proof.unread |= {info.name for info in header.states}
-        return [_StateProof(info.name, max_parallelism) for info in header.states]
-    hasher = key_hasher(key) if has_stable_hash(key) else None
-    proof.hashed = hasher is not None
-    proofs = []
-    for info in header.states:
-        state = _StateProof(info.name, max_parallelism, key, hasher)
-        proofs.append(state)
-        try:
-            state.learn(info)
-        except OldReaderUnavailable:
-            state.value = None
-        if state.value is None:
-            proof.unread.add(info.name)
-    return proofs
+def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
+    """Give the stored bytes as they are best looked at: in stretches where whole key groups can be."""
+    by_machine_code = in_stretches and chosen_executor() in {ExecutorName.AUTO, ExecutorName.NUMBA}
+    if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
+        reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
+        yield from batches(reader.blocks(state_ids=reached))
+        return
+    with located(file=reader.name):
+        for found in reader.stretches():
+            if isinstance(found, Stretch):
+                yield found
+            else:
+                yield from batches(found)
 
 
 @attrs.define
-class _StateProof:
-    """Looks at the entries of one state of one stream."""
+class _WholeGroups:
+    """Looks at whole key groups by machine code, while that takes most of them for plain."""
 
-    name: str
-    max_parallelism: int
-    key: TypeSerializer[Any] | None = None
-    hasher: Callable[[Any], int] | None = None
-    split: Callable[[bytes], Any] | None = None
-    value: Callable[[bytes], None] | None = None
-    user_key: Callable[[bytes], None] | None = None
+    check: StreamCheck
+    states: int
+    prefix_bytes: int
+    _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
+    _credit: int = attrs.field(default=_CREDIT, init=False)
 
-    def learn(self, info: StateMetaInfo) -> None:
-        """Take from a state's description how its entries are taken apart, as far as that can be told."""
-        assert self.key is not None  # noqa: S101 - without a key there is nothing to learn
-        kind = keyed_kind(info)
-        if kind is StateKind.TIMERS:
-            namespace = info.value.children()[1].restore_serializer()
-            self.split = TimerKeyFormat.of(self.key, namespace, self.max_parallelism).split
-            self.value = _skip_nothing
-            return
-        namespace = info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer()
-        has_user_key = kind is StateKind.MAP
-        self.split = EntryKeyFormat.of(self.key, namespace, self.max_parallelism, has_user_key=has_user_key).split
-        serializer: Any = info.value.restore_serializer()
-        if kind is StateKind.LIST:
-            self.value = _skipper(Separated(_end_of(serializer.element)))
-        elif has_user_key:
-            self.value = _map_value_skipper(_end_of(serializer.value))
-            self.user_key = _skipper(_end_of(serializer.key))
+    def totals(self, stretch: Stretch) -> list[StateTotal] | None:
+        """Count the entries of a stretch; None where its blocks are to be looked at."""
+        if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
+            return None
+        if self._made is None:
+            treatments = [Treatment(None, check=self.check.entry_check(at)) for at in range(self.states)]
+            self._made = make_key_groups_executor(treatments, self.prefix_bytes)
+        found = self._made.rewrite(stretch.data, stretch.begins, stretch.key_groups)
+        self._credit += 1 if found is not None else -1
+        return None if found is None else found.totals
+
+
+def prove_elements(info: StateMetaInfo, parts: Sequence[bytes]) -> bool:
+    """Prove that elements of a list state, or maps of a broadcast state, can be read; False where nothing reads them.
+
+    Raises:
+        CorruptSavepoint: One cannot, or does not end where its type says.
+    """
+    key = info.snapshot(KEY_SERIALIZER)
+    try:
+        value = value_reader(state_kind(info), info.value)
+        keys = None if key is None else key.restore_serializer()
+        info.value.restore_serializer()
+    except StateShiftError:
+        return False  # nothing reads it, or it is taken as the bytes of a frame
+
+    def read(_: Any, data: bytes) -> None:
+        if keys is None:
+            decode(value, data)
         else:
-            self.value = _skipper(_end_of(serializer))
+            read_broadcast(data, keys, value)
 
-    def look_at(self, block: Block) -> bool:
-        """Look at the entries of a block; False where of a value only the framing can be told.
-
-        Raises:
-            CorruptSavepoint: An entry does not lie in its place, or does not end where it should.
-        """
-        prefix = block.key_group.to_bytes(prefix_size(self.max_parallelism), "big")
-        proven = self.value is not None
-        for entry_key, value in block.items():
-            if not entry_key.startswith(prefix):
-                raise _misplaced(block.key_group, shown(entry_key.hex()))
-            if self.split is None or self.key is None:
-                continue
-            with located(key=shown(entry_key.hex())):
-                parts = self.split(entry_key)
-            if self.hasher is not None:
-                key = decode(self.key, parts.key)
-                if key_group(self.hasher(key), self.max_parallelism) != block.key_group:
-                    raise _misplaced(block.key_group, shown(key))
-            try:
-                if self.value is not None:
-                    self.value(value)
-                if self.user_key is not None:
-                    self.user_key(parts.user_key)
-            except OldReaderUnavailable:
-                proven = False
-            except StateShiftError as error:
-                error.where.setdefault("key", shown(decode(self.key, parts.key)))
-                raise
-        return proven
+    with located(state=info.name):
+        odd = _odd_elements(element_check(value, keys), parts)
+        return min((is_read(read, None, part) for part in odd), default=True)
 
 
-def _misplaced(group: int, key: str) -> CorruptSavepoint:
-    return CorruptSavepoint(
-        f"an entry lies in key group {group} and belongs to another: Flink would never find it (RUN-3)", key=key
-    )
-
-
-def _skip_whole(layout: Layout, data: bytes) -> None:
-    source = DataInputView(data)
-    layout.skip(source)
-    if source.remaining():
-        raise CorruptSavepoint(f"{source.remaining()} bytes follow a value")
-
-
-def _skip_nothing(data: bytes) -> None:
-    if data:
-        raise CorruptSavepoint(f"a timer has a value of {len(data)} bytes")
-
-
-class _Reading(ReadBy):
-    """Passes over a value by reading it; one that is sound and beyond what Python holds proves nothing."""
-
-    def skip(self, source: DataInputView) -> None:
-        try:
-            super().skip(source)
-        except ValueNotConvertible as error:
-            raise OldReaderUnavailable(error.what) from error
-        except StateShiftError:
-            raise
-        except Exception as error:
-            raise OldReaderUnavailable(f"the reader of a type failed: {cause_text(error)}") from error
-
-
-def _end_of(serializer: TypeSerializer[Any]) -> Layout:
-    """Give the layout of a type, or where only its reader finds the end of a value, the reader."""
-    return serializer.layout if serializer.layout.can_skip else _Reading(serializer)
-
-
-def _skipper(layout: Layout) -> Callable[[bytes], None]:
-    return lambda data: _skip_whole(layout, data)
-
-
-def _map_value_skipper(layout: Layout) -> Callable[[bytes], None]:
-    flagged = Nullable(layout)
-
-    def skip(data: bytes) -> None:
-        if data[:1] != b"\x01":  # what follows a null flag of map state carries no meaning (format notes 5.3)
-            _skip_whole(flagged, data)
-
-    return skip
+def _odd_elements(program: Program | None, parts: Sequence[bytes]) -> Iterator[bytes]:
+    """Give the elements of which an op list cannot tell that they are sound."""
+    if program is None or chosen_executor() is ExecutorName.OBJECTS:
+        yield from parts
+        return
+    executor = make_executor(chosen_executor(), program)
+    for first, block in framed_elements(parts):
+        place, at = first, 0
+        while at < len(block):
+            done = executor.rewrite(block, at)
+            place, at = place + done.entries, done.stop
+            if done.status == ODD:
+                yield parts[place]
+                at += framed_size(parts[place])
+                place += 1

@@ -17,9 +17,9 @@ from .metadata import METADATA
 from .roots import stored_file
 
 if TYPE_CHECKING:
-    from .files import Folder
     from collections.abc import Iterator
 
+    from .files import Folder
     from .metadata import SavepointMetadata
 
 _Version = tuple[int, int] | None

@@ -48,8 +48,9 @@ def test_nothing_is_written_behind_the_room_and_entries_that_have_room_are_whole
         size, free = count * len(entry), room - program.fixed
         places, none = np.array([0, size, size]), np.zeros(1, np.int64)
         status = rewrite(
-            data, places, none, 0, states, code, constants, moves, target, free, registers, result, none, totals
-        )
+            data, places, none, 0, states, none, code, constants, moves, none, target, free, registers, result, none,
+            totals,
+        )  # fmt: skip
         assert (target[room + PADDING :] == 0xAA).all()
         stop, written, entries, _, seen, *_ = result.tolist()
         assert (stop, written <= room, seen) == (entries * len(entry), True, entries)

@@ -20,6 +20,7 @@ from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration.performing import perform
+from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import publish_result, split
 from stateshift.state.savepoint.reader import Savepoint
@@ -90,7 +91,8 @@ def in_process():
         folder = attrs.evolve(savepoint.folder, place=str(target))
         folder.create()
         results = [perform(task, savepoint.folder, folder) for task in tasks]
-        publish_result(savepoint, chosen, tasks, results, folder)
+        generation = Preparation(savepoint, chosen, tasks).journal(folder).generation
+        publish_result(savepoint, chosen, tasks, results, folder, generation=generation)
 
     return run
 

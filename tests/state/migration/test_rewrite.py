@@ -31,6 +31,7 @@ from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
+from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.publish import INLINE_BYTES
 from stateshift.state.savepoint.reader import Savepoint
@@ -200,7 +201,8 @@ def test_keys_that_become_one_in_a_broadcast_map_abort(tmp_path):
 
 
 def damaged(folder, blocks_of):
-    """Put other blocks into the only keyed stream of a savepoint."""
+    """Put other blocks into the only keyed stream of a savepoint, which has no digests then."""
+    (folder / LINEAGE).unlink()
     metadata = read_metadata((folder / "_metadata").read_bytes())
     (operator,) = metadata.operators
     (subtask,) = operator.subtasks
@@ -349,6 +351,7 @@ def test_streams_that_describe_a_copied_state_differently_do_not_become_one(tmp_
     with SavepointWriter(tmp_path / "two", job(Int32, str), parallelism=2) as writer:
         writer.put("op", "kept", 1, "1")
     metadata, other = (read_metadata((tmp_path / name / "_metadata").read_bytes()) for name in ("one", "two"))
+    (tmp_path / "one" / LINEAGE).unlink()
     subtasks = (metadata.operators[0].subtasks[0], other.operators[0].subtasks[1])
     (tmp_path / "one" / "_metadata").write_bytes(
         write_metadata(attrs.evolve(metadata, operators=(attrs.evolve(metadata.operators[0], subtasks=subtasks),)))

@@ -1,0 +1,283 @@
+"""Keys of entries held against where they lie: what each is made of, what it hashes to, and whether one comes twice.
+
+    key group, key [length], namespace [length], user key          key group, i64 time, key, namespace
+
+A shape tells that as numbers: of how many key groups one is found by the key's hash (0: it has none that is known),
+how many bytes each value has (-1: of any size), whether bytes of a user key follow, the kind of the one part before a
+byte 0 where there is no more (else 0), how many parts there are, and for each its kind and what its hash is multiplied
+by; of a part that is not hashed that is 0.
+
+Java hashes a tuple by 31 times what was hashed so far, plus the next item: so each item has a factor, whatever tuples
+it lies in. What is not plain (a null in a tuple, a NaN) is no failure: who asks looks at such entries one by one.
+
+The functions with a leading underscore, and those that they share, are compiled by numba as they are.
+Source: format notes 5.1 to 5.5; rule RUN-3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..key_hashes import murmur
+from .memory import add_key, clear_keys, is_ascii, load, size_end, text_end
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GROUPS, VALUE_SIZE, HAS_REST, PLAIN, COUNT, PARTS = range(6)
+"""What stands where in the numbers of a shape; the parts come last."""
+BYTE, SHORT, INT, LONG = 1, 2, 4, 8
+"""Kinds of parts: signed integers, by their size."""
+BOOLEAN, CHAR, FLOAT, DOUBLE, TEXT, ZERO, SIZE, PASSED = 16, 17, 18, 19, 20, 21, 22, 64
+"""The others: `ZERO` is one byte 0, `SIZE` the size of what is before it, and `PASSED` plus n any n bytes."""
+AHEAD, TWICE, UNLIKE, CRAMPED = 0, 1, 2, 3
+"""What became of a run: its keys are where they belong, all different; one comes twice; one is not plain; there is no
+room for the table of keys."""
+_LENGTH_BYTES, _LAST_FLAG, _LONGEST_PLAIN = 4, 0x80, 0x80
+_TRUE_HASH, _FALSE_HASH = 1231, 1237
+_FACTOR, _MASK = 31, 0xFFFFFFFF
+_LEAST = -(1 << 63)
+_FLOAT_INFINITY, _DOUBLE_INFINITY = 0x7F800000, 0x7FF0000000000000
+_FLOAT_BITS, _DOUBLE_BITS = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
+
+
+@attrs.frozen
+class Shape:
+    """What the keys of one state's entries are made of.
+
+    Attributes:
+        numbers: As told above.
+    """
+
+    numbers: tuple[int, ...]
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether bytes follow of which it tells nothing."""
+        return bool(self.numbers[HAS_REST])
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[int, int]], *, groups: int, has_rest: bool, value_size: int = -1) -> Shape:
+        """Put it together.
+
+        Args:
+            parts: Kind and factor of each.
+            groups: Number of key groups; 0 where keys are not hashed.
+            has_rest: Whether a user key follows.
+            value_size: Bytes of each value, where they are any bytes of one number; else -1.
+        """
+        numbers = (number for part in parts for number in part)
+        plain = next((kind for kind in (TEXT, LONG) if groups and list(parts) == [(kind, 1), (ZERO, 0)]), 0)
+        return cls((groups, value_size, int(has_rest), 0 if has_rest else plain, len(parts), *numbers))
+
+
+def find_placed_run(
+    data: Any, start: int, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, room: int, result: Any
+) -> int:
+    """Go from entry to entry, to the last one of a state or of the data, and look at their keys.
+
+    Args:
+        data: Entries.
+        start: Where the first one begins.
+        size: Where the data end.
+        group: The key group.
+        prefix_bytes: How many bytes of a key tell it.
+        shape: Numbers of a `Shape`.
+        table: Where keys are kept if they do not ascend (`memory.clear_keys`).
+        room: How many numbers it holds.
+        result: Takes where the run ends, where its last entry begins, how many entries there are, and whether their
+            keys ascend; where there is no room, in the last place how many keys there are to hold.
+    """
+    at, last, entries, ascends, key_size = start, start, 0, True, 0
+    mask, before, before_size, value_wanted = (1 << 8 * prefix_bytes) - 1, 0, -1, shape[VALUE_SIZE]
+    result[0] = start
+    while at < size:
+        key_at = at + _LENGTH_BYTES
+        if size - at < 8:
+            return UNLIKE
+        if load(data, at, 4) != key_size:  # most keys are as long as the last one: where it ends need not be waited for
+            key_size = load(data, at, 4)
+        if key_size <= prefix_bytes or key_size > size - at - 8:
+            return UNLIKE
+        stop = key_at + key_size
+        value_size = load(data, stop, 4)
+        end = stop + _LENGTH_BYTES + value_size
+        if value_size < 0 or end > size or (value_wanted >= 0 and value_size != value_wanted):
+            return UNLIKE
+        found = load(data, at + prefix_bytes, 4) & mask
+        body = key_at + prefix_bytes
+        is_last = data[key_at] >= _LAST_FLAG
+        if (found & mask >> 1 if is_last else found) != group or not _is_placed(data, body, stop, shape, group):
+            return UNLIKE
+        body_size = stop - body
+        if ascends and before_size >= 0:
+            ascends = _is_before(data, before, before_size, body, body_size)
+        before, before_size = body, body_size
+        last, at = at, end
+        entries += 1
+        if is_last:
+            break
+    result[0], result[1], result[2], result[3] = at, last, entries, 1 if ascends else 0
+    return AHEAD if ascends else _are_apart(data, start, entries, prefix_bytes, table, room)
+
+
+def _are_apart(data: Any, start: int, entries: int, prefix_bytes: int, table: Any, room: int) -> int:
+    """Whether no two of so many keys are the same, whose entries are sound."""
+    slots = 2
+    while slots < 2 * entries:
+        slots *= 2
+    if slots + 2 > room:
+        return CRAMPED
+    clear_keys(table, 0, entries)
+    at = start
+    for _ in range(entries):
+        key_size = load(data, at, 4)
+        body = at + _LENGTH_BYTES + prefix_bytes
+        if not add_key(table, 0, data, start, body - start, key_size - prefix_bytes):
+            return TWICE
+        value_at = at + 2 * _LENGTH_BYTES + key_size
+        at = value_at + load(data, value_at - _LENGTH_BYTES, 4)
+    return AHEAD
+
+
+def table_size(entries: int) -> int:
+    """Give how many numbers a table has that holds so many keys, and those of some more."""
+    return 2 + (1 << (2 * entries).bit_length())
+
+
+def _is_before(data: Any, first: int, first_size: int, second: int, second_size: int) -> bool:
+    """Whether bytes come before others, in the order of unsigned bytes, the shorter first."""
+    size = min(first_size, second_size)
+    at = 0
+    while size - at >= 8:
+        one, other = load(data, first + at, 8), load(data, second + at, 8)
+        if one != other:
+            return (one ^ _LEAST) < (other ^ _LEAST)
+        at += 8
+    while at < size:
+        if data[first + at] != data[second + at]:
+            return bool(data[first + at] < data[second + at])
+        at += 1
+    return first_size < second_size
+
+
+def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for each kind of part
+    data: Any, at: int, stop: int, shape: Any, group: int
+) -> bool:
+    """Whether the parts of a key fill its bytes, and it hashes to its key group."""
+    code, mark, place = 0, at, PARTS
+    if shape[PLAIN] and stop - at > LONG:  # most keys
+        if shape[PLAIN] == LONG:
+            number = load(data, at, LONG)
+            return stop - at == LONG + 1 and data[stop - 1] == 0 and _is_in(number ^ number >> 32, shape, group)
+        size = int(data[at])
+        if size == stop - at - 1 and size < _LONGEST_PLAIN and data[stop - 1] == 0 and is_ascii(data, at, size):
+            return _is_in(ascii_hash(data, at + 1, size - 1), shape, group)
+    for _ in range(shape[COUNT]):
+        kind, factor = shape[place], shape[place + 1]
+        place += 2
+        if kind == TEXT:
+            begin = at
+            at = text_end(data, begin, stop)
+            if at < 0:
+                return False
+            if factor:
+                code += factor * _text_hash(data, begin, at)
+        elif kind == ZERO:
+            if at >= stop or data[at] != 0:
+                return False
+            at += 1
+        elif kind == SIZE:
+            at = size_end(data, at, stop, at - mark)
+            if at < 0:
+                return False
+            mark = at
+        elif kind >= PASSED:
+            at += kind - PASSED
+            if at > stop:
+                return False
+        else:
+            size = _size_of(kind)
+            if size > stop - at:
+                return False
+            if factor:
+                number = _number_hash(data, at, kind)
+                if number == _LEAST:
+                    return False
+                code += factor * number
+            elif kind == BOOLEAN and data[at] > 1:
+                return False
+            at += size
+    if at > stop or (at < stop and not shape[HAS_REST]):
+        return False
+    return shape[GROUPS] == 0 or _is_in(code, shape, group)
+
+
+def _is_in(code: int, shape: Any, group: int) -> bool:
+    """Whether what has a hash belongs to a key group."""
+    groups, spread = shape[GROUPS], murmur(code & _MASK)
+    found: int = spread & (groups - 1) if groups & (groups - 1) == 0 else spread % groups
+    return found == group
+
+
+def _size_of(kind: int) -> int:
+    """Give the bytes of a part that is a number."""
+    if kind in (FLOAT, INT):
+        return 4
+    if kind in (DOUBLE, LONG):
+        return 8
+    return 2 if kind in (CHAR, SHORT) else 1
+
+
+def _number_hash(data: Any, at: int, kind: int) -> int:
+    """Give Java's hash of a number, as one of 32 bits or more; -2^63 where it is not plain."""
+    if kind == INT:
+        return load(data, at, 4)
+    if kind in (LONG, DOUBLE):
+        number = load(data, at, 8)
+        if kind == DOUBLE and (number & _DOUBLE_BITS) > _DOUBLE_INFINITY:
+            return _LEAST
+        return (number ^ number >> 32) & _MASK
+    if kind == SHORT:
+        return load(data, at, 2)
+    if kind == BYTE:
+        return load(data, at, 1)
+    if kind == CHAR:
+        return load(data, at, 2) & 0xFFFF
+    if kind == FLOAT:
+        number = load(data, at, 4)
+        return _LEAST if (number & _FLOAT_BITS) > _FLOAT_INFINITY else number
+    if data[at] > 1:
+        return _LEAST
+    return _TRUE_HASH if data[at] else _FALSE_HASH
+
+
+def _text_hash(data: Any, at: int, end: int) -> int:
+    """Give Java's hash of a string that `text_end` has seen, modulo 2^32."""
+    size = int(data[at])
+    if size < 0x80 and size == end - at:  # then each character has one byte
+        return ascii_hash(data, at + 1, size - 1)
+    while data[at] >= 0x80:
+        at += 1
+    at += 1
+    code = 0
+    while at < end:
+        unit = shift = 0
+        while data[at] >= 0x80:
+            unit |= (int(data[at]) & 0x7F) << shift
+            shift += 7
+            at += 1
+        unit |= int(data[at]) << shift
+        at += 1
+        code = (_FACTOR * code + unit) & _MASK
+    return code
+
+
+def ascii_hash(data: Any, at: int, size: int) -> int:
+    """Give Java's hash of a string of so many bytes, modulo 2^32."""
+    code = 0
+    for place in range(at, at + size):
+        code = (_FACTOR * code + int(data[place])) & _MASK
+    return code

@@ -1,0 +1,381 @@
+"""Entries of a keyed stream held against what its header says: each in its place, once, and such that it can be read.
+
+Blocks are looked at as a whole (`compat.transcode.checking`). Only entries of which that cannot tell become objects, as
+`export` makes them; so what passes can be exported. Source: rule RUN-3.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.transcode.checking import BlockChecker, SeenKeys
+from ...compat.transcode.entry_check import CheckedTypes, make_entry_check
+from ...compat.transcode.executors import ExecutorName, chosen_executor
+from ...compat.transcode.framed import survey
+from ...serializers.errors import (
+    CorruptSavepoint,
+    OldReaderUnavailable,
+    StateShiftError,
+    ValueNotConvertible,
+    ValuesCollide,
+    located,
+    shown,
+)
+from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
+from .entries import EntryDecoder
+from .entry_keys import EntryKey, TimerKeyFormat, decode
+from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
+from .state_kinds import info_snapshot, keyed_kind
+from .value_readers import value_reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ...compat.transcode.entry_check import EntryCheck
+    from ...serializers.serializer import TypeSerializer
+    from .blocks import Block
+    from .entry_keys import TimerKey
+    from .keyed_readers import KeyedReader
+    from .keyed_stream import KeyedStreamHeader
+    from .meta_info import StateMetaInfo
+
+
+class DistinctKeys:
+    """Sees that no key comes twice in a state of a key group, which may come in pieces; these come in their order."""
+
+    def __init__(self, reader: KeyedReader) -> None:
+        self._reader = reader
+        self._place = (-1, -1)
+        self._pieces: list[_Piece] = []
+
+    def add(self, block: Block, seen: SeenKeys) -> None:
+        """Take the next piece; raises `CorruptSavepoint` where the state before it has a key twice."""
+        if (block.key_group, block.state_id) != self._place:
+            self.finish()
+            self._place = (block.key_group, block.state_id)
+        self._pieces.append(_Piece.of(block, seen))
+
+    def finish(self) -> None:
+        """Take it that there are no more pieces of the state; errors as of `add`."""
+        pieces, self._pieces = self._pieces, []
+        if len(pieces) < 2 or _follow(pieces) or _differ(pieces):
+            return
+        with located(file=self._reader.name, state=self._reader.header.states[self._place[1]].name):
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Go through the entries again: hashes were the same, and mostly keys are."""
+        counted = Counter(map(hash, self._keys()))
+        suspected = {code for code, count in counted.items() if count > 1}
+        seen = set[bytes]()
+        for key in self._keys() if suspected else ():
+            if hash(key) in suspected:
+                if key in seen:
+                    raise _twice(self._place[0], key)
+                seen.add(key)
+
+    def _keys(self) -> Iterator[bytes]:
+        group, state_id = self._place
+        for block in self._reader.blocks(range(group, group + 1), [state_id]):
+            yield from (key for key, _ in block.items())
+
+
+@attrs.frozen
+class _Piece:
+    """A piece of a state in a key group: its first key and its last one, and what was seen of all."""
+
+    first: bytes
+    last: bytes
+    seen: SeenKeys
+
+    @classmethod
+    def of(cls, block: Block, seen: SeenKeys) -> _Piece:
+        return cls(_key_at(block, 0), _key_at(block, seen.last), seen)
+
+
+def _key_at(block: Block, at: int) -> bytes:
+    begin = at + 4
+    return bytes(block.data[begin : begin + int.from_bytes(block.data[at:begin], "big")])
+
+
+def _follow(pieces: list[_Piece]) -> bool:
+    """Whether all keys ascend."""
+    return all(one.seen.ascends for one in pieces) and all(one.last < other.first for one, other in pairwise(pieces))
+
+
+def _differ(pieces: list[_Piece]) -> bool:
+    """Whether all keys are known to differ, by their hashes."""
+    found = [one.seen.hashes for one in pieces]
+    if any(one is None for one in found):
+        return False
+    import numpy as np
+
+    hashes = np.sort(np.concatenate(found))
+    return not (hashes[1:] == hashes[:-1]).any()
+
+
+@attrs.define
+class StreamCheck:
+    """Holds blocks of a keyed stream against what its header says, in one thread. Made with `of`.
+
+    Attributes:
+        hashed: Whether keys are hashed again: where all types of keys have a stable hash.
+        unread: States of which there are entries that only their framing was looked at of.
+    """
+
+    hashed: bool
+    unread: set[str]
+    _states: list[_StateCheck]
+
+    @classmethod
+    def of(
+        cls,
+        header: KeyedStreamHeader,
+        max_parallelism: int,
+        *,
+        reads_all: bool = False,
+        converted: Iterable[int] = (),
+    ) -> StreamCheck:
+        """Take the types from a header.
+
+        Args:
+            header: Of the stream.
+            max_parallelism: Number of key groups.
+            reads_all: Whether all values become objects that no op list reads; else their framing is looked at.
+            converted: States whose values are read anyway.
+        """
+        key = _restored(header.key_snapshot.restore_serializer)
+        without = frozenset(converted)
+        states = [
+            _StateCheck.of(info, key, max_parallelism, reads_all=reads_all, with_values=at not in without)
+            for at, info in enumerate(header.states)
+        ]
+        return cls(key is not None and has_stable_hash(key), {one.name for one in states if one.is_unread}, states)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether all entries are sound that machine code takes for plain."""
+        return all(one.is_fast for one in self._states)
+
+    def entry_check(self, state_id: int) -> EntryCheck:
+        """Give what machine code holds the entries of a state against."""
+        return self._states[state_id].checker.check
+
+    def look_at(self, block: Block) -> SeenKeys:
+        """Look at the entries of a block.
+
+        Raises:
+            CorruptSavepoint: One does not lie in its place, cannot be read, or has the key of another.
+            UnsupportedFormat: One has more bytes than an entry may have.
+        """
+        block.refuse_oversized()
+        state = self._states[block.state_id]
+        seen, is_read = state.look_at(block)
+        if not is_read:
+            self.unread.add(state.name)
+        return seen
+
+
+def _restored(restore: Callable[[], TypeSerializer[Any]]) -> TypeSerializer[Any] | None:
+    try:
+        return restore()
+    except StateShiftError:
+        return None
+
+
+@attrs.define
+class _StateCheck:
+    """Looks at the entries of one state of one stream.
+
+    Attributes:
+        name: Of the state.
+        checker: Looks at blocks.
+        entries: Looks at entries, one by one.
+        is_unread: Whether values are not looked at, since nothing reads them.
+        is_fast: Whether entries are sound that the former takes for plain; else each of them must be read.
+    """
+
+    name: str
+    checker: BlockChecker
+    entries: _EntryCheck
+    is_unread: bool
+    is_fast: bool
+
+    @classmethod
+    def of(
+        cls,
+        info: StateMetaInfo,
+        key: TypeSerializer[Any] | None,
+        max_parallelism: int,
+        *,
+        reads_all: bool,
+        with_values: bool,
+    ) -> _StateCheck:
+        kind, namespace, value = keyed_kind(info), None, None
+        if info.kind is not MetaInfoKind.KEY_VALUE_V2:
+            value = _restored(lambda: value_reader(kind, info.value))
+            if kind is StateKind.TIMERS:
+                children = info.value.children()
+                namespace = _restored(children[1].restore_serializer) if len(children) > 1 else None
+            else:
+                namespace = _restored(info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer)
+        types = CheckedTypes(kind, key, namespace, value)
+        prefix = prefix_size(max_parallelism)
+        check = make_entry_check(types, groups=max_parallelism, prefix_bytes=prefix, with_values=with_values)
+        entries = _EntryCheck.of(types, max_parallelism, with_values=with_values)
+        is_fast = check.is_whole or not reads_all or not entries.readers
+        opaque = value is not None and _restored(info.value.restore_serializer) is None
+        is_unread = key is None or namespace is None or value is None or opaque
+        return cls(info.name, BlockChecker(check, prefix), entries, is_unread, is_fast)
+
+    def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
+        """Look at a block; with what was seen of its keys comes whether all values were looked at."""
+        seen = None
+        if self.is_fast and chosen_executor() is not ExecutorName.OBJECTS:
+            seen = self.checker.keys(block.data, block.key_group)
+        if seen is None:
+            return self.entries.look_at(block)
+        is_read = True
+        for start, end in self.checker.odd_entries(block.data):
+            piece = attrs.evolve(block, data=block.data[start:end], entries=_entries_in(block.data[start:end]))
+            is_read &= self.entries.look_at(piece)[1]
+        return seen, is_read
+
+
+def _entries_in(data: bytes | memoryview) -> int:
+    return survey(data, b"").entries
+
+
+@attrs.frozen
+class _EntryCheck:
+    """Looks at the entries of one state one by one, as `export` reads them.
+
+    Attributes:
+        max_parallelism: Number of key groups.
+        key: Reads keys.
+        hasher: Hashes them, where that is stable.
+        split: Takes the key of an entry apart; None where nobody can.
+        readers: Read namespace, user key and value, as far as they are to be read, of those parts.
+    """
+
+    max_parallelism: int
+    key: TypeSerializer[Any] | None
+    hasher: Callable[[Any], int] | None = None
+    split: Callable[[bytes], EntryKey | TimerKey] | None = None
+    readers: tuple[Callable[[EntryKey | TimerKey, bytes], object], ...] = ()
+
+    @classmethod
+    def of(cls, types: CheckedTypes, max_parallelism: int, *, with_values: bool) -> _EntryCheck:
+        key, namespace, value = types.key, types.namespace, types.value
+        if key is None or namespace is None:
+            return cls(max_parallelism, key)
+        hasher = key_hasher(key) if has_stable_hash(key) else None
+
+        def read_namespace(parts: EntryKey | TimerKey, _: bytes) -> None:
+            decode(namespace, parts.namespace)
+
+        if types.kind is StateKind.TIMERS:
+            timer = TimerKeyFormat.of(key, namespace, max_parallelism)
+            return cls(max_parallelism, key, hasher, timer.split, (read_namespace, _read_nothing))
+        decoder = EntryDecoder.of_parts(types.kind, key, namespace, value or key, max_parallelism)
+
+        def read_value(parts: EntryKey | TimerKey, data: bytes) -> None:
+            assert isinstance(parts, EntryKey)  # noqa: S101 - so the format splits it
+            decoder.read_value(parts.user_key, data)
+
+        def read_user_key(parts: EntryKey | TimerKey, _: bytes) -> None:
+            assert isinstance(parts, EntryKey)  # noqa: S101 - as above
+            decode(user_key, parts.user_key)
+
+        user_key: Any = getattr(value, "key", None) if types.kind is StateKind.MAP else None
+        by_kind: list[Callable[[EntryKey | TimerKey, bytes], object]] = [read_namespace]
+        if value is not None and with_values:
+            by_kind.append(read_value)
+        elif user_key is not None:
+            by_kind.append(read_user_key)
+        return cls(max_parallelism, key, hasher, decoder.keys.split, tuple(by_kind))
+
+    def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
+        """Look at all entries of a block; as `_StateCheck.look_at`."""
+        keys, before, ascends, all_read = set[bytes](), b"", True, True
+        last = at = 0
+        for entry_key, value in block.items():
+            all_read &= self._look_at_one(block.key_group, entry_key, value)
+            if entry_key in keys:
+                raise _twice(block.key_group, entry_key)
+            ascends, before = ascends and before < entry_key, entry_key
+            keys.add(entry_key)
+            last, at = at, at + 8 + len(entry_key) + len(value)
+        return SeenKeys(last, ascends), all_read
+
+    def _look_at_one(self, group: int, entry_key: bytes, value: bytes) -> bool:
+        """Look at an entry; False where nothing reads a part of it."""
+        is_placed = entry_key.startswith(group.to_bytes(prefix_size(self.max_parallelism), "big"))
+        if self.split is None or self.key is None:
+            if not is_placed:
+                raise _said_elsewhere(group, shown(entry_key.hex()))
+            return False
+        with _read_within(shown(entry_key.hex())):
+            parts = self.split(entry_key)
+            key = decode(self.key, parts.key)
+        if not is_placed:
+            raise _said_elsewhere(group, shown(key))
+        with _read_within(shown(key)):
+            if self.hasher is not None and key_group(self.hasher(key), self.max_parallelism) != group:
+                raise CorruptSavepoint(
+                    f"an entry lies in key group {group} and belongs to another: Flink would never find it (RUN-3)"
+                )
+            return min(is_read(read, parts, value) for read in self.readers)
+
+
+def _said_elsewhere(group: int, key: str) -> CorruptSavepoint:
+    return CorruptSavepoint(
+        f"an entry lies in key group {group} and says that it belongs to another", key=key, rule="RUN-3"
+    )
+
+
+@contextmanager
+def _read_within(key: str) -> Iterator[None]:
+    """Tell what is wrong with an entry by its key, and not by a place within it, which is none of the file."""
+    try:
+        with located(key=key):
+            yield
+    except StateShiftError as error:
+        error.where.pop("offset", None)
+        raise
+
+
+def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> bool:
+    """Read a part of an entry; False where nothing reads it, or it is sound and beyond what Python holds."""
+    try:
+        read(parts, value)
+    except (OldReaderUnavailable, ValuesCollide):
+        return False
+    except ValueNotConvertible as error:
+        if isinstance(error.__cause__, TypeError):  # keys that Python cannot look up
+            return False
+        damage = CorruptSavepoint(f"a value is none of its type: {error.what}")
+        damage.where |= error.where
+        raise damage from error
+    except StateShiftError:
+        raise
+    except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
+        return False
+    return True
+
+
+def _read_nothing(_: Any, data: bytes) -> None:
+    if data:
+        raise CorruptSavepoint(f"a timer has a value of {len(data)} bytes")
+
+
+def _twice(group: int, entry_key: bytes) -> CorruptSavepoint:
+    return CorruptSavepoint(
+        f"two entries of key group {group} have the same key, where there may be one", key=shown(entry_key.hex())
+    )
