@@ -323,7 +323,8 @@ def _reached(value: Any, names: frozenset[str]) -> Any:
     return _Used(value, names) if isinstance(value, types.ModuleType) else value
 
 
-def _names(code: types.CodeType) -> tuple[frozenset[str], set[str], set[tuple[str, int]]]:
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, int]]]:
     """Give all names in code and the functions within, those loaded from globals, and what is imported."""
     names, loaded, imported = set(code.co_names), set[str](), set[tuple[str, int]]()
     instructions = [one for one in dis.get_instructions(code) if one.opname != "EXTENDED_ARG"]
@@ -340,7 +341,7 @@ def _names(code: types.CodeType) -> tuple[frozenset[str], set[str], set[tuple[st
             imported |= inner[2]
         elif isinstance(constant, tuple) and all(isinstance(item, str) for item in constant):
             names |= set(constant)  # what a function imports from a module
-    return frozenset(names), loaded, imported
+    return frozenset(names), frozenset(loaded), frozenset(imported)
 
 
 def _imported(name: str, level: int, own: Mapping[str, Any], names: frozenset[str]) -> Any:
@@ -403,6 +404,7 @@ def _words(member: Any) -> Iterator[str]:
             yield from _names(part.__code__)[0]
 
 
+@functools.lru_cache(maxsize=4096)
 def _code(code: types.CodeType) -> str:
     """Give all of code that a call notices: of constants those that are loaded, which leaves out docstrings."""
     instructions = [

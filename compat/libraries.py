@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
+_NAMES = {"attr": "attrs"}  # to which all code refers that attrs has made
 _PACKAGE = __name__.partition(".")[0]
 
 
@@ -35,10 +36,11 @@ def library_of(module: str) -> str:
         return "" if top == "__main__" else "python"
     if not any(place.is_relative_to(folder) for place in _places(top) for folder in _library_folders()):
         return ""
-    from importlib import metadata  # it takes a while, and few functions refer to a library
+    for folder in _library_folders():
+        for info in folder.glob(f"{_NAMES.get(top, top)}-*.dist-info"):
+            return " ".join(info.stem.rsplit("-", 1))
+    from importlib import metadata  # it takes a while, and so does looking through all
 
-    with suppress(metadata.PackageNotFoundError):
-        return f"{top} {metadata.version(top)}"
     found = [one for one in metadata.distributions() if _has(one, top)]
     return ", ".join(sorted(f"{one.name} {one.version}" for one in found))
 
