@@ -6,11 +6,10 @@ The facts stay attributes, so that a caller can act on them, and survive picklin
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .escaping import one_line
+from .escaping import one_line, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -301,7 +300,7 @@ class UntrustedPlace(StateShiftError, PermissionError):
     """
 
     def __init__(self, what: str, *, roots: tuple[str, ...] = (), **rest: Any) -> None:
-        super().__init__("\n".join([what, *(f"  --allow-root {shlex.quote(root)}" for root in roots)]), **rest)
+        super().__init__(what, details=[f"  --allow-root {shell_word(root)}" for root in roots], **rest)
         self.roots = roots
 
 
