@@ -26,6 +26,7 @@ from stateshift.serializers.enums import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.numeric import (
     BigIntSerializer,
+    BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
     FloatSerializer,
@@ -291,6 +292,11 @@ CASES = {
         rows(st.dictionaries(ints, st.dictionaries(texts, ints, max_size=3), max_size=3), texts),
     ),
     "sets": (SetSerializer(INT), SetSerializer(LONG), st.sets(ints, max_size=6)),
+    "booleans beside": (
+        TupleSerializer((BooleanSerializer(), INT)),
+        TupleSerializer((BooleanSerializer(), LONG)),
+        st.tuples(st.booleans(), ints),
+    ),
     "an either of which one side stays": (
         EitherSerializer(INT, TEXT), EitherSerializer(LONG, TEXT), ints.map(Left) | texts.map(Right),
     ),
