@@ -292,6 +292,11 @@ CASES = {
         rows(st.dictionaries(ints, st.dictionaries(texts, ints, max_size=3), max_size=3), texts),
     ),
     "sets": (SetSerializer(INT), SetSerializer(LONG), st.sets(ints, max_size=6)),
+    "numbers beside that may be null": (
+        TupleSerializer((OptionalSerializer(LONG), INT)),
+        TupleSerializer((OptionalSerializer(LONG), LONG)),
+        st.tuples(st.none() | longs, ints),
+    ),
     "booleans beside": (
         TupleSerializer((BooleanSerializer(), INT)),
         TupleSerializer((BooleanSerializer(), LONG)),

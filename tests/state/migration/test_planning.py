@@ -146,6 +146,14 @@ class TestContent:
 
         assert [True, False] == told
 
+    def test_a_new_uid_is_told_and_a_uid_that_stays_is_not_called_new(self, savepoint):
+        options = MigrationOptions(edits=parse_edits(rename_uids=["account-state=accounts"]))
+        plan = make_plan(savepoint, None, options, NewTypes(stay=True))
+
+        assert [("account-state", "accounts"), ("account-state-lists", None)] == sorted(
+            (operator["uid"], operator["new_uid"]) for operator in plan.operators
+        )
+
     def test_what_was_not_counted_is_null(self, savepoint):
         plan = make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON, counted=False)
 
