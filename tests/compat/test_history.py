@@ -81,6 +81,13 @@ def test_a_merge_follows_all_heads(branched):
         merged.next(job(int), "Again", DAY, merges=True)
 
 
+def test_a_merge_follows_three_heads_as_it_follows_two(first, branched):
+    third = first.next(job(bytes), "As bytes", DAY)
+    merged = History((*branched.revisions, third)).next(job(int), "Merged", DAY, merges=True)
+
+    assert {head.id for head in branched.heads} | {third.id} == set(merged.parents)
+
+
 def test_what_a_revision_follows_is_told_the_oldest_first(branched):
     wider = branched.find("0002_wider")
 

@@ -237,6 +237,7 @@ def test_strict_takes_a_migration_for_a_failure():
     assert gate(history, wider, "BACKWARD").passes
     report = gate(history, wider, "BACKWARD", strict=True)
     assert not report.passes
+    assert [("order", "0001", "backward")] == failures(report)  # and not the key, which stays
     assert [True] == [failure.strict for state in report.states for failure in state.failures]
 
 

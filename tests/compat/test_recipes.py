@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rewriting import block, planned, transcoder, written
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, ops
+from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
@@ -21,10 +21,12 @@ from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.avro import AvroSerializer
 from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
 from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.either import EitherSerializer, Left, Right
 from stateshift.serializers.enums import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.numeric import (
     BigIntSerializer,
+    BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
     FloatSerializer,
@@ -290,6 +292,27 @@ CASES = {
         rows(st.dictionaries(ints, st.dictionaries(texts, ints, max_size=3), max_size=3), texts),
     ),
     "sets": (SetSerializer(INT), SetSerializer(LONG), st.sets(ints, max_size=6)),
+    "numbers beside that may be null": (
+        TupleSerializer((OptionalSerializer(LONG), INT)),
+        TupleSerializer((OptionalSerializer(LONG), LONG)),
+        st.tuples(st.none() | longs, ints),
+    ),
+    "booleans beside": (
+        TupleSerializer((BooleanSerializer(), INT)),
+        TupleSerializer((BooleanSerializer(), LONG)),
+        st.tuples(st.booleans(), ints),
+    ),
+    "an either of which one side stays": (
+        EitherSerializer(INT, TEXT), EitherSerializer(LONG, TEXT), ints.map(Left) | texts.map(Right),
+    ),
+    "an either of which the other side stays": (
+        EitherSerializer(TEXT, INT), EitherSerializer(TEXT, LONG), texts.map(Left) | ints.map(Right),
+    ),
+    "floating-point numbers in lists that stay": (
+        TupleSerializer((ListSerializer(DOUBLE), INT)),
+        TupleSerializer((ListSerializer(DOUBLE), LONG)),
+        st.tuples(st.lists(st.floats(allow_nan=False), min_size=1, max_size=3), ints),
+    ),
     **{name: (AvroSerializer(old), AvroSerializer(new), values) for name, (old, new, values) in AVRO.items()},
 }  # fmt: skip
 
@@ -390,6 +413,16 @@ def test_the_map_of_a_broadcast_state_comes_to_what_objects_come_to(keys):
         assert_elements_agree(rewrite, [data.draw(damaged(stored))])
 
     holds()
+
+
+@pytest.mark.parametrize("year", [-4, -1, 0, 1, 4, 1900, 1999, 2000, 2023, 2024, 2100, 999_999_999, 10**9])
+def test_days_are_those_of_the_calendar(year):
+    """By the rule for leap years: Python's own calendar begins with year 1."""
+    is_leap = year % 400 == 0 or (year % 4 == 0 and year % 100 != 0)
+    lengths = [31, 28 + is_leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] if abs(year) < 10**9 else [0] * 12
+    found = {(month, day) for month in range(-1, 15) for day in range(-1, 33) if memory.is_date(year, month, day)}
+
+    assert {(month, day) for month, length in enumerate(lengths, 1) for day in range(1, length + 1)} == found
 
 
 def test_many_elements_arrive_in_their_order_whether_odd_or_not():

@@ -1,5 +1,6 @@
 """Reading what real Flink wrote: operators, states, entries, and what is said of that which cannot be read."""
 
+import attrs
 import pytest
 
 from stateshift.compat.description import StateKind
@@ -163,6 +164,20 @@ def test_the_folder_and_the_path_of_the_metadata_are_the_same_savepoint(savepoin
     one, other = Savepoint.open(folder), Savepoint.open(folder / "_metadata")
     assert one.metadata == other.metadata
     assert one.place == other.place
+
+
+def test_operators_without_a_uid_come_last(savepoint_of):
+    savepoint = Savepoint.open(savepoint_of("rocksdb-account-v1"))
+    first, *others = savepoint.operators
+    stored = tuple(
+        attrs.evolve(one, uid="") if one.operator_id.hex() == first.operator_id else one
+        for one in savepoint.metadata.operators
+    )
+
+    found = attrs.evolve(savepoint, metadata=attrs.evolve(savepoint.metadata, operators=stored), lineage=None).operators
+
+    assert others
+    assert [one.operator_id for one in (*others, first)] == [one.operator_id for one in found]
 
 
 def test_operators_are_found_by_uid_and_by_id(savepoint_of):

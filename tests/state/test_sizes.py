@@ -38,6 +38,10 @@ def test_one_walk_counts_what_each_state_counts_by_itself(savepoint_of, name):
         by_group = sum(share.size_bytes for share in sizes.key_groups)
         assert by_group == sum(found.measure.size_bytes for found in sizes.states if found.state.kind.is_keyed)
         assert by_group == sum(share.size_bytes for share in sizes.subtasks)
+        entries = sum(found.measure.entries for found in sizes.states if found.state.kind.is_keyed)
+        assert [entries] * 2 == [
+            sum(share.entries for share in shares) for shares in (sizes.key_groups, sizes.subtasks)
+        ]
         assert [by_group] * 3 == [sum(share.size_bytes for share in sizes.bins(count)) for count in (1, 16, 1000)]
 
 

@@ -275,6 +275,15 @@ def test_columns_of_a_wrong_type_are_found_before_any_value_is_read(hint, kind, 
     assert what in found
 
 
+def test_whole_decimals_fit_large_integers_and_others_do_not():
+    large = serializer_for(BigInt)
+
+    assert [] == list(mismatches(large, pa.decimal128(30, 0)))
+    assert ["is a decimal(30,2), and bigint is declared"] == [
+        what.partition(" (")[0] for _, what in mismatches(large, pa.decimal128(30, 2))
+    ]
+
+
 ORDERED = {
     "bigint": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
     "tinyint": (pa.int8(), st.integers(-128, 127)),

@@ -20,6 +20,7 @@ from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.form import Cells
 from stateshift.state.columns.forms import Forms
+from stateshift.state.columns.nested import struct_array
 
 
 @pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)
@@ -29,6 +30,12 @@ def executor(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(VARIABLE, request.param)
         yield
+
+
+def test_structs_without_parts_are_as_many_as_there_are_rows():
+    found = struct_array(pa.struct([]), [], 3)
+
+    assert [{}, {}, {}] == found.to_pylist()
 
 
 OTHERS = [

@@ -7,10 +7,12 @@ import pytest
 
 from stateshift import (
     BigInt,
+    Int32,
     Job,
     ListStateDescriptor,
     Operator,
     Savepoint,
+    SavepointWriter,
     StateTransform,
     ValueStateDescriptor,
     check,
@@ -46,6 +48,24 @@ def test_what_will_be_written_is_near_what_is_written(savepoint, tmp_path):
     assert sum(task.size_bytes for task in tasks) == expected.bytes_to_read
     assert 0.7 < expected.bytes_to_write / written < 1.4
     assert expected.seconds > 0
+
+
+def test_values_that_grow_are_taken_for_what_they_become(tmp_path):
+    def job(item):
+        return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", list[item])])])
+
+    with SavepointWriter(tmp_path / "old", job(Int32)) as writer:
+        for key in range(50):
+            writer.put("op", "s", key, list(range(1000)))
+    savepoint = Savepoint.open(tmp_path / "old")
+    tasks = split(savepoint, plan(check(savepoint.describe(), job(int).describe())))
+    target = Folder.at(tmp_path / "new")
+    expected = estimate(tasks, savepoint.folder, target, 2)
+    target.create()
+    written = sum(perform(task, savepoint.folder, target).stored.size for task in tasks)
+
+    assert written > 1.7 * expected.bytes_to_read
+    assert 0.95 < expected.bytes_to_write / written < 1.05
 
 
 def test_a_users_functions_are_not_called_before_the_run(savepoint, tmp_path):

@@ -72,6 +72,15 @@ class Renamed:
     obsolete: str | None = None
 
 
+@attrs.frozen
+class InPython:
+    id: int
+
+
+def in_python(account):
+    return InPython(account.id)
+
+
 def job_of(account, **more):
     return Job([Operator("account-state", key=int, states=[ValueStateDescriptor("account", account, **more)])])
 
@@ -127,6 +136,23 @@ class TestContent:
 
         assert sum(state["entries"] for state in states) == plan.summary["entries"]
         assert {"copy": 6, "relabel": 0, "rekey": 0, "convert": 1, "drop": 0} == plan.summary["states"]
+
+    def test_whether_flink_restores_the_result_is_told(self, savepoint):
+        """Not with a record of Python alone; and of an operator that is not the job's, nothing is said."""
+        told = [
+            make_plan(savepoint, job, DEFAULTS, IN_PYTHON, counted=False).summary["flink_restorable"]
+            for job in (WIDER, job_of(InPython, converter=in_python))
+        ]
+
+        assert [True, False] == told
+
+    def test_a_new_uid_is_told_and_a_uid_that_stays_is_not_called_new(self, savepoint):
+        options = MigrationOptions(edits=parse_edits(rename_uids=["account-state=accounts"]))
+        plan = make_plan(savepoint, None, options, NewTypes(stay=True))
+
+        assert [("account-state", "accounts"), ("account-state-lists", None)] == sorted(
+            (operator["uid"], operator["new_uid"]) for operator in plan.operators
+        )
 
     def test_what_was_not_counted_is_null(self, savepoint):
         plan = make_plan(savepoint, WIDER, DEFAULTS, IN_PYTHON, counted=False)
