@@ -27,12 +27,13 @@ from .facts import Column, repeats
 from .framing import ValueFraming
 from .parsing import Parsing
 from .pieces import Again, Choice, Copied, Made, Place, Wider, joined
-from .program import Label, Program
+from .program import Label, Program, registers_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from .pieces import Item
+    from .program import Op
 
 _PROGRAMS_KEPT = 256
 
@@ -103,6 +104,7 @@ def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | 
     else:
         compiler.parse(value)
     compiler.op(ops.END)
+    compiler.hurry()
     return compiler.program()
 
 
@@ -124,6 +126,43 @@ class _Compiler(Parsing):
         self.parse(recipe)
         self.op(ops.KEY_END)
         self._place = Place(ops.VALUE)
+
+    def hurry(self) -> None:
+        """Pass bytes and what may be null at once, where ops for them follow one another and nothing is null.
+
+        For op lists that write nothing: where such pieces end nobody asks.
+        """
+        listed: list[Op | Label] = []
+        run: list[Op] = []
+        read = registers_read(self._ops)
+        for op in [*self._ops, Label()]:
+            more = _passed(op, read) if isinstance(op, tuple) else 0
+            size = sum(_passed(one, read) for one in run)
+            if isinstance(op, tuple) and more and size + more <= ops.WORD:
+                run.append(op)
+                continue
+            if len(run) > 1:
+                after, bytes_ = Label(), b"".join(self._masks(one) for one in run)
+                mask, value = bytes_[::2].ljust(ops.WORD, b"\0"), bytes_[1::2].ljust(ops.WORD, b"\0")
+                listed += [(ops.LIKELY, size, self.constant(mask + value), after), *run, after]
+            else:
+                listed += run
+            run = [op] if isinstance(op, tuple) and more else []
+            if not run:
+                listed.append(op)
+        self._ops = listed[:-1]
+
+    def _masks(self, op: Op) -> bytes:
+        """Give for each byte that an op passes, where nothing is null, a mask and what it is under it."""
+        match op:
+            case (ops.FIXED, int(size), int(place)):
+                mask, value = self._constants[place : place + size], self._constants[place + ops.WORD :][:size]
+                return bytes(byte for pair in zip(mask, value, strict=True) for byte in pair)
+            case (ops.MAYBE, int(size), int(bits), _):
+                return b"\xff\0" + (bytes([bits, 0]) + bytes(2 * size - 2) if size else b"")
+            case (ops.SKIP, int(size)):
+                return bytes(2 * size)
+        raise AssertionError(op)
 
     def run(self, recipe: Recipe) -> None:
         """Parse a value and write it at once."""
@@ -232,6 +271,16 @@ class _Compiler(Parsing):
                     before, self.is_again = self.is_again, True
                     self._run_items(recipe)
                     self.is_again = before
+
+
+def _passed(op: Op, read: Container[object]) -> int:
+    """How many bytes an op passes where nothing is null; 0 of one that is needed: more than that depends on it."""
+    match op:
+        case (ops.FIXED, int(size), _) | (ops.SKIP, int(size)) if size <= ops.WORD:
+            return size
+        case (ops.MAYBE, int(size), _, register) if size < ops.WORD and register not in read:
+            return size + 1
+    return 0
 
 
 def _ascends(emitted: tuple[int | bytes, ...]) -> bool:

@@ -122,6 +122,12 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
                     break
                 at += code[pc + 1]
                 pc += 3
+            elif op == ops.LIKELY:
+                if code[pc + 1] <= stop - at and matches(data, at, constants, code[pc + 2]):
+                    at += code[pc + 1]
+                    pc = code[pc + 3]
+                else:
+                    pc += 4
             elif op == ops.PIECE:
                 copy_few(target, end, data, registers[code[pc + 1]] + code[pc + 2], code[pc + 3])
                 end += code[pc + 3]

@@ -36,6 +36,7 @@ VAR_TEXT = 14  # r: Avro's string
 VAR_BLOB = 15  # r: Avro's bytes
 MAYBE_VAR_TEXT = 54  # b, r: Avro's union of null, which is the byte b, and a string
 VAR_LOOKED_UP = 16  # i, n, r: as LOOKED_UP, of Avro's number
+LIKELY = 55  # n, i, target: where n bytes, 32 at most, are as of FIXED, pass them and jump; else go on
 BRANCH = 17  # b, c, n, target: one byte b or c; where it is b, pass n more bytes and jump
 JUMP = 18  # target
 LOOP = 19  # c, target: an i32 count into registers[c]; where it is 0, jump
@@ -86,6 +87,6 @@ OPERANDS = {
     VAR_LOOP: 2, NEXT: 2, SEEK: 2, FIRST: 1, ASCEND: 3, KEYS: 2, APART: 3, AGAIN: 1, REST: 0, END: 0,
     COPY: 4, PIECE: 3, CONSTANT: 2, WIDEN: 4, FLOAT: 4, LOOK_UP: 3, VAR_LOOK_UP: 3, TEST: 5, BITS: 4,
     VAR_RANGE: 4, VAR_UUID: 0, DIGITS: 3, VAR_TIMES: 3, VAR_FLOAT: 4,
-    SIZE: 2, UNICODE: 1, UTF8: 1, MAYBE_VAR_TEXT: 2, TO_BIG: 3, TO_UTF8: 4, FROM_UTF8: 4, KEY: 0, KEY_END: 0,
+    SIZE: 2, UNICODE: 1, LIKELY: 3, UTF8: 1, MAYBE_VAR_TEXT: 2, TO_BIG: 3, TO_UTF8: 4, FROM_UTF8: 4, KEY: 0, KEY_END: 0,
 }  # fmt: skip
 """By op: how many operands it has."""

@@ -92,11 +92,16 @@ def _number(operand: object, places: dict[Label, int], tables: dict[tuple[int, .
     return tables[operand] if isinstance(operand, tuple) else int(operand)  # type: ignore[call-overload]
 
 
-def _needed(listed: list[Op | Label]) -> list[Op | Label]:
-    """Leave out notes that nobody reads."""
-    read = {
+def registers_read(listed: list[Op | Label]) -> set[object]:
+    """Give the registers whose places are read."""
+    return {
         op[1 + index] for op in listed if isinstance(op, tuple) for index in _READ_REGISTERS.get(op[0], ())  # type: ignore[call-overload]
     }  # fmt: skip
+
+
+def _needed(listed: list[Op | Label]) -> list[Op | Label]:
+    """Leave out notes that nobody reads."""
+    read = registers_read(listed)
     return [op for op in listed if not (isinstance(op, tuple) and op[0] == ops.NOTE and op[1] not in read)]
 
 

@@ -134,6 +134,9 @@ class _Run:
     def skip(self, size: int) -> None:
         self._rows.step(size)
 
+    def likely(self, size: int, place: int, target: int) -> None:
+        """Go on: to look at what follows costs columns no more."""
+
     def fixed(self, size: int, place: int) -> None:
         told = min(size, ops.WORD)
         middle = place + ops.WORD
