@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 import platform
+import shutil
 import socket
 import tempfile
 from contextlib import suppress
@@ -23,7 +24,6 @@ from stateshift.compat.stamps import Stamps
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.journal import SUFFIX, Journal
 from stateshift.state.migration.tasks import TaskResult
-from stateshift.state.savepoint.claim import forget_dead
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import (
     AbsoluteFileHandle,
@@ -32,9 +32,12 @@ from stateshift.state.savepoint.handles import (
     OperatorStateOffsets,
     RelativeFileHandle,
 )
+from stateshift.state.savepoint.identity import Identity
 from stateshift.state.savepoint.lineage import FileDigest, StateCount
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.quarantine import QuarantinedValue
+from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.sink import StoredBytes
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS, read_stored_serializers, write_pickles
 from stateshift.state.savepoint.stores import below, store_of
@@ -191,9 +194,10 @@ def place(data: bytes) -> None:
     """A place is a folder or is refused, without a store being asked; a local one is looked into."""
     found = Folder.at(data.decode("utf-8", "surrogateescape"))
 
-    assert found.is_same(found)
-    assert not found.is_inside(found)
-    assert not found.is_same(Folder(below(found.place, "x")))
+    what, within = Identity.of(found.place), Identity.of(below(found.place, "x"))
+    assert what.is_same(what)
+    assert not what.is_inside(what)
+    assert not within.is_same(what)
     if found.is_local:
         with suppress(StateShiftError):
             found.read("x")
@@ -206,12 +210,31 @@ def claim(data: bytes) -> None:
     try:
         folder.write(name, data)
         try:
-            forget_dead(folder)
+            clean(folder)
         except StateShiftError:
             assert folder.read(name) == data
         assert set(folder.names()) <= {name}
     finally:
-        folder.delete_folder()
+        shutil.rmtree(folder.place)
+
+
+def run_list(data: bytes) -> None:
+    """A list of a run lets its own names be removed, whatever it says, and no file of anybody else."""
+    folder = Folder.at(tempfile.mkdtemp(prefix="stateshift-fuzz-"))
+    try:
+        folder.write("_run-0123456789ab", data)
+        folder.write("notes.txt", b"mine")
+        with suppress(StateShiftError):
+            clean(folder)
+        assert folder.read("notes.txt") == b"mine"
+    finally:
+        shutil.rmtree(folder.place)
+
+
+def run_lists() -> list[bytes]:
+    """Lists of runs: one as it is written, and some that nobody writes."""
+    listed = [names_of(["0" * 32]), ["notes.txt"], ["*"], ["../x", 7, None, {}], "notes.txt"]
+    return [*(json.dumps({"names": names}).encode() for names in listed), _DEEP, b""]
 
 
 def journal(data: bytes) -> None:
@@ -227,7 +250,7 @@ def journal(data: bytes) -> None:
             assert sum(int(count.keys or "0", 16) for count in result.counts) >= 0
         entries.reference_time_before()
     finally:
-        folder.delete_folder()
+        shutil.rmtree(folder.place)
 
 
 def quarantine(data: bytes) -> None:

@@ -250,6 +250,7 @@ TARGETS = {
         Target("handle", savepoint, hostile.handles),
         Target("command", command, lambda: hostile.names() + hostile.handles()),
         Target("claim", hostile.claim, hostile.claims),
+        Target("list", hostile.run_list, hostile.run_lists),
         Target("journal", hostile.journal, hostile.journals),
         Target("quarantine", hostile.quarantine, hostile.quarantines),
         Target("stored", hostile.stored, hostile.pickles),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from stateshift import Job, ListStateDescriptor, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
@@ -14,6 +16,7 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.publish import IfTargetExists
+from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.spark
@@ -56,7 +59,8 @@ def here(source, target, job, options):
     ready, folder = prepare(Savepoint.open(source), job, options), Folder.at(target)
     folder.create()
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]
-    publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder)
+    generation = ready.journal(folder).generation
+    publish_result(ready.savepoint, ready.plan, ready.tasks, results, folder, generation=generation)
 
 
 def test_several_operators_go_through_one_shuffle_and_give_the_bytes_of_a_run_without_spark_run_5(
@@ -101,6 +105,8 @@ def test_a_resumed_run_writes_the_streams_that_are_left(spark, source, tmp_path,
     folder.create()
     for task in ready.tasks[::2]:
         ready.journal(folder).record(perform(task, ready.savepoint.folder, folder))
+    names = names_of([operator.operator_id for operator in ready.savepoint.operators])
+    folder.write("_run-0123456789ab", json.dumps({"names": names}).encode())
 
     report = migrate(source, tmp_path / "new", None, options, session=spark, target_exists=IfTargetExists.RESUME)
 

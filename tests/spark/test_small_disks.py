@@ -150,12 +150,12 @@ def test_what_was_finished_before_the_disk_was_full_is_kept_to_be_resumed(counts
     )
 
     assert_told(full, "no space is left on the device", f"savepoint {target}, file ", "operator counter")
-    assert full.stderr.endswith("no _metadata. What is finished is kept, to be resumed.\n")
-    assert [name[32:].split(".")[0] for name in full.left[str(target)]] == ["-keyed-0"] * 2 + ["-keyed-2"] * 2
+    assert full.stderr.endswith("Nothing was written to the source. What is finished is kept, to be resumed.\n")
+    assert [name[32:].split(".")[0] for name in full.left[str(target)]] == ["-keyed-0"] * 2 + ["-keyed-2"] * 2 + [""]
     assert (cleaned.status, list(copy.iterdir())) == (0, [])
     assert (resumed.status, verified.status) == (0, 0)
     assert "2 streams finished before" in resumed.stdout
-    assert [name[32:] for name in resumed.left[str(target)]] == [*(f"-keyed-{i}" for i in range(4)), "", ""]
+    assert [name[32:40] for name in resumed.left[str(target)]] == [*(f"-keyed-{i}" for i in range(4)), "", ""]
 
 
 def test_a_disk_that_is_full_at_the_end_gets_no_metadata(disk, on_small_disk, tmp_path):
