@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
+from stateshift.serializers.errors import DeclarationError
 from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import StateColumns, resolve
 from stateshift.state.savepoint.entries import read_separated
@@ -91,6 +92,16 @@ def test_an_array_without_an_order_is_a_whole_list_and_an_empty_one_is_no_entry(
     values = found.column("value").to_pylist()
     assert [one for one in lists[1:] if one] == [list(read_separated(source.item, data)) for data in values]
     assert [b"k2", b"k3", b"k4"] == [key[2:4] for key in found.column("key").to_pylist()]
+
+
+@pytest.mark.parametrize(
+    ("state", "value", "path"), [("number", "item", "$"), ("names", "item", "$"), ("names", "numbers", "$[]")]
+)
+def test_a_column_of_another_type_is_told_with_the_path_to_it(state, value, path):
+    with pytest.raises(DeclarationError, match="is declared") as raised:
+        resolve(JOB, [(StateColumns("o", state, key_by="key", value=value), ROWS.schema)])
+
+    assert path == raised.value.where["path"]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """A migration turns native keyed state into canonical; what it cannot turn, it copies, and refuses to convert."""
 
+import attrs
 import pytest
 
 from stateshift import BigInt, Int32, ListStateDescriptor, MapStateDescriptor, SavepointWriter
 from stateshift.compat.plan import Compression
 from stateshift.serializers.errors import IncompatibleState, UnsupportedFormat
+from stateshift.serializers.hints import serializer_for
 from stateshift.spark.migrate import migrate as run_on_spark
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
@@ -57,6 +59,36 @@ def test_states_are_converted_on_the_way(savepoint_of, migrate, contents, flink_
     assert [[key, int(value["$bigint"])] for key, value in counts[0]] == counts[1]
     assert old == new
     assert 1 == found.operator("keyed-op").parallelism
+
+
+@attrs.frozen
+class Hidden:
+    name: str
+
+
+def test_a_state_in_which_nothing_tells_where_values_end_is_not_rewritten(as_native, migrate, tmp_path):
+    """Nor one behind it: lengths frame no value here. Without a change, the stream is copied as it is."""
+
+    def job(number):
+        states = [ValueStateDescriptor("a", Hidden), ValueStateDescriptor("b", number)]
+        return Job([Operator("op", key=int, states=states)])
+
+    with SavepointWriter(tmp_path / "old", job(Int32)) as writer:
+        writer.put("op", "a", 1, Hidden("x"))
+        writer.put("op", "b", 1, 2)
+    as_native(tmp_path / "old")
+    own = serializer_for(Hidden).snapshot_configuration().snapshot_id.encode()
+    metadata = tmp_path / "old" / "_metadata"
+    metadata.write_bytes(metadata.read_bytes().replace(own, own[:-1] + b"_"))
+    (tmp_path / "old" / "_stateshift.json").unlink()
+    same = Job([Operator("op", key=int)])
+
+    with pytest.raises(UnsupportedFormat, match="in which lengths frame no value"):
+        migrate(tmp_path / "old", tmp_path / "new", same, parallelism=3)
+    with pytest.raises(IncompatibleState, match="lies behind the state 'a'"):
+        migrate(
+            tmp_path / "old", tmp_path / "new", Job([Operator("op", key=int, states=[job(int).operators[0].states[1]])])
+        )
 
 
 @pytest.mark.spark
