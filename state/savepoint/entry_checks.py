@@ -139,7 +139,6 @@ class StreamCheck:
         header: KeyedStreamHeader,
         max_parallelism: int,
         *,
-        reads_all: bool = False,
         converted: Iterable[int] = (),
     ) -> StreamCheck:
         """Take the types from a header.
@@ -147,13 +146,12 @@ class StreamCheck:
         Args:
             header: Of the stream.
             max_parallelism: Number of key groups.
-            reads_all: Whether all values become objects that no op list reads; else their framing is looked at.
             converted: States whose values are read anyway.
         """
         key = _restored(header.key_snapshot.restore_serializer)
         without = frozenset(converted)
         states = [
-            _StateCheck.of(info, key, max_parallelism, reads_all=reads_all, with_values=at not in without)
+            _StateCheck.of(info, key, max_parallelism, with_values=at not in without)
             for at, info in enumerate(header.states)
         ]
         return cls(key is not None and has_stable_hash(key), {one.name for one in states if one.is_unread}, states)
@@ -214,7 +212,6 @@ class _StateCheck:
         key: TypeSerializer[Any] | None,
         max_parallelism: int,
         *,
-        reads_all: bool,
         with_values: bool,
     ) -> _StateCheck:
         kind, namespace, value = keyed_kind(info), None, None
@@ -229,7 +226,7 @@ class _StateCheck:
         prefix = prefix_size(max_parallelism)
         check = make_entry_check(types, groups=max_parallelism, prefix_bytes=prefix, with_values=with_values)
         entries = _EntryCheck.of(types, max_parallelism, with_values=with_values)
-        is_fast = check.is_whole or not reads_all or not entries.readers
+        is_fast = check.is_whole or not entries.readers
         opaque = value is not None and _restored(info.value.restore_serializer) is None
         is_unread = key is None or namespace is None or value is None or opaque
         return cls(info.name, BlockChecker(check, prefix), entries, is_unread, is_fast)

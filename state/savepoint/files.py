@@ -121,8 +121,9 @@ class Folder:
     def real(self, name: str) -> str | None:
         """Give the path of a local file where links lead out of its place here; None where none does."""
         path = self._path(name)
-        real = os.path.realpath(path) if self.is_local else path
-        return None if real in {path, f"{os.path.realpath(self.place)}/{name}"} else real
+        with asking(self.place, name):
+            real = os.path.realpath(path) if self.is_local else path
+            return None if real in {path, f"{os.path.realpath(self.place)}/{name}"} else real
 
     def read(self, name: str) -> bytes:
         """Give the whole content of a file."""

@@ -21,8 +21,8 @@ from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode
 from .handles import OperatorStateHandle
-from .keyed_readers import batches
-from .keyed_stream import KeyedStreamReader, read_stream_header
+from .keyed_readers import batches, keyed_reader
+from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER
 from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
 from .state_kinds import state_kind
@@ -60,22 +60,19 @@ class StreamProof:
     hidden: set[str] = attrs.field(factory=set)
 
 
-def prove_stream(
-    reader: KeyedReader, max_parallelism: int, *, reads_all: bool = True, alone: bool = False
-) -> StreamProof:
+def prove_stream(reader: KeyedReader, max_parallelism: int, *, alone: bool = False) -> StreamProof:
     """Look at every entry of a keyed stream that can be reached.
 
     Args:
         reader: Of the stream.
         max_parallelism: Number of key groups.
-        reads_all: Whether all values become objects that no op list reads; else their framing is looked at.
         alone: Whether no other thread is to read meanwhile.
 
     Raises:
         CorruptSavepoint: An entry does not lie in its key group, cannot be read, or has a key that another has, too.
     """
     states = reader.header.states
-    check = StreamCheck.of(reader.header, max_parallelism, reads_all=reads_all)
+    check = StreamCheck.of(reader.header, max_parallelism)
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
     proof = StreamProof(hashed=check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
@@ -101,8 +98,6 @@ def prove_copied(
 ) -> None:
     """Look at a stream that is copied as it is; nothing is told of one whose header this release cannot read.
 
-    Nor of the heap backend's native format: no length frames an entry there, so that each would have to be read.
-
     Args:
         source: The stream.
         handle: What points at it.
@@ -113,23 +108,26 @@ def prove_copied(
         CorruptSavepoint: It is damaged.
         UnsupportedFormat: An entry has more bytes than one may have.
     """
+    if isinstance(handle, OperatorStateHandle):
+        _prove_elements_copied(source, handle)
+        return
     try:
-        if isinstance(handle, OperatorStateHandle):
-            read_operator_stream_header(source, handle)
-        elif handle.is_canonical:
-            read_stream_header(source, handle)
-        else:
-            return
+        reader = keyed_reader(source, handle, max_parallelism)
     except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
         return
-    if isinstance(handle, OperatorStateHandle):
-        require_written_order(handle)
-        stream = read_operator_stream(source, handle)
-        with located(file=source.name):
-            for info in stream.header.states:
-                prove_elements(info, stream.parts_of(info))
-    else:
-        prove_stream(KeyedStreamReader.open(source, handle), max_parallelism, reads_all=False, alone=alone)
+    prove_stream(reader, max_parallelism, alone=alone)
+
+
+def _prove_elements_copied(source: ByteSource, handle: OperatorStateHandle) -> None:
+    try:
+        read_operator_stream_header(source, handle)
+    except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
+        return
+    require_written_order(handle)
+    stream = read_operator_stream(source, handle)
+    with located(file=source.name):
+        for info in stream.header.states:
+            prove_elements(info, stream.parts_of(info))
 
 
 def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
