@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _PARTS = ("keyed", "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
 _LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")
 _OWN = re.compile(r"_(run|late|replaced|claim)-[0-9a-f]{12}(\.attempt-[0-9a-f-]+)?")
-_AFTER = r"(\.done)?(\.attempt-[0-9a-f-]+)?"
+_AFTER = re.compile(r"(\.done)?(\.attempt-[0-9a-f-]+)?\Z")
+_SUBTASK = re.compile(r"\A([0-9a-f]{32}-[a-z-]+-)[0-9]+(?=\Z|-[0-9a-f]{12}\Z)")
 _LISTED = re.compile(r"[0-9a-f]{32}-[a-z-]+-\*(-[0-9a-f]{12})?|_[a-z]+(-[0-9a-f]{12})?\.json|_metadata")
 _EARLIER = re.compile(
     r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-[0-9a-f]+)?"
@@ -111,9 +112,9 @@ class Contents:
         """
         names = folder.names() if folder.exists() else ()
         savepoint = files_there(folder) if METADATA in names else frozenset()
-        covers = re.compile("|".join(f"(?:{_pattern(name)})" for name in _listed_names(folder, names)) or r"(?!)")
+        covered = frozenset(_listed_names(folder, names))
         lists = tuple(filter(_OWN.fullmatch, names))
-        listed = tuple(name for name in names if name not in savepoint and covers.fullmatch(name))
+        listed = tuple(name for name in names if name not in savepoint and _is_covered(name, covered))
         return cls(names, savepoint, listed, lists)
 
     def refuse_earlier(self, folder: Folder) -> None:
@@ -173,18 +174,22 @@ def files_there(folder: Folder) -> frozenset[str]:
     return frozenset(savepoint_files(folder) if folder.exists(METADATA) else ())
 
 
-def _listed_names(folder: Folder, names: Iterable[str]) -> Iterator[str]:
+def _listed_names(folder: Folder, names: Collection[str]) -> Iterator[str]:
+    """Give what lists name. Anybody may have written them: a run's own names are those that a run can give."""
+    digest = FileDigest.of(folder.read(METADATA)).xxh128 if METADATA in names else ""
     for name in names:
         if found := _LIST.fullmatch(name):
-            listed = _read(folder, name).get("names")
-            for text in listed if isinstance(listed, list) else ():
-                # Anybody may have written the file: a run's own names are those that a run can give.
-                if isinstance(text, str) and (found[1] == "replaced" or _LISTED.fullmatch(text)):
-                    yield text
+            facts = _read(folder, name)
+            listed = facts.get("names")
+            is_replaced = found[1] == "replaced"
+            if not isinstance(listed, list) or (is_replaced and facts.get("metadata") != digest):
+                continue
+            yield from (text for text in listed if isinstance(text, str) and (is_replaced or _LISTED.fullmatch(text)))
 
 
-def _pattern(name: str) -> str:
-    return re.escape(name).replace(r"\*", "[0-9]+") + _AFTER
+def _is_covered(name: str, listed: frozenset[str]) -> bool:
+    base = _AFTER.sub("", name)
+    return base in listed or _SUBTASK.sub(r"\1*", base) in listed
 
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:

@@ -102,6 +102,23 @@ def test_a_list_that_somebody_else_wrote_takes_no_other_file(folder, listed):
     assert b"mine" == (folder / "notes.txt").read_bytes()
 
 
+@pytest.mark.parametrize("metadata", [None, "0" * 32, "", 7])
+def test_a_note_of_another_replacement_takes_no_file(taken, metadata):
+    taken.write("_replaced-0123456789ab", json.dumps({"metadata": metadata, "names": ["notes.txt"]}).encode())
+    taken.write("notes.txt", b"mine")
+
+    clean(taken)
+    assert b"mine" == taken.read("notes.txt")
+
+
+def test_a_list_of_many_names_is_looked_at_in_no_time(folder, dead):
+    many = [f"{number:032x}-keyed-*" for number in range(200_000)]
+    (folder / "_run-ba9876543210").write_text(json.dumps({"names": many}))
+    left = dead(f"{7:032x}-keyed-3.done")
+
+    assert left == sorted(clean(Folder.at(folder)))
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"[]", b'{"names": 7}', b"9" * 5000])
 def test_a_damaged_list_covers_nothing_and_goes(folder, content):
     (folder / "_run-0123456789ab").write_bytes(content)
