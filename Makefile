@@ -30,7 +30,7 @@ interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 M
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
 
 faults: $(INSTALLED) ## processes killed at seeded moments of runs, an S3 server that goes away (an hour); SEEDS=3,7 or 20-39
-	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark $(ARGS)
+	@STATESHIFT_FAULT_SEEDS="$(SEEDS)" $(PY) -m pytest -m faults tests/spark tests/state $(ARGS)
 
 fuzz: $(INSTALLED) ## damaged savepoints, ten minutes, guided by coverage where atheris has a wheel; SECONDS=3600 for longer
 	@$(PY) tests/fuzz/run_fuzz.py --seconds "$(or $(SECONDS),600)" $(ARGS)

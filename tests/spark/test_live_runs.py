@@ -191,7 +191,7 @@ def check_result(scene, kind):
 
 @pytest.mark.parametrize(
     ("kind", "comers"),
-    [("migrate", ALL), ("write beside a base", ALL), ("write", FEW), ("repartition", FEW), ("bootstrap", FEW)],
+    [("migrate", ALL), ("write beside a base", FEW), ("write", FEW), ("repartition", FEW), ("bootstrap", FEW)],
     ids=lambda value: value if isinstance(value, str) else f"{len(value)} comers",
 )
 def test_whoever_comes_to_the_target_of_a_live_run_is_refused_and_the_run_completes(kind, comers, scene, request):

@@ -80,7 +80,7 @@ def test_a_state_in_which_nothing_tells_where_values_end_is_not_rewritten(as_nat
     own = serializer_for(Hidden).snapshot_configuration().snapshot_id.encode()
     metadata = tmp_path / "old" / "_metadata"
     metadata.write_bytes(metadata.read_bytes().replace(own, own[:-1] + b"_"))
-    (tmp_path / "old" / "_stateshift.json").unlink()
+    (tmp_path / "old" / "_stateshift.json").unlink(missing_ok=True)
     same = Job([Operator("op", key=int)])
 
     with pytest.raises(UnsupportedFormat, match="in which lengths frame no value"):
