@@ -55,14 +55,15 @@ class StateWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         try:
+            settled = _settled(options, schema, overwrite=overwrite)
+            if job := options.get("job"):
+                send_by_value([sys.modules[job.partition(":")[0]]], set())  # the classes of its records go with this
             parent = os.getppid()  # lives as long as Spark's driver; this process ends with the planning
-            self._write = _settled(options, schema, overwrite=overwrite).prepare(parent)
+            self._write = settled.prepare(parent)
             renew_apart(self._write.claim, parent)
         except StateShiftError as error:
             error.written = error.written or "Nothing was written."
             raise bare(error) from None
-        if job := options.get("job"):
-            send_by_value([sys.modules[job.partition(":")[0]]], set())  # the classes of its records go with this object
         self._snapshots, self._redacted = registry.additions(), values_are_redacted()  # those of the job, too
 
     def _begin(self) -> None:
