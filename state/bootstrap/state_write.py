@@ -30,7 +30,7 @@ from ..savepoint.claim import Claim, lay, renewed, take_over
 from ..savepoint.gate import Read, refuse_by_place
 from ..savepoint.metadata import METADATA
 from ..savepoint.new_streams import check_job
-from ..savepoint.publish import check_target, leave, prepare_target, stream_name
+from ..savepoint.publish import Destination, check_target, leave, prepare_target, stream_name, what_was_written
 from ..savepoint.reader import Savepoint
 from ..savepoint.runs import names_of
 from ..savepoint.unchanged import SourceFiles
@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from .row_files import RowFile
 
 DEFAULT_KEY_GROUPS = 128
-_NOTHING = "Nothing was published: the target has no _metadata."
-_EVERYTHING = "Everything was written: the target is complete."
 
 
 @attrs.frozen(kw_only=True)
@@ -157,7 +155,7 @@ class StateWrite:
         except StateShiftError as error:
             if error.advice and "aggregate=" in error.advice:
                 error.advice = "make it one row for each key: groupBy, dropDuplicates"
-            error.written = _NOTHING if not self.target.exists(METADATA) else _EVERYTHING
+            error.written, _ = what_was_written(Destination(self.target), None)
             raise
         leave(self.claim)
         self.claim.release()

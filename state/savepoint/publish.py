@@ -123,15 +123,20 @@ def all_or_nothing(destination: Destination) -> Iterator[Claim]:
         try:
             yield claim
         except BaseException as error:
-            written, is_published = _what_was_written(destination, before)
+            written, is_published = what_was_written(destination, before)
             leave(claim, keeps=destination.if_exists is IfTargetExists.RESUME and not is_published)
             _tell(error, written)
             raise
         leave(claim)
 
 
-def _what_was_written(destination: Destination, before: FileDigest | None) -> tuple[str, bool]:
-    """Say of a run that failed what its target is now, and whether it was published all the same."""
+def what_was_written(destination: Destination, before: FileDigest | None) -> tuple[str, bool]:
+    """Say of a run that failed what its target is now, and whether it was published all the same.
+
+    Args:
+        destination: Where it wrote.
+        before: Of the `_metadata` that was there before the run.
+    """
     try:
         found = _digest(destination.folder)
     except StateShiftError:
