@@ -11,6 +11,7 @@ import click
 from .. import __version__
 from ..serializers.errors import StateShiftError
 from .failures import Status, print_defect, print_error, print_usage_error, status_of
+from .next_steps import ARGUMENTS
 from .output import OutputClosedError, close_output, prepare_streams, print_notice
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class _Commands(click.Group):
             close = difflib.get_close_matches(args[0], _COMMANDS, n=1)
             known = f"did you mean {close[0]!r}?" if close else f"commands: {', '.join(_COMMANDS)}"
             raise click.UsageError(f"there is no command {args[0]!r}; {known}", ctx)
+        ctx.meta[ARGUMENTS] = args[1:]
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -12,12 +12,12 @@ from click.core import ParameterSource
 from ..serializers.escaping import shell_word
 from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
-from .next_steps import start_lines
+from .next_steps import options_given, start_lines
 from .options import (
     common_options,
     edit_options,
-    forbid_option,
     open_savepoint,
+    policy_options,
     repartition_options,
     savepoint_argument,
     target_option,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ..compat.policy import Policy
     from ..compat.repartition import Repartition
     from ..compat.report import CheckReport
-    from .new_side import NewSide
 
 
 @contextmanager
@@ -64,17 +63,19 @@ Examples:
 Exit status:
   0  start: every state can be used as it is (or migrate, with --allow-migration)
   1  refuse: a state cannot be taken over; each reason comes with ways out
-  4  migrate: the job can start after `stateshift migrate`
+  4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken (0 with
+     --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
   5  drift: with --against, the job passes and differs from the last revision""",
 )
 @savepoint_argument(required=False)
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
+@click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 where nobody takes stored state.")
 @edit_options
 @repartition_options
 @target_option
 @trust_option
-@forbid_option
+@policy_options
 @gate_options
 @common_options
 @_uncollected()
@@ -84,6 +85,7 @@ def command(
     job_place: str,
     like: str,
     allow_migration: bool,
+    allow_non_restored_state: bool,
     edits: Edits,
     repartition: Repartition | None,
     target: str,
@@ -115,7 +117,9 @@ def command(
     stored = open_savepoint(savepoint)
     old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
     report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
-    status = report.exit_status(allow_migration=allow_migration)
+    status = report.exit_status(
+        allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state
+    )
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status
@@ -123,15 +127,13 @@ def command(
         print_styled(map(_block, explain.blocks(report)))
     else:
         print_lines(explain.text_lines(report))
-    flags = " --trust-stored-serializers" * trust_stored_serializers
-    flags += "".join(f" --trust {shell_word(name)}" for name in trust)
-    print_lines(["", *_next_steps(report, savepoint, new, flags)])
+    print_lines(["", *_next_steps(report, savepoint)])
     return status
 
 
 _OF_A_SAVEPOINT = {
-    "allow_migration", "drop", "rename_states", "rename_uids", "is_allowed", "max_parallelism", "merge", "target",
-    "forbid", "trust_stored_serializers",
+    "allow_migration", "allow_non_restored_state", "drop", "rename_states", "rename_uids", "convert",
+    "is_allowed",    "max_parallelism", "merge", "target", "forbid", "allow_empty", "trust_stored_serializers",
 }  # fmt: skip
 
 
@@ -161,22 +163,19 @@ def _block(block: Words | Differences) -> Line | Table:
     return Table([Column("")] * 4, rows, block.indent)
 
 
-def _next_steps(report: CheckReport, savepoint: str, new: NewSide, flags: str) -> list[str]:
+def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
     """What a person does now."""
     from ..compat.report import Status
     from ..serializers.compatibility import Decision
+    from .migrating import command as migrate
 
-    place = shell_word(savepoint)
-    if report.decision is Decision.START:
-        matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
-        return start_lines(
-            savepoint,
-            flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
-            with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
-        )
     if report.decision is Decision.REFUSE:
         return ["next: change the types in one of the ways above and check again; nothing was changed"]
-    target = f" --target {report.target}" if report.target == "flink" else ""
-    forbid = "".join(f" --forbid {flag}" for flag in sorted(report.policy.forbid))
-    repartition = f" {report.repartition.options()}" if report.repartition is not None else ""
-    return [f"next: stateshift migrate {place} NEW_SAVEPOINT {new}{repartition}{target}{forbid}{flags}"]
+    if report.decision is Decision.MIGRATE:
+        return [f"next: stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"]
+    matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
+    return start_lines(
+        savepoint,
+        flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
+        with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
+    )

@@ -93,19 +93,20 @@ def common_options(function: F) -> F:
 
 
 def target_option(function: F) -> F:
-    """`--target flink`, or of a release."""
+    """`--target flink`, or of a release; or any, where Flink need not restore."""
     return click.option(
         "--target",
-        type=click.Choice(["any", "flink", "flink-1.20", "flink-2.3"]),
-        default="any",
+        type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
+        default="auto",
         show_default=True,
-        help="flink: refuse what Flink itself could no longer restore. With a release: also what that one cannot read; "
-        "a new savepoint is written as it writes them.",
+        help="Who is to restore it. auto: Flink, where it knows all types of an operator before and after. flink: refuse "
+        "what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is written "
+        "as it writes them. any: never Flink.",
     )(function)
 
 
-def forbid_option(function: F) -> F:
-    """`--forbid FLAG`; the command gets one argument `policy`."""
+def policy_options(function: F) -> F:
+    """`--forbid FLAG` and `--allow-empty STATE`; the command gets them as one argument `policy`."""
 
     @click.option(
         "--forbid",
@@ -114,11 +115,17 @@ def forbid_option(function: F) -> F:
         metavar="FLAG",
         help=f"Refuse what has this flag: {', '.join(Flag)}; or all. Can be given several times.",
     )
+    @click.option(
+        "--allow-empty",
+        multiple=True,
+        metavar="STATE",
+        help="A state of the job that is meant to begin empty; UID/STATE where not unique. Can be given several times.",
+    )
     @functools.wraps(function)
-    def with_policy(*args: Any, forbid: tuple[str, ...], **rest: Any) -> Any:
+    def with_policy(*args: Any, forbid: tuple[str, ...], allow_empty: tuple[str, ...], **rest: Any) -> Any:
         from ..compat.policy import Policy
 
-        return function(*args, policy=Policy(Flag if "all" in forbid else forbid), **rest)
+        return function(*args, policy=Policy(Flag if "all" in forbid else forbid, allow_empty), **rest)
 
     return cast("F", with_policy)
 
@@ -163,18 +170,30 @@ def import_option(function: F) -> F:
 
 
 def edit_options(function: F) -> F:
-    """`--drop`, `--rename-state` and `--rename-uid`; the command gets them as one argument `edits`."""
+    """`--drop`, `--rename-state`, `--rename-uid` and `--convert`; the command gets them as one argument `edits`."""
 
     @click.option("--drop", multiple=True, metavar="STATE", help="Leave a state out; UID/STATE where not unique.")
     @click.option("--rename-state", "rename_states", multiple=True, metavar="OLD=NEW", help="Give a state a new name.")
     @click.option("--rename-uid", "rename_uids", multiple=True, metavar="OLD=NEW", help="Give an operator a new uid.")
+    @click.option(
+        "--convert",
+        multiple=True,
+        metavar="STATE",
+        help="A state that was not converted yet, where its type does not tell: its converter is called, or its columns "
+        "are written in their new order. UID/<key> for a key.",
+    )
     @functools.wraps(function)
     def with_edits(
-        *args: Any, drop: tuple[str, ...], rename_states: tuple[str, ...], rename_uids: tuple[str, ...], **rest: Any
+        *args: Any,
+        drop: tuple[str, ...],
+        rename_states: tuple[str, ...],
+        rename_uids: tuple[str, ...],
+        convert: tuple[str, ...],
+        **rest: Any,
     ) -> Any:
         from ..state.edits import parse_edits
 
-        edits = parse_edits(drop=drop, rename_states=rename_states, rename_uids=rename_uids)
+        edits = parse_edits(drop=drop, rename_states=rename_states, rename_uids=rename_uids, convert=convert)
         return function(*args, edits=edits, **rest)
 
     return cast("F", with_edits)
@@ -244,7 +263,7 @@ def migration_options(function: F) -> F:
     @repartition_options
     @target_option
     @trust_option
-    @forbid_option
+    @policy_options
     @click.option(
         "--bad-values",
         type=click.Choice(["abort", "quarantine"]),

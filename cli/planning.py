@@ -9,6 +9,7 @@ import click
 from ..serializers.escaping import shell_word
 from .failures import Status
 from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from .next_steps import options_given
 from .options import common_options, migration_options, open_savepoint, savepoint_argument
 from .output import print_json, print_styled
 from .progress import spinning
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import NewTypes, PlanFile
     from .whole_files import OutputFile
+
+
+_NOT_IN_A_PLAN = ("--allow-root", "--redact")
 
 
 def _is_plan(file: Path) -> bool:
@@ -116,5 +120,8 @@ def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str,
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
     if file is None:
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
+    from .migrating import command as migrate
+
     command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
-    return [*lines, [(f"next: have it reviewed; then {command}", "")]]
+    others = options_given(migrate, only=_NOT_IN_A_PLAN)
+    return [*lines, [(f"next: have it reviewed; then {command} {others}".rstrip(), "")]]

@@ -11,12 +11,12 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
-from ..serializers.escaping import shell_word
 from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .kinds import is_transformed, judge, kind_changed
 from .labels import label_after, label_declared
+from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
 from .rekeying import KeysAnew, keyed_anew
 from .report import CheckReport, OperatorReport, RoleReport, StateReport, Status, worst_decision
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .repartition import Repartition
 
 _HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under the new snapshot in the header"
+_DONE_BY_FLINK = {"ENUM-2", "ENUM-3", "REC-14"}
+"""Reconfigurations that Flink does by itself when it restores (tried: tests/interop/test_started.py)."""
 _KEY_REFUSED = "not checked: the key of its operator is refused"
 
 
@@ -39,7 +41,7 @@ def check(
     old: JobDescription,
     new: JobDescription,
     *,
-    target: Target = Target.ANY,
+    target: Target = Target.AUTO,
     policy: Policy = ACCEPT_ALL,
     repartition: Repartition | None = None,
 ) -> CheckReport:
@@ -48,9 +50,11 @@ def check(
     Args:
         old: What is stored.
         new: The job, or another savepoint, that is to take it over. It is asked; neither side changes (rules V-1, V-2).
-        target: `Target.FLINK` refuses what Flink could no longer restore, and asks for headers that Flink can use; a
-            target with a release also refuses what that release cannot read.
-        policy: What is refused though the rules allow it; by default nothing.
+        target: Who is to restore it, each operator by itself. Flink takes bytes that stay valid only under headers that
+            it can use; `Target.FLINK` also refuses what Flink could no longer restore, and a target with a release what
+            that release cannot read.
+        policy: What is refused though the rules allow it; by default nothing. And which states may begin empty though
+            nobody takes a stored one that is like them (rule STATE-7).
         repartition: Allows keys to be written anew, and says into how many key groups (rule ROLE-4).
 
     Returns:
@@ -73,9 +77,9 @@ def check(
             keys_anew.require_kept(was)
             reports.append(_left(was, left, target, old.stored_by))
         else:
-            reports.append(_Matched(was, becomes, target, left, old.stored_by, keys_anew).report())
+            reports.append(_Matched(was, becomes, target.of(was, becomes), left, old.stored_by, keys_anew).report())
     reports += [_started(becomes) for becomes in theirs.values()]
-    reports = [policy.applied(report) for report in reports]
+    reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
     return CheckReport(old, new, target, tuple(reports), policy, repartition)
 
@@ -136,29 +140,6 @@ def _new(state: StateDescription) -> StateReport:
     )
 
 
-def _with_likely_names(states: list[StateReport]) -> list[StateReport]:
-    """Ask of each state that starts empty whether it is a stored one that nobody takes, where only one is like it."""
-    left = [state for state in states if state.status in {Status.ORPHANED, Status.NOT_IN_PROBE}]
-    return [
-        attrs.evolve(state, note=f"is it the stored state {like[0].name!r}? then: --rename-state {pair}")
-        if state.status is Status.NEW
-        and not state.result.is_incompatible()
-        and len(like := [old for old in left if _is_like(old, state)]) == 1
-        and (pair := shell_word(f"{like[0].name}={state.name}"))
-        else state
-        for state in states
-    ]
-
-
-def _is_like(old: StateReport, new: StateReport) -> bool:
-    """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
-    if old.kind is not new.kind or new.kind is StateKind.TIMERS:
-        return False
-    import difflib  # seldom asked for, and slow to load
-
-    return old.old == new.new or bool(difflib.get_close_matches(new.name, [old.name], 1))
-
-
 def _by_name(states: tuple[StateDescription, ...]) -> list[StateDescription]:
     return sorted(states, key=lambda state: (state.name, state.kind))
 
@@ -205,7 +186,6 @@ class _Matched:
             states = sorted(
                 (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
             )
-            states = _with_likely_names(states)
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
             self.was.is_flink_restorable, self._restorable_after(key, states), self.was, self.becomes,
@@ -333,8 +313,11 @@ class _Matched:
         return attrs.evolve(role, decision=Decision.MIGRATE) if self._needs_header(role.result, old.snapshot) else role
 
     def _needs_header(self, result: CompatibilityResult[Any], stored: TypeSerializerConfigSnapshot[Any]) -> bool:
-        """Whether only a rewritten header lets Flink use the bytes: it does not know our reconfigurations."""
+        """Whether only a rewritten header lets Flink use the bytes: of our reconfigurations it does few itself."""
         if not self.target.is_flink or not result.is_compatible_after_reconfiguration():
+            return False
+        rules = {one.rule for one in result.findings if one.verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION}
+        if rules and rules <= _DONE_BY_FLINK:
             return False
         copy = result.reconfigured_serializer.snapshot_configuration()
         return snapshot_to_bytes(copy) != snapshot_to_bytes(stored)

@@ -60,8 +60,8 @@ def function_name(function: Callable[..., Any]) -> str:
 class Converter:
     """A function from old object to new object, under the name that plans and lineage tell.
 
-    It is called where the check does not find the stored bytes valid as they are: with the whole value, with one
-    element of list state, with one value of map state; with ttl, without the stamp.
+    It is called with the whole value, with one element of list state, with one value of map state; with ttl, without
+    the stamp. Where the stored type is the new one already, a person says whether it was called before (STATE-8).
     """
 
     name: str
@@ -138,6 +138,8 @@ class SerializerDescription:
         unread: Why this release cannot read stored values although the snapshot may be restored, or "".
         declared: What code said beyond the snapshot, where the side is a record of it (`declared_facts`).
         sha256: Of the snapshot's bytes as they were recorded, in hexadecimal; "" where the side is no record.
+        is_unconverted: Whether a person says that it was not converted yet, where its type does not tell (STATE-8).
+        done: What its lineage says was done to it: names of converters, and of orders of columns (`done_once`).
     """
 
     snapshot: TypeSerializerConfigSnapshot[Any]
@@ -149,6 +151,8 @@ class SerializerDescription:
     unread: str = ""
     declared: Facts | None = attrs.field(default=None, eq=False, repr=False)
     sha256: str = attrs.field(default="", eq=False, repr=False)
+    is_unconverted: bool = False
+    done: frozenset[str] = attrs.field(default=frozenset(), eq=False)
 
     @classmethod
     def of(

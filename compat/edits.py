@@ -1,4 +1,4 @@
-"""What a person says of stored state beyond its types: states that are dropped, states and operators with a new name.
+"""What a person says of stored state beyond its types: what is dropped, renamed, or not converted yet.
 
 Edits change the description of what is stored, before it is checked; the plan then carries them out.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from .description import JobDescription, OperatorDescription, StateDescription
 
+KEY_NAME = "<key>"
 _NOTHING_WRITTEN = "Nothing was written."
 
 
@@ -40,14 +41,17 @@ class Edits:
         drop: States to leave out of the new savepoint.
         rename_states: Stored name -> new name.
         rename_operators: Stored uid or id -> new identity.
+        convert: States that were not converted yet, where their type does not tell (rule STATE-8); the key of an
+            operator is `UID/<key>`.
     """
 
     drop: tuple[str, ...] = ()
     rename_states: tuple[tuple[str, str], ...] = ()
     rename_operators: tuple[tuple[str, NewIdentity], ...] = ()
+    convert: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.drop or self.rename_states or self.rename_operators)
+        return bool(self.drop or self.rename_states or self.rename_operators or self.convert)
 
     def apply(self, stored: JobDescription) -> JobDescription:
         """Give the description of the stored state as the new job is to see it.
@@ -60,6 +64,8 @@ class Edits:
         for name in self.drop:
             index, state = find_state(operators, name)
             operators[index] = _replaced(operators[index], state, attrs.evolve(state, is_dropped=True))
+        for name in self.convert:
+            _mark_unconverted(operators, name)
         for name, new_name in self.rename_states:
             index, state = find_state(operators, name)
             taken = [
@@ -98,6 +104,19 @@ def same_types(stored: JobDescription) -> JobDescription:
         for operator in stored.operators
     )
     return attrs.evolve(stored.as_probe(), origin="the same types", operators=tuple(operators))
+
+
+def _mark_unconverted(operators: list[OperatorDescription], name: str) -> None:
+    title, separator, last = name.rpartition("/")
+    if separator and last == KEY_NAME:
+        index = _find_operator(operators, title)
+        key = operators[index].key
+        if key is not None:
+            operators[index] = attrs.evolve(operators[index], key=attrs.evolve(key, is_unconverted=True))
+        return
+    index, state = find_state(operators, name)
+    value = attrs.evolve(state.value, is_unconverted=True)
+    operators[index] = _replaced(operators[index], state, attrs.evolve(state, value=value))
 
 
 def _title(operator: OperatorDescription) -> str:

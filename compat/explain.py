@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from ..serializers.escaping import shell_word
 from ..serializers.wording import many
 from .description import StateKind
 from .report import Status
@@ -109,9 +108,6 @@ def blocks(report: CheckReport) -> Iterator[Words | Differences]:
     for operator in report.operators:
         yield Words(0, ())
         yield _operator_line(operator)
-        if stored := _stored_under_another_uid(operator, report):
-            pair = shell_word(f"{stored}={operator.uid}")
-            yield Words(2, ((f"is it the stored operator {stored}? then: --rename-uid {pair}", "yellow"),))
         yield from _operator_notes(operator, report.target)
         if operator.key is not None:
             more = f"; converter: {operator.key.converter}" if operator.key.converter else ""
@@ -127,16 +123,25 @@ def blocks(report: CheckReport) -> Iterator[Words | Differences]:
 
 
 def _headline(report: CheckReport) -> str:
-    counts = report.counts
+    counts, left = report.counts, _one_sided(report)
     concerned = counts[report.decision]
     states = f"{concerned:,} of {many(sum(counts.values()), 'state')}"
     if not concerned:
         states = many(sum(operator.decision is report.decision for operator in report.operators), "key")
     if report.decision is Decision.START:
-        return "every state can be used as it is"
-    if report.decision is Decision.MIGRATE:
-        return f"{states} must be rewritten before the job can start"
-    return f"{states} cannot be taken over by the new types{_under_policy(report)}"
+        told = "every state that both sides have can be used as it is" if left else "every state can be used as it is"
+    elif report.decision is Decision.MIGRATE:
+        told = f"{states} must be rewritten before the job can start"
+    else:
+        told = f"{states} cannot be taken over by the new types{_under_policy(report)}"
+    return f"{told}{left}"
+
+
+def _one_sided(report: CheckReport) -> str:
+    """Say how much state only one side has, or ""."""
+    not_taken, starting = len(report.not_taken), len(report.starting_empty)
+    told = f"; {many(not_taken, 'stored state')} {'is' if not_taken == 1 else 'are'} not taken" if not_taken else ""
+    return told + (f"; {many(starting, 'state')} {'starts' if starting == 1 else 'start'} empty" if starting else "")
 
 
 def _under_policy(report: CheckReport) -> str:
@@ -152,16 +157,6 @@ def _operator_line(operator: OperatorReport) -> Words:
     if operator.status is not Status.MATCHED:
         return Words(0, ((title, "bold"), (f": {operator.status.words}", "dim")))
     return Words(0, ((f"{title}: ", "bold"), (str(operator.decision), _STYLES[operator.decision])))
-
-
-def _stored_under_another_uid(operator: OperatorReport, report: CheckReport) -> str:
-    """Give the uid or id of the one stored operator that the job lacks and that has states of the same names, or ""."""
-    names = {state.name for state in operator.states}
-    if operator.status is not Status.NEW or not operator.uid or not names:
-        return ""
-    left = [one for one in report.operators if one.status in {Status.ORPHANED, Status.NOT_IN_PROBE}]
-    like = [one.uid or one.operator_id for one in left if names & {state.name for state in one.states}]
-    return like[0] if len(like) == 1 else ""
 
 
 def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]:

@@ -19,6 +19,7 @@ from ..serializers.serializer import KEEP_OLD_TYPE
 from ..serializers.ttl import Stamped, Stripped, TtlSerializer
 from ..serializers.ttl_aware import without_ttl_awareness
 from .description import StateKind
+from .done_once import about_columns, about_converter
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
 from .reference_time import length_text
 
@@ -158,7 +159,9 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
         return Judgement(CompatibilityResult.compatible())
     judged = _judge(old, new)
     if new.value.converter is not None and judged.parts:
-        judged = _converted(judged, new.value.converter)
+        judged = _converted(judged, new.value.converter, old.value)
+    else:
+        judged = attrs.evolve(judged, result=about_columns(judged.result, old.value))
     if not judged.result.is_migration_required():
         return _with_lost_readers(judged) if judged.result.is_incompatible() else judged
     judged = _with_stamps(judged, new)
@@ -279,14 +282,18 @@ def stored_child(
     return child
 
 
-def _converted(judged: Judgement, converter: Converter) -> Judgement:
+def _converted(judged: Judgement, converter: Converter, old: SerializerDescription) -> Judgement:
     """Let a converter decide what the value part becomes; what the rules found stays told, as a migration.
 
     Its flags go: they say what a conversion by the rules would lose, and the converter sees the whole old value.
     """
     *others, value = judged.parts
     if value.bare.verdict < Verdict.REQUIRES_MIGRATION:
-        return judged
+        words = value.old.describe(), value.new.describe()
+        once = about_converter(converter, old, "$" + value.step, words)
+        if once.verdict is not Verdict.REQUIRES_MIGRATION:
+            return attrs.evolve(judged, result=judged.result.preceded_by(once))
+        judged = attrs.evolve(judged, result=attrs.evolve(judged.result, findings=(once, *judged.result.findings)))
     way_out = (f"converter {converter.name} decides",)
 
     def lowered(finding: Finding) -> Finding:

@@ -329,7 +329,7 @@ class MigrationPlan:
     source: str
     job: str
     operators: tuple[OperatorPlan, ...]
-    target: Target = Target.ANY
+    target: Target = Target.AUTO
     reference_time: datetime | None = None
     max_parallelism: int = 0
 

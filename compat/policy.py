@@ -1,4 +1,4 @@
-"""What the caller accepts: any flag can be made an error.
+"""What the caller accepts: any flag can be made an error, and a state may be said to begin empty.
 
 Source: compatibility rules, section 1 ("Policies may turn any flag into an error") and section 2, step 6.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..serializers.compatibility import CompatibilityResult, Finding
+    from .description import OperatorDescription
     from .report import OperatorReport, RoleReport, StateReport
 
 T = TypeVar("T")
@@ -27,16 +28,23 @@ def _flags(given: Iterable[Flag | str]) -> frozenset[Flag]:
 
 @attrs.frozen
 class Policy:
-    """What is refused though the rules allow it.
+    """What is refused though the rules allow it, and what is accepted though it looks like a mistake.
 
     Attributes:
         forbid: Flags that refuse what they accompany; `Policy(forbid=Flag)` forbids all.
+        allow_empty: States of the new side that may begin empty; each by its name, or as `UID/STATE` (rule STATE-7).
     """
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
+    allow_empty: tuple[str, ...] = attrs.field(default=(), converter=tuple)
 
     def __bool__(self) -> bool:
-        return bool(self.forbid)
+        return bool(self.forbid or self.allow_empty)
+
+    def allows_empty(self, operator: OperatorReport | OperatorDescription, state: str) -> bool:
+        """Whether a state of the new side may begin empty."""
+        names = {state, f"{operator.uid}/{state}", f"{operator.operator_id}/{state}"}
+        return not names.isdisjoint(self.allow_empty)
 
     def applied(self, report: OperatorReport) -> OperatorReport:
         """Refuse the key and the states of an operator that have a forbidden flag; their verdicts stay as they are."""

@@ -211,7 +211,8 @@ class OperatorReport:
         states = [state for state in self.states if state.kind is not StateKind.TIMERS]
         kept = [state for state in states if state.becomes is None]
         started = [state for state in states if state.was is None]
-        return bool(kept and started) and len(kept) + len(started) == len(states) and not any(s.note for s in started)
+        is_likely = any(finding.rule == "STATE-7" for state in started for finding in state.result.findings)
+        return bool(kept and started) and len(kept) + len(started) == len(states) and not is_likely
 
     @property
     def decision(self) -> Decision:
@@ -275,8 +276,27 @@ class CheckReport:
                 for finding in state.result.findings:
                     yield operator, state, finding
 
-    def exit_status(self, *, allow_migration: bool) -> int:
-        """The exit status of a check: 0 start, 4 migrate first (0 where that is allowed), 1 refuse."""
+    @property
+    def not_taken(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
+        """Stored states that the new side does not have, but for timers, which no side declares."""
+        found = [(operator, state) for operator, state in self.states() if state.status is Status.ORPHANED]
+        return tuple(one for one in found if one[1].kind is not StateKind.TIMERS)
+
+    @property
+    def starting_empty(self) -> tuple[tuple[OperatorReport, StateReport], ...]:
+        """States that only the new side has, and that nobody has said may begin empty."""
+        found = [(operator, state) for operator, state in self.states() if state.status is Status.NEW]
+        return tuple(one for one in found if not self.policy.allows_empty(one[0], one[1].name))
+
+    def exit_status(self, *, allow_migration: bool, allow_non_restored_state: bool = False) -> int:
+        """The exit status of a check: 0 start, 1 refuse, 4 where something has to be done or looked at first.
+
+        Args:
+            allow_migration: Whether a migration that is needed and possible is fine.
+            allow_non_restored_state: Whether stored state that nobody takes is fine.
+        """
         if self.decision is Decision.REFUSE:
             return _EXIT_REFUSE
-        return _EXIT_MIGRATE if self.decision is Decision.MIGRATE and not allow_migration else _EXIT_START
+        migrates = self.decision is Decision.MIGRATE and not allow_migration
+        is_left = bool(self.not_taken) and not allow_non_restored_state
+        return _EXIT_MIGRATE if migrates or is_left or self.starting_empty else _EXIT_START

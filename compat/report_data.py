@@ -33,8 +33,9 @@ def to_data(report: CheckReport) -> dict[str, Any]:
 
     Returns:
         `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error),
-        `old` and `new` (origins), `counts` (states by decision), and `operators`. Of each operator: `operator_id`,
-        `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`, `is_another` (whether it has none of
+        `old` and `new` (origins), `counts` (states by decision), `not_taken` (stored states that the new side does not
+        have) and `starting_empty` (states that only the new side has), each as uid or id and name, and `operators`. Of
+        each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`, `is_another` (whether it has none of
         the stored states), `flink_restorable` (`before` and `after`: true, false, or null where it cannot be told),
         `unreadable`, `keeps`, `max_parallelism` (null, or the number of key groups from now on, where that is another),
         `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`, `findings`), and `states`. Of each
@@ -53,6 +54,8 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         "old": report.old.origin,
         "new": report.new.origin,
         "counts": {str(decision): count for decision, count in report.counts.items()},
+        "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
+        "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
         "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }

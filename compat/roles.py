@@ -8,6 +8,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict
 from ..serializers.serializer import REGISTER_CONVERTER
+from .done_once import about_converter
 from .old_reader import find_old_reader
 from .parts import ask
 from .report import RoleReport
@@ -47,6 +48,9 @@ def judge_role(
         result = ask(new.new_side(), old.snapshot, "$" + role)
     words = old.describe(), new.describe()
     is_converted = new.converter is not None or (result.is_migration_required() and not result.obstacles)
+    if repartition and new.converter is not None and result.verdict < Verdict.REQUIRES_MIGRATION:
+        result = result.preceded_by(about_converter(new.converter, old, "$", words))
+        is_converted = result.is_migration_required()
     if repartition and result.verdict >= Verdict.REQUIRES_MIGRATION and is_converted:
         return _written_anew(result, old, new)
     strict = address_only(result, role, *words, convertible=is_converted)

@@ -14,11 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from .description import OperatorDescription
 
 
 class Target(enum.StrEnum):
-    """Who is to restore the state. FLINK is the Flink that the savepoint is of already, or any for new state."""
+    """Who is to restore the state.
 
+    AUTO: who can now: Flink where it knows all types of an operator before and after, else stateshift. ANY: never Flink.
+    FLINK: the Flink that the savepoint is of already, or any for new state.
+    """
+
+    AUTO = "auto"
     ANY = "any"
     FLINK = "flink"
     FLINK_1_20 = "flink-1.20"
@@ -27,7 +33,13 @@ class Target(enum.StrEnum):
     @property
     def is_flink(self) -> bool:
         """Whether all snapshots must be Flink's."""
-        return self is not Target.ANY
+        return self not in {Target.AUTO, Target.ANY}
+
+    def of(self, was: OperatorDescription, becomes: OperatorDescription) -> Target:
+        """Say who is to restore an operator; where nobody is named, it is Flink if that can before and after."""
+        if self is not Target.AUTO:
+            return self
+        return Target.FLINK if was.is_flink_restorable and becomes.is_flink_restorable else Target.ANY
 
     @property
     def major(self) -> str:

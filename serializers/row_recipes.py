@@ -27,8 +27,8 @@ def row_recipe(new: RowSerializer, old: Any, conversion: Callable[[Any], Any] | 
         old: Reads the stored ones: a row serializer.
         conversion: Of the rows.
     """
-    if old.names or old.order:
-        return None  # restored ones have neither, and by them columns would pair in other ways
+    if old.names:
+        return None  # restored ones have none, and by them columns would pair in other ways
     if isinstance(conversion, RowConversion):
         origins: list[Origin] = [(origin, convert) for _, origin, convert in conversion.columns]
     elif conversion is None and len(old.columns) == len(new.columns):
@@ -53,8 +53,7 @@ class _Making:
         clear = [leading + place for place, column in enumerate(self.old.columns) if not column.optional]
         if not self.new.supports_row_kind:
             clear += range(leading)
-        for place in self.new.places:
-            column, origin = self.new.columns[place], self.origins[place][0]
+        for column, (origin, _) in zip(self.new.columns, self.origins, strict=True):
             if isinstance(origin, int):
                 mask.append(leading + origin)
                 emitted.append(origin)

@@ -52,12 +52,25 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
         reason = f"{counts}, and unnamed columns are paired by position"
         return incompatible(new, old, "ROW-5", reason, KEEP_OLD_TYPE, f"name the columns (row_of), or {CONVERTER}")
     pairs, findings = _by_name(new, old) if new.stored_names else _by_position(new, old)
+    if any(finding.verdict is Verdict.REQUIRES_MIGRATION for finding in findings) and _fits_already(new, old):
+        reason = "the stored types are those of the new columns already, so that they do not tell whether this was done"
+        ways = ("leave `stored=` out where the savepoint has the new columns already", KEEP_OLD_TYPE)
+        names = ", ".join(new.stored_names), ", ".join(new.names)
+        findings.append(Finding("$", "ROW-8", Verdict.REQUIRES_MIGRATION, *names, reason, ways, (Flag.UNVERIFIED,)))
     return _composed(new, old, pairs, (*_kinds(new, old), *findings))
+
+
+def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
+    """Whether the new columns, by position, take the stored ones as they are."""
+    return len(new.columns) == len(old.nested) and all(
+        column.serializer.ensure_compatibility(stored).verdict < Verdict.REQUIRES_MIGRATION
+        for column, stored in zip(new.columns, old.nested, strict=True)
+    )
 
 
 def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair], list[Finding]]:
     """ROW-5, and ROW-7 where the new columns have names."""
-    pairs = [_Pair(new.columns[place], place, reads) for reads, place in enumerate(new.places)]
+    pairs = [_Pair(column, place, place) for place, column in enumerate(new.columns)]
     if not new.names:
         return pairs, []
     reason = "the savepoint does not tell the names of the columns; they are paired by position"
@@ -92,11 +105,11 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
     places = {column.name: place for place, column in enumerate(new.columns)}
     reads = {name: place for place, name in enumerate(new.stored_names)}
     pairs = [_Pair(column, places[column.name], reads[was.name]) for column, was in pairing.paired]
-    in_bytes = [new.names[place] for place in new.places]
-    if not pairing.added and not pairing.removed and pairing.stored_order != in_bytes:
-        verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the columns is kept"
+    if not pairing.added and not pairing.removed and pairing.stored_order != list(new.names):
+        reason = "the columns lie in another order, which no snapshot tells; who restores pairs them by position"
+        ways = ("migrate the state: the columns are written in their new order", "keep the order of the columns")
         order = ", ".join(new.stored_names), ", ".join(new.names)
-        findings.append(Finding("$", "ROW-2", verdict, *order, reason))
+        findings.append(Finding("$", "ROW-2", Verdict.REQUIRES_MIGRATION, *order, reason, ways))
     return pairs, findings
 
 
@@ -126,11 +139,10 @@ def _composed(
         children.append(Child(step, serializer, result, stored.restore_serializer))
 
     def rebuild(nested: list[TypeSerializer[Any]]) -> RowSerializer:
-        columns, order = list(new.columns), tuple(pair.place for pair in pairs)
+        columns = list(new.columns)
         for pair, serializer in zip(pairs, nested, strict=True):
             columns[pair.place] = attrs.evolve(pair.column, serializer=serializer)
-        order = () if order == tuple(range(len(columns))) else order
-        return attrs.evolve(new, columns=tuple(columns), supports_row_kind=old.supports_row_kind, order=order)
+        return attrs.evolve(new, columns=tuple(columns), supports_row_kind=old.supports_row_kind)
 
     def convert(conversions: list[Convert | None]) -> Convert | None:
         in_place = all(pair.place == pair.reads for pair in pairs) and len(pairs) == len(old.nested)

@@ -54,13 +54,11 @@ class RowSerializer(TypeSerializer["AnyRow"]):
             names, or none has.
         stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
         supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
-        order: The places of the columns in the order of the bytes, where that is another one (rule ROW-2).
     """
 
     columns: tuple[RecordField, ...]
     stored_names: tuple[str, ...] = ()
     supports_row_kind: bool = True
-    order: tuple[int, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -69,8 +67,6 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 f"the columns of a row are called {', '.join(map(repr, names))}",
                 advice="give each column a name of its own, or none to any",
             )
-        if self.order and sorted(self.order) != list(range(len(names))):
-            raise DeclarationError(f"{self.order} is no order of {len(names)} columns", advice="name each place once")
         if self.stored_names and names and not any(names):
             raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
 
@@ -93,11 +89,6 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         """Of the columns, or none at all."""
         return tuple(column.name for column in self.columns if column.name)
 
-    @property
-    def places(self) -> Sequence[int]:
-        """The places of the columns, in the order of the bytes."""
-        return self.order or range(len(self.columns))
-
     def counterpart(self) -> Counterpart | None:
         """Give a record with the fields that the columns are, where these have names (FAM-4)."""
         if not self.names:
@@ -112,7 +103,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
 
     @property
     def layout(self) -> layout.Layout:
-        return layout.Row(tuple(self.columns[place].serializer.layout for place in self.places), self.leading_bits)
+        return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
 
     def step(self, index: int) -> str:
         """Give the path step to a column: `.name`, or `(i)` where it has none."""
@@ -122,12 +113,11 @@ class RowSerializer(TypeSerializer["AnyRow"]):
     def serialize(self, value: AnyRow, target: DataOutputView) -> None:
         items = self._items(value)
         mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
-        for place in self.places:
-            mask = mask << 1 | (items[place] is None)
+        for item in items:
+            mask = mask << 1 | (item is None)
         bits = self.leading_bits + len(items)
         target.write((mask << -bits % 8).to_bytes((bits + 7) // 8, "big"))
-        for place in self.places:
-            column, item = self.columns[place], items[place]
+        for place, (column, item) in enumerate(zip(self.columns, items, strict=True)):
             try:
                 if item is None:
                     _check_null(column)
@@ -169,10 +159,9 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         mask = padded >> padding
         kind = mask >> len(self.columns)
         items: list[Any] = [None] * len(self.columns)
-        for index, place in enumerate(self.places, 1):
-            column = self.columns[place]
+        for place, column in enumerate(self.columns):
             try:
-                if mask >> len(items) - index & 1:
+                if mask >> len(items) - 1 - place & 1:
                     _check_null(column)
                 else:
                     items[place] = column.serializer.deserialize(source)
@@ -185,7 +174,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return row_recipe(self, reader, conversion) if isinstance(reader, RowSerializer) else None
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
-        nested = tuple(self.columns[place].serializer.snapshot_configuration() for place in self.places)
+        nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)
         return RowSerializerSnapshot(nested, self.supports_row_kind)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AnyRow]:

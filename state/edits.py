@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def parse_edits(
-    *, drop: Iterable[str] = (), rename_states: Iterable[str] = (), rename_uids: Iterable[str] = ()
+    *,
+    drop: Iterable[str] = (),
+    rename_states: Iterable[str] = (),
+    rename_uids: Iterable[str] = (),
+    convert: Iterable[str] = (),
 ) -> Edits:
     """Read what to do with stored state.
 
@@ -21,6 +25,7 @@ def parse_edits(
         drop: Names of states; `UID/STATE` where a name alone is not unique.
         rename_states: `OLD=NEW`, OLD as in `drop`.
         rename_uids: `OLD=NEW`, OLD an operator's uid or id, NEW the uid in the new job.
+        convert: Names of states, as in `drop`, or `UID/<key>`, that were not converted yet (rule STATE-8).
 
     Raises:
         DeclarationError: A text is not of that form.
@@ -32,6 +37,7 @@ def parse_edits(
             (old, NewIdentity(operator_id_of_uid(new).hex(), new))
             for old, new in (_pair(text, "--rename-uid") for text in rename_uids)
         ),
+        tuple(convert),
     )
 
 

@@ -43,7 +43,7 @@ class MigrationOptions:
             is for what a person will look at: where thousands of values do not fit, the new type does not.
     """
 
-    restore_target: Target = Target.ANY
+    restore_target: Target = Target.AUTO
     edits: Edits = attrs.field(factory=Edits)
     parallelism: int | None = None
     compression: Compression = Compression.KEEP

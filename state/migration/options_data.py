@@ -31,6 +31,7 @@ def _edits_data(edits: Edits) -> dict[str, Any]:
         "drop": list(edits.drop),
         "rename_states": [list(pair) for pair in edits.rename_states],
         "rename_uids": [[old, identity.uid] for old, identity in edits.rename_operators],
+        "convert": list(edits.convert),
     }
 
 
@@ -40,6 +41,7 @@ def _edits(facts: Fields, name: str) -> Edits:
         given.texts("drop"),
         tuple(_pairs(given, "rename_states")),
         tuple((old, NewIdentity(operator_id_of_uid(new).hex(), new)) for old, new in _pairs(given, "rename_uids")),
+        given.texts("convert"),
     )
     given.require_empty()
     return edits
@@ -82,6 +84,17 @@ def _repartition(facts: Fields, name: str) -> Repartition | None:
     return Repartition(max_parallelism=numbers, merge=named)
 
 
+def _policy_data(policy: Policy) -> dict[str, Any]:
+    return {"forbid": sorted(policy.forbid), "allow_empty": list(policy.allow_empty)}
+
+
+def _policy(facts: Fields, name: str) -> Policy:
+    given = facts.required(name)
+    policy = Policy(given.texts("forbid"), given.texts("allow_empty"))
+    given.require_empty()
+    return policy
+
+
 @attrs.frozen
 class _Form:
     """How an option is written down, and how it is read from the fields of the options."""
@@ -109,7 +122,7 @@ _FORMS: dict[str, _Form] = {
     ),
     "trust_stored_serializers": _FLAG,
     "trust": _Form(list, lambda facts, name: facts.texts(name)),
-    "policy": _Form(lambda policy: sorted(policy.forbid), lambda facts, name: Policy(facts.texts(name))),
+    "policy": _Form(_policy_data, _policy),
     "bad_values": _Form(str, lambda facts, name: BadValues(facts.text(name))),
     "max_bad_values": _Form(_plain, lambda facts, name: facts.number(name)),
 }

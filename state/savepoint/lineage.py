@@ -15,6 +15,7 @@ import attrs
 from xxhash import xxh3_128
 
 from ...compat.description import StateKind
+from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
 from .metadata import METADATA
@@ -160,6 +161,20 @@ class Lineage:
         """How many values lie in quarantine beside the savepoint."""
         return sum(count.quarantined for count in self.states)
 
+    def done(self) -> dict[tuple[str, str], frozenset[str]]:
+        """Tell what was done to states of which their types do not tell it (rule STATE-8).
+
+        Returns:
+            By operator id and name of the state, "" for keys: names of converters that were called, and what
+            `columns_written` gives for columns, of the last time.
+        """
+        found: dict[tuple[str, str], frozenset[str]] = {}
+        for plan in (*(told.get("plan") for told in self.history), self.plan):
+            with suppress(AttributeError, KeyError, TypeError):  # a plan that somebody edited tells nothing
+                for operator in plan["operators"] if plan else ():
+                    _add_done(found, operator)
+        return found
+
     def to_json(self) -> bytes:
         """Give the file's content."""
         return json.dumps({"format": FORMAT, **self._facts()}, indent=2, sort_keys=True).encode() + b"\n"
@@ -212,6 +227,24 @@ def _mask(told: Any) -> None:
         for name in names if isinstance(facts, dict) else ():
             if isinstance(facts.get(name), str):
                 facts[name] = masked(facts[name])
+
+
+def _add_done(found: dict[tuple[str, str], frozenset[str]], operator: dict[str, Any]) -> None:
+    """Add what the plan of an operator did, under the names that it gave."""
+    stored_id = operator["operator_id"]
+    operator_id = operator["new_operator_id"] or stored_id
+    converter = (operator["rekeying"] or {}).get("converter")
+    steps = [("", "", {converter} if converter else set())]
+    for state in operator["states"]:
+        done = {piece["converter"] for piece in state["rewrites"] if piece["converter"]}
+        rows = [finding for finding in state["findings"] if finding["rule"] == ROW]
+        done |= {columns_written(finding["path"], finding["new"]) for finding in rows}
+        steps.append((state["name"], state["new_name"] or state["name"], done))
+    before = {name: found.pop((stored_id, name), frozenset()) for name, _, _ in steps}
+    for name, new_name, done in steps:
+        is_ordered = any(one.startswith(ROW) for one in done)
+        kept = {one for one in before[name] if not (is_ordered and one.startswith(ROW))}
+        found[operator_id, new_name] = frozenset(kept | done)
 
 
 def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:

@@ -263,6 +263,19 @@ class SavepointOperator:
         )
 
 
+def _with_done(operator: OperatorDescription, done: dict[tuple[str, str], frozenset[str]]) -> OperatorDescription:
+    """Add what the lineage tells of an operator's key and states (rule STATE-8)."""
+    known = {name: what for (operator_id, name), what in done.items() if operator_id == operator.operator_id and what}
+    if not known:
+        return operator
+    key = operator.key if operator.key is None else attrs.evolve(operator.key, done=known.get("", frozenset()))
+    states = (
+        attrs.evolve(state, value=attrs.evolve(state.value, done=known.get(state.name, frozenset())))
+        for state in operator.states
+    )
+    return attrs.evolve(operator, key=key, states=tuple(states))
+
+
 @attrs.frozen(slots=False)
 class Savepoint:
     """A savepoint, read only. Made with `open`.
@@ -379,8 +392,9 @@ class Savepoint:
             place = place_of(operator_id, state.kind.room, state.name)
             return StoredSerializer(place, found[place], trust_stored_serializers) if place in found else None
 
+        done = self.lineage.done() if self.lineage is not None else {}
         operators = tuple(
-            operator.describe(partial(stored, operator.operator_id))
+            _with_done(operator.describe(partial(stored, operator.operator_id)), done)
             for operator in self.operators
             if operator.stored.has_state
         )

@@ -20,6 +20,7 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.report_data import to_data
 from stateshift.compat.targets import Target
+from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers import ListSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import (
@@ -39,7 +40,7 @@ def in_cents(value):
 
 
 GOLDEN = """\
-refuse: 1 of 7 states cannot be taken over by the new types
+refuse: 2 of 7 states cannot be taken over by the new types; 2 stored states are not taken; 1 state starts empty
   from savepoint sp-1 to job accounts:job
 
 operator accounts (0123456789abcdef0123456789abcdef): refuse
@@ -52,8 +53,11 @@ a function that says what the old value becomes
   balance  value  double: migrate (requires_migration; reader: snapshot; converter: CONVERTER)
     migrate  $  double -> long  a stored double may not fit a long  [PRIM-3]
              ways out: converter CONVERTER decides
-  fresh  value  long: only in the job: starts empty
-    is it the stored state 'gone'? then: --rename-state gone=fresh
+  fresh  value  long: refuse (incompatible)
+    refuse   $<state>  long  the job's state would begin empty, while nobody takes the stored state 'gone', which is like \
+it  [STATE-7]
+             ways out: if it is that state: --rename-state gone=fresh; or if it is meant to begin empty: \
+--allow-empty accounts/fresh
   gone  value  long: only in the savepoint: kept
   profile  value  Profile: migrate (requires_migration; reader: snapshot)
     migrate  $.old           long -> (gone)  the field is gone; its stored value is dropped  [REC-4] drops:$.old
@@ -121,7 +125,7 @@ def test_states_that_are_not_alike_are_not_taken_for_renamed(make):
         (stored[:1], make.state("other", StateKind.LIST, ListSerializer(LongSerializer()))),
     ):
         found = check(make.job(*old, key=LongSerializer()), make.job(new, key=LongSerializer()))
-        assert [""] * (len(old) + 1) == [state.note for _, state in found.states()]
+        assert Decision.START is found.decision
 
 
 def test_a_mistyped_uid_is_asked_for(make):
@@ -136,7 +140,8 @@ def test_a_mistyped_uid_is_asked_for(make):
         JobDescription("new", (operator("acounts", state), operator("same", other))),
     )
 
-    assert "  is it the stored operator accounts? then: --rename-uid accounts=acounts" in explain.text_lines(found)
+    assert Decision.REFUSE is found.decision
+    assert any("if it is that operator: --rename-uid accounts=acounts; or" in line for line in explain.text_lines(found))
 
 
 def test_flink_as_the_target_is_told_of_what_it_never_could_restore(make):
@@ -164,9 +169,9 @@ def test_the_terminal_shows_the_same_words(report):
             shown += ["  ".join(attrs.astuple(row)) for row in block.rows]
 
     for words in (
-        "refuse: 1 of 7 states",
+        "refuse: 2 of 7 states",
         "no conversion keeps the meaning  [PRIM-4]",
-        "only in the job: starts empty",
+        "only in the savepoint: kept",
     ):
         assert any(words in line for line in shown)
 
@@ -178,8 +183,9 @@ def test_the_data_hold_everything_that_the_text_shows(report):
     back = states["ratios"].pop("way_back")
 
     assert ("refuse", ["PRIM-3"]) == (back["decision"], [finding["rule"] for finding in back["findings"]])
-    assert {"start": 3, "migrate": 3, "refuse": 1} == data["counts"]
-    assert ("refuse", "incompatible", "any") == (data["decision"], data["verdict"], data["target"])
+    assert {"start": 2, "migrate": 3, "refuse": 2} == data["counts"]
+    assert (["accounts/gone", f"{'f' * 32}/s"], ["accounts/fresh"]) == (data["not_taken"], data["starting_empty"])
+    assert ("refuse", "incompatible", "auto") == (data["decision"], data["verdict"], data["target"])
     assert ("start", []) == (accounts["key"]["decision"], accounts["key"]["findings"])
     assert {"before": True, "after": True} == accounts["flink_restorable"]
     assert None is other["flink_restorable"]["before"]

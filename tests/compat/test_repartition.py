@@ -77,13 +77,6 @@ def test_a_key_without_a_rule_needs_a_function_and_is_told_so(make, stored):
     assert "    $<key>  reader: snapshot; converter: builtins.str" in text_lines(plan(accepted))
 
 
-def test_a_function_is_not_called_where_the_bytes_stay(make, stored):
-    same = check(stored(LONG), make.job(key=converted(LONG, str)), repartition=ALLOWED)
-
-    assert Decision.START == same.decision
-    assert plan(same).is_empty
-
-
 def test_another_number_of_key_groups_is_a_migration_of_compatible_keys(make, stored):
     state = make.state("s", VALUE, LONG)
     report = check(stored(LONG), make.job(state, key=LONG), repartition=Repartition(max_parallelism=1000))

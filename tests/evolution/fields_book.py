@@ -190,7 +190,13 @@ def _row(old, new):
         for column in added:
             outer |= {(f"$.{column.name}", "ROW-3"): REFUSE if column.default is NOTHING else MIGRATE}
         if not added and not removed and [place for _, place in pairs] != list(places):
-            outer["$", "ROW-2"] = COPY
+            outer["$", "ROW-2"] = MIGRATE
+        by_position = zip(old.columns, new.columns, strict=False)
+        fits = len(old.columns) == len(new.columns) and not any(
+            judge(stripped(was.shape)[0], stripped(becomes.shape)[0]).verdict >= MIGRATE for was, becomes in by_position
+        )
+        if MIGRATE in outer.values() and fits:
+            outer["$", "ROW-8"] = MIGRATE
     else:
         pairs, removed = [(place, place) for place in places], []
     answers = {

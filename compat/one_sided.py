@@ -1,0 +1,95 @@
+"""What only one side has: stored state that nobody takes, and state of the new side that begins empty (rule STATE-7).
+
+Either is fine where it is meant. Where the two may be one state under two names, a person says which it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
+from ..serializers.escaping import shell_word
+from .description import StateKind
+from .report import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .policy import Policy
+    from .report import OperatorReport, StateReport
+
+_LEFT = {Status.ORPHANED, Status.NOT_IN_PROBE}
+
+
+def with_likely_names(reports: Sequence[OperatorReport], policy: Policy) -> list[OperatorReport]:
+    """Refuse each state that would begin empty where one stored state that nobody takes is like it.
+
+    Args:
+        reports: All operators of both sides.
+        policy: Says which states may begin empty all the same.
+    """
+    return [_with_likely_uid(report, reports, policy) for report in reports]
+
+
+def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], policy: Policy) -> OperatorReport:
+    if report.status is not Status.NEW:
+        return attrs.evolve(report, states=tuple(_with_likely_name(state, report, policy) for state in report.states))
+    stored = _stored_under_another_uid(report, reports)
+    if stored is None or not report.uid:
+        return report
+    names = {state.name for state in stored.states}
+    title = stored.title
+    way = f"if it is that operator: --rename-uid {shell_word(f'{title}={report.uid}')}"
+    reason = f"the job's operator would begin empty, while nobody takes the stored operator {title!r}, which has it"
+    states = (
+        _refused(state, report, "", reason, way)
+        if state.name in names and not policy.allows_empty(report, state.name)
+        else state
+        for state in report.states
+    )
+    return attrs.evolve(report, states=tuple(states))
+
+
+def _stored_under_another_uid(report: OperatorReport, reports: Sequence[OperatorReport]) -> OperatorReport | None:
+    """Give the one stored operator that the job lacks and that has states of the same names."""
+    names = {state.name for state in report.states}
+    left = [one for one in reports if one.status in _LEFT and (one.was is None or not one.was.stored_id)]
+    like = [one for one in left if names & {state.name for state in one.states}]
+    return like[0] if len(like) == 1 else None
+
+
+def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Policy) -> StateReport:
+    is_free = state.status is Status.NEW and not state.result.is_incompatible()
+    if not is_free or policy.allows_empty(operator, state.name):
+        return state
+    like = [old for old in operator.states if _is_left(old) and _is_like(old, state)]
+    if len(like) != 1:
+        return state
+    name = like[0].name
+    reason = f"the job's state would begin empty, while nobody takes the stored state {name!r}, which is like it"
+    way = f"if it is that state: --rename-state {shell_word(f'{name}={state.name}')}"
+    return _refused(state, operator, like[0].old, reason, way)
+
+
+def _is_left(state: StateReport) -> bool:
+    """Whether nobody takes a stored state, and nobody gave it another name: that is meant."""
+    return state.status in _LEFT and (state.was is None or not state.was.stored_name)
+
+
+def _is_like(old: StateReport, new: StateReport) -> bool:
+    """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
+    if old.kind is not new.kind or new.kind is StateKind.TIMERS:
+        return False
+    import difflib  # seldom asked for, and slow to load
+
+    return old.old == new.new or bool(difflib.get_close_matches(new.name, [old.name], 1))
+
+
+def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:
+    name = shell_word(f"{operator.uid}/{state.name}" if operator.uid else state.name)
+    ways = (way, f"if it is meant to begin empty: --allow-empty {name}")
+    finding = Finding("$<state>", "STATE-7", Verdict.INCOMPATIBLE, old, state.new, reason, ways)
+    result: CompatibilityResult[Any] = CompatibilityResult.incompatible(finding)
+    return attrs.evolve(state, result=result, decision=Decision.REFUSE)
