@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tempfile
 from functools import cache
@@ -71,16 +72,28 @@ class Flink:
     work: Path
     jdk: Path
 
-    def restore(self, savepoint, *options, evo):
-        """Run `run-restore.sh`; give its JSON, whether Flink restored or refused."""
+    def restore(self, savepoint, *options, evo, classes=None):
+        """Run `run-restore.sh`; give its JSON, whether Flink restored or refused. `classes` go before all others."""
         with tempfile.TemporaryDirectory(prefix="stateshift-flink-") as scratch:
             out = Path(scratch) / "out.json"
             variables = {"JARS": str(self.jars), "WORK": str(self.work), "EVO": str(evo), "TMPDIR": scratch}
+            variables |= {"VAR": str(classes)} if classes else {}
             command = [str(PROGRAMS / "run-restore.sh"), str(savepoint), str(out), *options]
             ran = _run(command, self.jdk, variables, timeout_s=300)
             if not out.exists():
                 raise AssertionError(f"Flink neither restored nor refused (status {ran.returncode}):\n{ran.stderr}")
             return json.loads(out.read_text(encoding="utf-8"))
+
+    def compile(self, folder, *sources):
+        """Compile Java classes, each given as its text, into a folder; give that."""
+        files = []
+        for source in sources:
+            name = re.search(r"public (?:final )?(?:class|enum) (\w+)", source)[1]
+            files.append(folder / f"{name}.java")
+            files[-1].write_text(source, encoding="utf-8")
+        ran = _run([self.jdk / "javac", "-nowarn", "-d", folder, *files], self.jdk, {}, timeout_s=120)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return folder
 
     def table(self, program, file):
         """Give the text of the table that a program prints: `fx.Hashes`, `fx.Values`."""
@@ -116,18 +129,20 @@ def flink_restore(flink):
     Without `scenario`, each state is registered with the serializer that its own snapshot restores to. With one
     (`"account"`), descriptors are those of a user's job, and `evo` picks the version of its class: 1; 2: fields added,
     one removed; 3: also `visits` as long; 4: as 1, with `name` renamed to `title`. `ttl` names the states that have
-    TTL, in place of those that have it in the scenario, and `ttl_ms` says for how long.
+    TTL, in place of those that have it in the scenario, and `ttl_ms` says for how long. `scenario="@FILE"` takes
+    descriptors from a text (flink-restore/README.md), and `classes` is the folder of the program's own.
     """
 
     def restore(
-        savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3", ttl=None, ttl_ms=None
-    ):
+        savepoint, *, scenario=None, evo=1, backend="hashmap", parallelism=None, release="2.3", ttl=None, ttl_ms=None,
+        classes=None,
+    ):  # fmt: skip
         options = ["--backend", backend]
         options += [] if ttl is None else ["--ttl", ",".join(ttl) or "none"]
         options += ["--ttl-ms", str(ttl_ms)] if ttl_ms else []
         options += ["--scenario", scenario] if scenario else []
         options += ["--parallelism", str(parallelism)] if parallelism else []
-        return flink(release).restore(savepoint, *options, evo=evo)
+        return flink(release).restore(savepoint, *options, evo=evo, classes=classes)
 
     return restore
 
