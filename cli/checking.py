@@ -117,9 +117,7 @@ def command(
     stored = open_savepoint(savepoint)
     old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
     report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
-    status = report.exit_status(
-        allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state
-    )
+    status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
     if with_json:
         print_json(to_data(report) | {"exit_status": status})
         return status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,8 +17,6 @@ from .progress import spinning
 from .whole_files import output_option, says_format
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..state.migration.options import MigrationOptions
     from ..state.migration.plan_file import NewTypes, PlanFile
     from .whole_files import OutputFile
@@ -118,7 +117,7 @@ def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str,
     lines = [[(f"written: {file}", "bold")]] if file is not None else []
     if plan.summary["decision"] == "start":
         return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
-    if file is None:
+    if file is None or not Path(str(file)).is_file():  # a pipe, or a device
         return [*lines, [("next: keep it for review, with -o plan.json", "")]]
     from .migrating import command as migrate
 

@@ -1,3 +1,12 @@
+"""What a person is told to do next, and whether it works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
 from stateshift.cli.next_steps import start_lines
 
 
@@ -6,3 +15,43 @@ def test_flink_is_given_a_place_without_the_options_of_pyarrow():
 
     assert lines == ["start the job: flink run -s s3://b/sp …"]
     assert start_lines("/a b?", flink_restorable=True, with_orphans=False) == ["start the job: flink run -s '/a b?' …"]
+
+
+@pytest.mark.usefixtures("example_jobs")
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--rename-state", "account=the account", "--rename-state=accounts=old accounts"),
+        ("--rename-uid", "account-state-lists=lists", "--drop", "version-free"),
+        ("--target", "any"),
+        ("--target", "flink-2.3", "--forbid", "collision_check"),
+        ("--trust-stored-serializers", "--trust", "shop.Account", "--redact"),
+        ("--repartition", "--max-parallelism", "account-state=256"),
+        ("--convert", "account", "--allow-empty", "account", "--allow-root", "/data/a b"),
+    ],
+    ids=" ".join,
+)
+def test_all_that_was_given_is_in_the_next_command(run, savepoint_of, options):
+    """`run` also tries the command, as a dry run."""
+    given = ("check", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v3:job", *options)
+    answer = run(*given, "--allow-migration")
+    if answer.status == 1:  # a state under a new name is missed; it is meant
+        names = re.findall(r"--allow-empty (\S+)", answer.stdout)
+        options = (*options, *(f"--allow-empty={name}" for name in names))
+        answer = run(*given, *(f"--allow-empty={name}" for name in names), "--allow-migration")
+
+    (line,) = (line for line in answer.stdout.splitlines() if line.startswith("next: "))
+    words = shlex.split(line)
+    wanted = [part for option in options for part in (option.split("=", 1) if option.startswith("--") else [option])]
+    assert sorted(["--job", "accounts_v3:job", *wanted]) == sorted(words[words.index("NEW_SAVEPOINT") + 1 :])
+
+
+@pytest.mark.usefixtures("example_jobs")
+def test_a_plan_keeps_its_options_and_the_command_has_what_no_plan_has(run, savepoint_of, tmp_path):
+    file = tmp_path / "a plan.json"
+    answer = run(
+        "plan", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v3:job", "--target", "flink",
+        "--allow-root", "/data", "-o", file,
+    )  # fmt: skip
+
+    assert answer.stdout.splitlines()[-1].endswith(f"NEW_SAVEPOINT --plan '{file}' --allow-root /data")

@@ -141,7 +141,9 @@ def test_a_mistyped_uid_is_asked_for(make):
     )
 
     assert Decision.REFUSE is found.decision
-    assert any("if it is that operator: --rename-uid accounts=acounts; or" in line for line in explain.text_lines(found))
+    assert any(
+        "if it is that operator: --rename-uid accounts=acounts; or" in line for line in explain.text_lines(found)
+    )
 
 
 def test_flink_as_the_target_is_told_of_what_it_never_could_restore(make):

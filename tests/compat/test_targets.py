@@ -14,9 +14,13 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializerSnapshot
+from stateshift.serializers.containers import ListSerializer, ListSerializerSnapshot
+from stateshift.serializers.enums import JavaEnumSerializer
 from stateshift.serializers.kryo import KryoSerializerSnapshot
 from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.pojo import PojoSerializer
+from stateshift.serializers.record_fields import RecordField
+from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 
 LONG = LongSerializer().snapshot_configuration()
@@ -84,3 +88,53 @@ def test_a_savepoint_tells_the_major_release_that_wrote_it(savepoint_of):
     places = [savepoint_of("hashmap-account-v1", version=version) for version in ("1.20", "2.3")]
 
     assert ["1", "2"] == [Savepoint.open(place).describe().stored_by for place in places]
+
+
+def letters(java_class, *symbols, **options):
+    return JavaEnumSerializer(symbols, java_class, **options)
+
+
+def record(name, *fields, **options):
+    made = tuple(sorted((RecordField(*given) for given in fields), key=lambda field: field.name))
+    return PojoSerializer(name, made, **options)
+
+
+MAKER = record("shop.Maker", ("maker", LongSerializer()))
+ALIASED = RecordField("mfr", LongSerializer(), aliases=("maker",))
+HEADER_ONLY = {
+    "REC-6": (MAKER, PojoSerializer("shop.Maker", (ALIASED,))),
+    "REC-11": (MAKER, record("shop.Moved", ("maker", LongSerializer()), aliases=("shop.Maker",))),
+    "ENUM-6": (letters("E", "A"), letters("E", "B", symbol_aliases=(("B", ("A",)),))),
+    "ENUM-7": (letters("E", "A"), letters("shop.E", "A", aliases=("E",))),
+}
+
+
+@pytest.mark.parametrize("rule", HEADER_ONLY)
+@pytest.mark.parametrize("wrap", [lambda one: one, ListSerializer], ids=["itself", "in a list"])
+def test_who_can_restore_now_decides_where_nobody_is_named(make, rule, wrap):
+    """Flink reads null, or refuses, under the old header; stateshift pairs by alias (tried in tests/interop)."""
+    old, new = (make.job(make.state("s", StateKind.VALUE, wrap(one))) for one in HEADER_ONLY[rule])
+
+    (state,) = check(old, new).operators[0].states
+
+    assert (Decision.MIGRATE, True) == (state.decision, "header" in state.note)
+    assert Decision.MIGRATE is check(old, new, target=Target.FLINK).decision
+    assert Decision.START is check(old, new, target=Target.ANY).decision
+    assert new.operators[0].states[0].value.snapshot == state.labels_after.value
+
+
+def test_what_flink_reconfigures_itself_needs_no_header(make):
+    """ENUM-2, ENUM-3 and REC-14 (tried in tests/interop)."""
+    old, new = (make.job(make.state("s", StateKind.VALUE, letters("E", *of))) for of in ("AB", "CBA"))
+
+    assert Decision.START is check(old, new).decision is check(old, new, target=Target.FLINK).decision
+
+
+def test_an_operator_that_flink_cannot_restore_is_judged_for_stateshift(make):
+    """Before or after: one type of its own is enough, as Flink refuses the whole operator over it."""
+    old, new = (make.state("s", StateKind.VALUE, one) for one in HEADER_ONLY["REC-6"])
+    own = make.state("own", StateKind.VALUE, RecordSerializer("shop.Own", (RecordField("a", LongSerializer()),)))
+
+    assert Decision.START is check(make.job(old, own), make.job(new, own)).decision
+    assert Decision.START is check(make.job(old), make.job(new, own)).decision
+    assert Decision.MIGRATE is check(make.job(old), make.job(new)).decision

@@ -62,6 +62,7 @@ NOT_RUN = {
 """Blocks with a `no-run` reason: their first line -> the reason."""
 
 MAY_REFUSE = re.compile(r"(stateshift (check|diff|verify)|pytest)\b")
+NEXT = re.compile(r"^next: (?:.* then )?(stateshift migrate .*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -182,6 +183,15 @@ class Reader:
             asked = index + 1 < len(commands) and commands[index + 1][0] == "echo $?"
             allowed = {0, 1, 4} if MAY_REFUSE.match(command) else {0}
             assert asked or self.status in allowed, f"line {snippet.line}: {command} exits with {self.status}\n{told}"
+            for following in NEXT.findall(told):
+                self.try_next(following)
+
+    def try_next(self, command: str) -> None:
+        """Follow what a command says is next, without writing anything."""
+        status, place = self.status, self.folder / "no" / "where"
+        real = self.type_in(f"{command.replace('NEW_SAVEPOINT', str(place))} --dry-run")
+        assert self.status in {0, 6}, "\n".join([command, *real])  # 6: of a value, which no check sees
+        self.status = status
 
     def python(self, snippet: Snippet) -> None:
         file = snippet.option("title")
