@@ -99,9 +99,9 @@ def target_option(function: F) -> F:
         type=click.Choice(["auto", "any", "flink", "flink-1.20", "flink-2.3"]),
         default="auto",
         show_default=True,
-        help="Who is to restore it. auto: Flink, where it knows all types of an operator before and after. flink: refuse "
-        "what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is written "
-        "as it writes them. any: never Flink.",
+        help="Who is to restore it. auto: Flink, where it knows all types of an operator before and after. flink: "
+        "refuse what Flink could no longer restore. With a release: also what that one cannot read; a new savepoint is "
+        "written as it writes them. any: never Flink.",
     )(function)
 
 
@@ -179,8 +179,8 @@ def edit_options(function: F) -> F:
         "--convert",
         multiple=True,
         metavar="STATE",
-        help="A state that was not converted yet, where its type does not tell: its converter is called, or its columns "
-        "are written in their new order. UID/<key> for a key.",
+        help="A state that was not converted yet, where its type does not tell: its converter is called, or its "
+        "columns are written in their new order. UID/<key> for a key.",
     )
     @functools.wraps(function)
     def with_edits(

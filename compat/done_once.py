@@ -46,7 +46,7 @@ def columns_written(path: str, names: str) -> str:
 
 
 def about_columns(result: CompatibilityResult[Any], old: SerializerDescription) -> CompatibilityResult[Any]:
-    """Refuse columns that would be written anew, where that may have been done, unless a person says that it was not."""
+    """Refuse columns that would be written anew where that may have been done, unless a person says it was not."""
     told = [finding for finding in result.findings if finding.rule == ROW]
     if not told or result.is_incompatible():
         return result

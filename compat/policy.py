@@ -26,6 +26,10 @@ def _flags(given: Iterable[Flag | str]) -> frozenset[Flag]:
     return frozenset(map(Flag, given))
 
 
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    return tuple(given)
+
+
 @attrs.frozen
 class Policy:
     """What is refused though the rules allow it, and what is accepted though it looks like a mistake.
@@ -36,7 +40,7 @@ class Policy:
     """
 
     forbid: frozenset[Flag] = attrs.field(default=frozenset(), converter=_flags)
-    allow_empty: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    allow_empty: tuple[str, ...] = attrs.field(default=(), converter=_names)
 
     def __bool__(self) -> bool:
         return bool(self.forbid or self.allow_empty)

@@ -32,18 +32,19 @@ def to_data(report: CheckReport) -> dict[str, Any]:
     """Give a report as plain data; the keys are stable.
 
     Returns:
-        `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error),
-        `old` and `new` (origins), `counts` (states by decision), `not_taken` (stored states that the new side does not
-        have) and `starting_empty` (states that only the new side has), each as uid or id and name, and `operators`. Of
-        each operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`, `is_another` (whether it has none of
-        the stored states), `flink_restorable` (`before` and `after`: true, false, or null where it cannot be told),
-        `unreadable`, `keeps`, `max_parallelism` (null, or the number of key groups from now on, where that is another),
-        `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`, `findings`), and `states`. Of each
-        state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new` (types in words), `reader`, `converter`,
-        `transform` and `note` (null where there is none), and `findings`. Of each finding: `path`, `rule`, `verdict`,
-        `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of the whole, a key and a state tells what
-        the old job could make of what the new one writes: null where that is refused, or the old job has none; else a
-        decision, and of a key and a state with `decision`, `note` and `findings`.
+        `decision` (start, migrate, refuse), `verdict`, `target`, `forbid` (flags that the policy makes an error), `old`
+        and `new` (origins), `counts` (states by decision), `not_taken` (stored states that the new side does not have)
+        and `starting_empty` (states that only the new side has), each as uid or id and name, and `operators`. Of each
+        operator: `operator_id`, `uid`, `name`, `status` (matched, orphaned, new, not_in_probe), `decision`,
+        `is_another` (whether it has none of the stored states), `flink_restorable` (`before` and `after`: true, false,
+        or null where it cannot be told), `unreadable`, `keeps`, `max_parallelism` (null, or the number of key groups
+        from now on, where that is another), `key` (null, or `decision`, `verdict`, `old`, `new`, `reader`, `converter`,
+        `findings`), and `states`. Of each state: `name`, `kind`, `status`, `decision`, `verdict`, `old` and `new`
+        (types in words), `reader`, `converter`, `transform` and `note` (null where there is none), and `findings`. Of
+        each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of
+        the whole, a key and a state tells what the old job could make of what the new one writes: null where that is
+        refused, or the old job has none; else a decision, and of a key and a state with `decision`, `note` and
+        `findings`.
     """
     backs = ways_back(report)
     return {

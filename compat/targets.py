@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Target(enum.StrEnum):
     """Who is to restore the state.
 
-    AUTO: who can now: Flink where it knows all types of an operator before and after, else stateshift. ANY: never Flink.
-    FLINK: the Flink that the savepoint is of already, or any for new state.
+    AUTO: who can now: Flink where it knows all types of an operator before and after, else stateshift. ANY: never
+    Flink. FLINK: the Flink that the savepoint is of already, or any for new state.
     """
 
     AUTO = "auto"

@@ -146,7 +146,7 @@ def _tuple(forms: Forms, serializer: TupleSerializer) -> ColumnForm:
 
 
 def _row(forms: Forms, serializer: RowSerializer) -> ColumnForm:
-    if serializer.order or not serializer.columns:
+    if not serializer.columns:
         return JsonForm(serializer)
     parts = tuple(
         Part(column.name or f"f{index}", forms.of(column.serializer)) for index, column in enumerate(serializer.columns)

@@ -108,9 +108,8 @@ def test_it_is_done_once_and_the_lineage_knows(stored, tmp_path):
 
 def test_the_lineage_goes_with_copies_and_new_names(stored, tmp_path):
     once = migrated(stored, job(), tmp_path / "v2", convert=STATES)
-    options = MigrationOptions(
-        edits=parse_edits(rename_states=["price=cents"], rename_uids=["shop=store"]), parallelism=2
-    )
+    edits = parse_edits(rename_states=["price=cents"], rename_uids=["shop=store"])
+    options = MigrationOptions(edits=edits, parallelism=2)
     ready, folder = prepare(once, None, options), Folder.at(tmp_path / "v3")
     folder.create()
     results = [perform(task, ready.savepoint.folder, folder) for task in ready.tasks]

@@ -54,8 +54,8 @@ a function that says what the old value becomes
     migrate  $  double -> long  a stored double may not fit a long  [PRIM-3]
              ways out: converter CONVERTER decides
   fresh  value  long: refuse (incompatible)
-    refuse   $<state>  long  the job's state would begin empty, while nobody takes the stored state 'gone', which is like \
-it  [STATE-7]
+    refuse   $<state>  long  the job's state would begin empty, while nobody takes the stored state 'gone', which \
+is like it  [STATE-7]
              ways out: if it is that state: --rename-state gone=fresh; or if it is meant to begin empty: \
 --allow-empty accounts/fresh
   gone  value  long: only in the savepoint: kept

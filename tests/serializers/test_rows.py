@@ -223,7 +223,7 @@ class TestRules:
 
     @pytest.mark.parametrize("rule", ["ROW-2", "ROW-6"])
     def test_columns_in_another_order_are_written_anew(self, ask, migrate, rules, rule):
-        """ROW-2; ROW-6 for those of one type, which pairing by position swaps in silence: as Flink does, and any reader."""
+        """ROW-2; ROW-6 for those of one type, which a reader by position, as Flink is one, swaps in silence."""
         new = row_of({"id": Int32, "last": str, "first": str}, stored=OrderV1)
         result = ask(new, OLD)
 
