@@ -290,7 +290,7 @@ class TestFile:
             (lambda data: data.update(more=1), "the document has 'more', which this release does not know"),
             (lambda data: data["options"].update(force=True), "'options' has 'force', which this release does not"),
             (lambda data: data["options"].update(compression="zip"), "'zip' is not a valid Compression"),
-            (lambda data: data["options"].update(policy=["all"]), "'all' is not a valid Flag"),
+            (lambda data: data["options"]["policy"].update(forbid=["all"]), "'all' is not a valid Flag"),
             (lambda data: data["options"].update(max_bad_values=0), "the options are none"),
             (lambda data: data["options"].update(trust_stored_serializers="yes"), "should be true or false"),
             (lambda data: data["options"]["edits"].update(rename_states=["a"]), "a list of pairs of texts"),

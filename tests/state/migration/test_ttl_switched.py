@@ -29,7 +29,7 @@ from stateshift.compat.plan_data import to_data
 from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
-from stateshift.serializers.errors import DeclarationError, MigrationFailed
+from stateshift.serializers.errors import DeclarationError, IncompatibleState, MigrationFailed
 from stateshift.serializers.numeric import LongSerializer
 from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
@@ -249,7 +249,7 @@ def half(number):
 
 
 def test_a_converter_sees_bare_values_and_only_where_these_change_state_4_and_5(tmp_path, migrate):
-    """One that was left in the job after its migration is not called again by a change of TTL alone."""
+    """One that was left in the job after its migration is not called again by a change of TTL alone (STATE-8)."""
     written(tmp_path / "ints", job_of(ValueStateDescriptor("s", int)), {1: 5})
     written(tmp_path / "floats", job_of(ValueStateDescriptor("s", float)), {1: 5.0})
     written(tmp_path / "stamped", job_of(ValueStateDescriptor("s", int, time_to_live=True)), {1: TtlValue(3, 5)})
@@ -257,8 +257,10 @@ def test_a_converter_sees_bare_values_and_only_where_these_change_state_4_and_5(
     off = job_of(ValueStateDescriptor("s", float, converter=half))
 
     assert {1: TtlValue(NOW, 2.5)} == values_of(migrate(tmp_path / "ints", tmp_path / "1", on, reference_time=AT))
-    assert {1: TtlValue(NOW, 5.0)} == values_of(migrate(tmp_path / "floats", tmp_path / "2", on, reference_time=AT))
-    assert {1: 2.5} == values_of(migrate(tmp_path / "stamped", tmp_path / "3", off, reference_time=AT))
+    assert {1: 2.5} == values_of(migrate(tmp_path / "stamped", tmp_path / "2", off, reference_time=AT))
+    assert {1: TtlValue(NOW, 2.5)} == values_of(migrate(tmp_path / "2", tmp_path / "3", on, reference_time=AT))
+    with pytest.raises(IncompatibleState, match="STATE-8"):
+        migrate(tmp_path / "floats", tmp_path / "4", on, reference_time=AT)
 
 
 LAST_MS = (1 << 63) - 1
