@@ -16,7 +16,7 @@ demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,77
 ##@ Check it
 
 test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), and the import contract
 	@$(PY) -m ruff check .

@@ -12,10 +12,9 @@ import attrs
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict, worst
 from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
 from ..serializers.serializer import KEEP_OLD_TYPE
-from ..serializers.snapshot import snapshot_to_bytes
 from .description import StateKind
 from .kinds import is_transformed, judge, kind_changed
-from .labels import label_after, label_declared
+from .labels import Labels, label_after, label_declared, labels_after
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
 from .rekeying import KeysAnew, keyed_anew
@@ -285,8 +284,8 @@ class _Matched:
         if lost is not None and not values.is_incompatible():
             values = CompatibilityResult.incompatible(lost, *values.findings)
         decision = values.verdict.decision
-        is_relabelled = self._needs_header(values, old.value.snapshot)
-        if is_relabelled or (namespace and namespace.decision is Decision.MIGRATE):
+        after = labels_after(old, new, values, None, judged.parts) if not values.is_incompatible() else Labels.of(old)
+        if self._needs_header(values, Labels.of(old), after) or (namespace and namespace.decision is Decision.MIGRATE):
             note = _HEADER_ONLY
         elif old.stored_name:
             note = _renamed(old)
@@ -310,17 +309,17 @@ class _Matched:
         if lost is not None:
             result: CompatibilityResult[Any] = CompatibilityResult.incompatible(lost.below(step), *role.result.findings)
             return attrs.evolve(role, result=result, decision=Decision.REFUSE)
-        return attrs.evolve(role, decision=Decision.MIGRATE) if self._needs_header(role.result, old.snapshot) else role
+        before, after = Labels(old.snapshot), Labels(label_after(role.result, old, new))
+        is_relabelled = self._needs_header(role.result, before, after)
+        return attrs.evolve(role, decision=Decision.MIGRATE) if is_relabelled else role
 
-    def _needs_header(self, result: CompatibilityResult[Any], stored: TypeSerializerConfigSnapshot[Any]) -> bool:
+    def _needs_header(self, result: CompatibilityResult[Any], before: Labels, after: Labels) -> bool:
         """Whether only a rewritten header lets Flink use the bytes: of our reconfigurations it does few itself."""
         if not self.target.is_flink or not result.is_compatible_after_reconfiguration():
             return False
         rules = {one.rule for one in result.findings if one.verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION}
-        if rules and rules <= _DONE_BY_FLINK:
-            return False
-        copy = result.reconfigured_serializer.snapshot_configuration()
-        return snapshot_to_bytes(copy) != snapshot_to_bytes(stored)
+        is_done_by_flink = rules and rules <= _DONE_BY_FLINK
+        return not is_done_by_flink and before.digest() != after.digest()
 
     def _lost_for_flink(self, snapshots: list[TypeSerializerConfigSnapshot[Any]], old: str, new: str) -> Finding | None:
         """Tell the first snapshot that would make Flink refuse an operator that it can restore now."""

@@ -46,6 +46,13 @@ def pytest_configure(config):
     config.pluginmanager.register(_RootIsAFolder())
 
 
+def pytest_collection_modifyitems(items):
+    """Keep all that works with Spark in one process of the two that `make test` has: there is one session of it."""
+    for item in items:
+        if item.get_closest_marker("spark") or "stateshift_spark" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def root():
     """The checkout."""

@@ -123,6 +123,20 @@ def test_who_can_restore_now_decides_where_nobody_is_named(make, rule, wrap):
     assert new.operators[0].states[0].value.snapshot == state.labels_after.value
 
 
+@pytest.mark.parametrize("rule", ["ENUM-6", "ENUM-7"])
+def test_the_key_of_broadcast_state_has_a_header_too(make, rule):
+    value = SerializerDescription.of(LongSerializer())
+    old, new = (
+        make.job(StateDescription("s", StateKind.BROADCAST, value, SerializerDescription.of(key)))
+        for key in HEADER_ONLY[rule]
+    )
+
+    (state,) = check(old, new).operators[0].states
+
+    assert (Decision.MIGRATE, Decision.START) == (state.decision, check(old, new, target=Target.ANY).decision)
+    assert new.operators[0].states[0].key.snapshot == state.labels_after.key
+
+
 def test_what_flink_reconfigures_itself_needs_no_header(make):
     """ENUM-2, ENUM-3 and REC-14 (tried in tests/interop)."""
     old, new = (make.job(make.state("s", StateKind.VALUE, letters("E", *of))) for of in ("AB", "CBA"))

@@ -232,10 +232,13 @@ def job(cases, version):
         keyed += [ListStateDescriptor(f"{name}-list", types[name]), MapStateDescriptor(f"{name}-map", str, types[name])]
     split = [ListStateDescriptor(f"{name}-split", types[name]) for name in sorted(set(types) & KINDS)]
     cast = [MapStateDescriptor(f"{name}-cast", str, types[name]) for name in sorted(set(types) & KINDS)]
+    cast += [MapStateDescriptor(f"{name}-keys", types[name], str) for name in sorted(set(types) & KEYS)]
     return Job([Operator("op", key=int, states=keyed, list_states=split, broadcast_states=cast)])
 
 
 KINDS = {"enum-added-between", "enum-reordered", "pojo-defaults-and-order", "field-renamed", "symbol-renamed"}
+KEYS = {"enum-added-between", "enum-reordered", "symbol-renamed"}
+"""Tried as keys of broadcast state, too."""
 
 
 def write(folder, cases, **options):
@@ -248,6 +251,8 @@ def write(folder, cases, **options):
                 writer.put("op", f"{name}-map", 1, {"k": case[4]})
                 writer.add("op", f"{name}-split", case[4])
                 writer.put_broadcast("op", f"{name}-cast", "k", case[4])
+            if name in KEYS:
+                writer.put_broadcast("op", f"{name}-keys", case[4], "v")
     return folder
 
 
@@ -257,6 +262,7 @@ def descriptors(file, cases):
         kind = cases[name][3]
         lines += [f"list {name}-list {kind}", f"map {name}-map STRING {kind}"]
         lines += [f"op {name}-split {kind}", f"bc {name}-cast STRING {kind}"]
+    lines += [f"bc {name}-keys {cases[name][3]} STRING" for name in set(cases) & KEYS]
     file.write_text("\n".join(lines), encoding="utf-8")
     return f"@{file}"
 

@@ -123,7 +123,7 @@ def test_each_family_is_drawn(kind):
     "hint",
     [Order, Line, Point, Tree, Status, V1(), Array[Int32], Array[str | None], Array[Line], Either[int, str], None,
      Row[int, str | None], row_of({"order total": float}), Instant, LocalDate, JavaDate, SqlTimestamp, set[int | None]],
-    ids=str,
+    ids=lambda hint: serializer_for(hint).describe(),
 )  # fmt: skip
 def test_values_of_declared_types_and_serializers_come_back(hint):
     serializer = serializer_for(hint)
