@@ -42,7 +42,7 @@ class TypeDeserializer(Protocol[T_co]):
     """Whatever reads values: a serializer, or a fallback for bytes whose serializer is gone (rule READ-3)."""
 
     def deserialize(self, source: DataInputView) -> T_co:
-        """Read one value."""
+        """Read one value; raises `CorruptSavepoint` on bytes that cannot be one, as a short read does by itself."""
         ...
 
 

@@ -80,8 +80,9 @@ class StateDescriptor(ABC):
 
     Attributes:
         name: Unique among the states of an operator; what the savepoint knows it by.
-        converter: Says what a stored value becomes where the stored bytes are not valid as they are: called with the
-            value, an element of list state, or a value of map state, as a generic reader gives it.
+        converter: Says what a stored value becomes: called with the value, an element of list state, or a value of map
+            state, as a generic reader gives it. Where the stored type is the new one already, a person says whether it
+            was called before (rule STATE-8).
         fallback_deserializer: Reads the stored values where nothing else can (rule READ-3); with TTL, what lies behind
             the time stamp.
         namespace: Serializer of the namespace, for window and custom state; plain keyed state has none.

@@ -1,0 +1,189 @@
+"""The page of the API, made of the docstrings: one entry for each public name, by what it is for."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import inspect
+import re
+from importlib import import_module
+
+import attrs
+
+PLACES = {
+    "Declaring a job": (
+        "stateshift",
+        "Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor ReducingStateDescriptor "
+        "AggregatingStateDescriptor TimerServiceDescriptor StateTransform",
+    ),
+    "Declaring types": (
+        "stateshift",
+        "record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char AwareDatetime "
+        "NaiveDatetime serializer_for register_serializer AvroSerializer PickleSerializer CloudPickleSerializer",
+    ),
+    "Values": (
+        "stateshift",
+        "Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate SqlTime SqlTimestamp "
+        "TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled",
+    ),
+    "Checking": ("stateshift", "check Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult"),
+    "Writing a serializer": (
+        "stateshift",
+        "TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView DataOutputView",
+    ),
+    "Savepoints": ("stateshift", "Savepoint SavepointWriter"),
+    "Migrating": ("stateshift.spark.migrate", "migrate"),
+    "What a migration is told": ("stateshift.state.migration.options", "MigrationOptions"),
+    "Spark": ("stateshift.spark", "register"),
+    "Bootstrapping": ("stateshift.spark.bootstrap", "bootstrap StateSource"),
+    "Sessions": ("stateshift.spark.session", "session"),
+    "Comparing": ("stateshift.compat.difference", "compare"),
+    "Testing": (
+        "stateshift.compat.testing",
+        "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses",
+    ),
+    "Errors": ("stateshift", "StateShiftError CorruptSavepoint ValueNotConvertible redact_values"),
+}
+"""Heading -> module and names."""
+
+HEAD = """# API
+
+Every public name, with what its docstring says.
+The page is made of the docstrings by a test, and held against them.
+What is not here may change at any time.
+"""
+_SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
+_ITEM = re.compile(r"([\w`*., |]+?): (.*)")
+
+
+def page():
+    """Give the text of the page."""
+    parts = [HEAD]
+    for heading, (module, names) in PLACES.items():
+        parts.append(f"## {heading}\n")
+        if module != "stateshift":
+            parts.append(f"From `{module}`.\n")
+        parts += [_entry(module, name) for name in names.split()]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _entry(module, name):
+    thing = getattr(import_module(module), name)
+    if not callable(thing) or not hasattr(thing, "__qualname__"):
+        return f"### {name}\n\n{_rendered(_comment_below(module, name))}\n"
+    lines = [
+        f"### {name}",
+        "",
+        f"`{name}{_signature(thing)}`" if not _is_plain(thing) else "",
+        "",
+        _rendered(_doc(thing)),
+    ]
+    if inspect.isclass(thing):
+        shared = [base for base in inspect.getmro(thing)[1:] if base.__module__ == thing.__module__ and _doc(base)]
+        lines += [f"\n**As every {base.__name__}**\n\n{_rendered(_doc(base))}" for base in shared]
+        lines += [_member(name, member, found) for member, found in _members(thing)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _is_plain(thing):
+    """Whether nobody calls it: an enum, an abstract class, an error."""
+    return inspect.isclass(thing) and (issubclass(thing, enum.Enum | BaseException) or inspect.isabstract(thing))
+
+
+def _doc(thing):
+    own = vars(thing).get("__doc__") if inspect.isclass(thing) else thing.__doc__
+    return inspect.cleandoc(own or "")
+
+
+def _comment_below(module, name):
+    """Give the text that stands below an assignment; of one that has none, the assignment itself."""
+    package = import_module(module)
+    place = import_module(package._PLACES[name], "stateshift")
+    source = inspect.getsource(place)
+    body = ast.parse(source).body
+    for statement, following in zip(body, body[1:], strict=False):
+        targets = [target.id for target in getattr(statement, "targets", ()) if isinstance(target, ast.Name)]
+        if name in targets:
+            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            said = [inspect.cleandoc(following.value.value)] if is_text else []
+            return "\n\n".join([f"`{ast.get_source_segment(source, statement)}`", *said])
+    raise AssertionError(f"{name} is not assigned in {place.__name__}")
+
+
+def _signature(thing):
+    try:
+        signature = inspect.signature(thing)
+    except (TypeError, ValueError):
+        return ""
+    bare = [
+        parameter.replace(annotation=inspect.Parameter.empty, default=_told(parameter.default))
+        for parameter in signature.parameters.values()
+        if not parameter.name.startswith("_") and parameter.name != "self"
+    ]
+    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+
+
+class _Told:
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+def _told(default):
+    """Give a default whose text is the same in every process."""
+    if default is inspect.Parameter.empty or isinstance(default, bool | int | float | str | None | tuple):
+        return default
+    if default is attrs.NOTHING:
+        return _Told("…")
+    if isinstance(default, enum.Enum):
+        return _Told(f"{type(default).__name__}.{default.name}")
+    return _Told("…")
+
+
+def _members(cls):
+    """Give the public methods and properties that the class, or a base of ours, documents."""
+    seen = set()
+    for base in inspect.getmro(cls):
+        if not base.__module__.startswith("stateshift"):
+            continue
+        for name, member in vars(base).items():
+            function = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
+            is_told = inspect.isfunction(function) and function.__doc__ and not name.startswith("_")
+            if is_told and name not in seen:
+                yield name, member
+            seen.add(name)
+
+
+def _member(owner, name, member):
+    function = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
+    is_property = isinstance(member, property) or hasattr(member, "func")
+    called = "" if is_property else re.sub(r"^\(cls(, )?", "(", _signature(function))
+    return f"\n#### {owner}.{name}\n\n`{name}{called}`\n\n{_rendered(inspect.cleandoc(function.__doc__))}"
+
+
+def _rendered(text):
+    """Turn the sections of a docstring into headed lists, and what is indented into blocks of code."""
+    out, section, code = [], False, []
+    for line in [*text.splitlines(), ""]:
+        found = _SECTION.fullmatch(line)
+        if found:
+            out += [f"**{found[1]}**", ""]
+            section = True
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            item = _ITEM.match(line.strip())
+            out.append(f"- `{item[1]}`: {item[2]}" if item and " " not in item[1].strip("`") else f"- {line.strip()}")
+        elif section and line.startswith("     "):
+            out[-1] += f" {line.strip()}"
+        elif line.startswith("    "):
+            code.append(line[4:])
+        else:
+            if code and line:
+                out += ["```text", *code, "```", ""]
+                code = []
+            section = section and not line
+            out.append(line) if not code else code.append(line)
+    if code:
+        out += ["```text", *"\n".join(code).rstrip().splitlines(), "```"]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(out)).strip()
