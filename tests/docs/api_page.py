@@ -7,29 +7,40 @@ import enum
 import inspect
 import re
 from importlib import import_module
+from itertools import pairwise
 
 import attrs
 
 PLACES = {
     "Declaring a job": (
         "stateshift",
-        "Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor ReducingStateDescriptor "
-        "AggregatingStateDescriptor TimerServiceDescriptor StateTransform",
+        """
+        Job Operator load_job ValueStateDescriptor ListStateDescriptor MapStateDescriptor
+        ReducingStateDescriptor AggregatingStateDescriptor TimerServiceDescriptor StateTransform
+        """,
     ),
     "Declaring types": (
         "stateshift",
-        "record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char AwareDatetime "
-        "NaiveDatetime serializer_for register_serializer AvroSerializer PickleSerializer CloudPickleSerializer",
+        """
+        record Field enum_options row_of Array Either Int8 Int16 Int32 BigInt Float32 Char
+        AwareDatetime NaiveDatetime serializer_for register_serializer AvroSerializer
+        PickleSerializer CloudPickleSerializer
+        """,
     ),
     "Values": (
         "stateshift",
-        "Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate SqlTime SqlTimestamp "
-        "TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled",
+        """
+        Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
+        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled
+        """,
     ),
     "Checking": ("stateshift", "check Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult"),
     "Writing a serializer": (
         "stateshift",
-        "TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView DataOutputView",
+        """
+        TypeSerializer TypeDeserializer TypeSerializerConfigSnapshot register_snapshot DataInputView
+        DataOutputView
+        """,
     ),
     "Savepoints": ("stateshift", "Savepoint SavepointWriter"),
     "Migrating": ("stateshift.spark.migrate", "migrate"),
@@ -101,7 +112,7 @@ def _comment_below(module, name):
     place = import_module(package._PLACES[name], "stateshift")
     source = inspect.getsource(place)
     body = ast.parse(source).body
-    for statement, following in zip(body, body[1:], strict=False):
+    for statement, following in pairwise(body):
         targets = [target.id for target in getattr(statement, "targets", ()) if isinstance(target, ast.Name)]
         if name in targets:
             is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
