@@ -13,6 +13,7 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Finding, 
 from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
 from ..serializers.serializer import KEEP_OLD_TYPE
 from .description import StateKind
+from .extraction import unlike_flinks
 from .kinds import is_transformed, judge, kind_changed
 from .labels import Labels, label_after, label_declared, labels_after
 from .one_sided import with_likely_names
@@ -283,6 +284,9 @@ class _Matched:
         lost = self._lost_for_flink(declared, old.describe(), new.describe())
         if lost is not None and not values.is_incompatible():
             values = CompatibilityResult.incompatible(lost, *values.findings)
+        if self.target.is_flink:
+            odd = unlike_flinks(old.value.snapshot, new.value.snapshot, self.target.major or self.stored_by)
+            values = attrs.evolve(values, findings=(*values.findings, *odd))
         decision = values.verdict.decision
         after = labels_after(old, new, values, None, judged.parts) if not values.is_incompatible() else Labels.of(old)
         if self._needs_header(values, Labels.of(old), after) or (namespace and namespace.decision is Decision.MIGRATE):

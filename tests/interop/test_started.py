@@ -61,6 +61,8 @@ JAVA = {
     "Purchase": "public class Purchase extends Base { public long cents; }",
     "Maker": "public class Maker { public String mfr; public long id; }",
     "Moved": "public class Moved { public long id; public String name; }",
+    "Gathered": "import java.util.*; public class Gathered { public long id; public List<String> names;"
+    " public Map<String, Long> counts; public Set<String> seen; }",
     "Holder": "public class Holder { public Renamed status; public long id; }",
 }
 
@@ -184,7 +186,16 @@ START |= inside(START, {"enum-added-between", "enum-reordered", "pojo-defaults-a
 START["enums-as-map-keys"] = (
     "ENUM-3", dict[KEPT_V1, int], dict[KEPT, int], "MAP(ENUM(started.Kept),LONG)", {KEPT_V1.ON: 1},
 )  # fmt: skip
+NAMES, COUNTS, SEEN = list[str | None] | None, dict[str | None, int] | None, set[str] | None
+GATHERED = pojo("Gathered", id=int, names=NAMES, counts=COUNTS, seen=SEEN)
 ONLY_FLINK_2 = {
+    "pojo-gathered": (
+        "REC-1",
+        GATHERED,
+        GATHERED,
+        "POJO(started.Gathered)",
+        GATHERED(id=1, names=["a"], counts={"k": 5}, seen={"s"}),
+    ),
     "set": ("LIST-1", set[int], set[int], "SET(LONG)", {1, 2}),
     "set-of-nullable": ("OPT-4", set[int], set[int | None], "SET(LONG)", {1, 2}),
     "enums-in-set": ("ENUM-3", set[KEPT_V1], set[KEPT], "SET(ENUM(started.Kept))", {KEPT_V1.OFF}),
@@ -222,6 +233,9 @@ FOR_FLINK |= {
         "ROW(b:STRING,a:LONG)", Row(1, "x"),
     ),
 }  # fmt: skip
+
+
+EMPTY = {"names": [], "counts": {}, "seen": set()}
 
 
 def job(cases, version):
@@ -297,6 +311,21 @@ def test_flink_starts_on_what_a_check_says_needs_no_migration(
         savepoint, scenario=descriptors(tmp_path / "job", cases), backend=backend, release=release, classes=classes
     )
     assert same_contents(contents(savepoint), restored) == []
+
+
+@pytest.mark.parametrize("field", [{"names": list[str]}, {"counts": dict[str, int]}, {"seen": set[str]}], ids=str)
+def test_flink_refuses_a_field_of_a_form_that_it_does_not_make_itself(flink_restore, classes, tmp_path, field):
+    """Of which a check warns, where the field is new (tests/compat/test_extraction.py)."""
+    odd = pojo("Gathered", **{"id": int, "names": NAMES, "counts": COUNTS, "seen": SEEN} | field)
+    value = odd(
+        id=1,
+        **{"names": None, "counts": None, "seen": None}
+        | {name: empty for name, empty in EMPTY.items() if name in field},
+    )
+    case = {"odd": ("REC-1", odd, odd, "POJO(started.Gathered)", value)}
+    savepoint = write(tmp_path / "savepoint", case)
+
+    assert "failed" == flink_restore(savepoint, scenario=descriptors(tmp_path / "job", case), classes=classes)["status"]
 
 
 def test_the_cases_are_many_and_name_their_rule():
