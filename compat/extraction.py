@@ -37,20 +37,17 @@ def unlike_flinks(
         path: Of the two.
     """
     if isinstance(new, PojoSerializerSnapshot):
-        stored = {field.name: field.snapshot for field in old.stored_fields()} if _is_pojo(old) else {}
+        before = old.stored_fields() if isinstance(old, PojoSerializerSnapshot) else ()
+        stored = {field.name: field.snapshot for field in before}
         for field in new.stored_fields():
             was, below = stored.get(field.name), f"{path}.{field.name}"
             if _is_odd(field.snapshot, major) and not (was is not None and _is_odd(was, major)):
                 yield _told(field.snapshot, major, below)
             yield from unlike_flinks(was, field.snapshot, major, below)
         return
-    before = old.children() if old is not None and old.kind == new.kind else ()
+    parts = old.children() if old is not None and old.kind == new.kind else ()
     for index, child in enumerate(new.children()):
-        yield from unlike_flinks(before[index] if index < len(before) else None, child, major, path)
-
-
-def _is_pojo(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bool:
-    return isinstance(snapshot, PojoSerializerSnapshot)
+        yield from unlike_flinks(parts[index] if index < len(parts) else None, child, major, path)
 
 
 def _is_odd(snapshot: TypeSerializerConfigSnapshot[Any], major: str) -> bool:
@@ -68,10 +65,9 @@ def _without_null(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer
 
 def _told(snapshot: TypeSerializerConfigSnapshot[Any], major: str, path: str) -> Finding:
     java, form, hint = _FORMS[_without_null(snapshot).kind]
+    reason, ways = f"Flink 2 itself makes {form} of a {java}", (f"declare the field as {hint}",)
     if major == "1":
-        reason, ways = f"Flink 1 itself leaves a {java} to Kryo", ()
-    else:
-        reason, ways = f"Flink 2 itself makes {form} of a {java}", (f"declare the field as {hint}",)
+        reason, ways = f"Flink 1 itself leaves a {java} to Kryo", ("name the type in the class, with @TypeInfo",)
     reason += "; it restores this form only where the class names it (@TypeInfo), and else refuses the state"
     described = snapshot.describe()
     return Finding(path, "TARGET-FLINK", Verdict.COMPATIBLE, "", described, reason, ways, (Flag.UNVERIFIED,))
