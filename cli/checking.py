@@ -109,7 +109,7 @@ def command(
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
         _refuse_what_needs_a_savepoint()
-        return hold_against(new.describe(), gate, trust=trust, with_json=with_json)
+        return hold_against(new.describe(), gate, edits, policy, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     # The job first: its module registers the snapshots by which the savepoint is read.
@@ -130,8 +130,8 @@ def command(
 
 
 _OF_A_SAVEPOINT = {
-    "allow_migration", "allow_non_restored_state", "drop", "rename_states", "rename_uids", "convert",
-    "is_allowed",    "max_parallelism", "merge", "target", "forbid", "allow_empty", "trust_stored_serializers",
+    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target", "allow_empty",
+    "trust_stored_serializers",
 }  # fmt: skip
 
 

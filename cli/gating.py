@@ -11,15 +11,19 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import click
 
+from ..serializers.escaping import shell_word
 from .failures import Status
-from .output import print_json, print_notice, print_styled, write_text
+from .next_steps import options_given
+from .output import print_json, print_lines, print_notice, print_styled, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..compat.description import JobDescription
+    from ..compat.edits import Edits
     from ..compat.history import History
-    from ..compat.levels import GateReport
+    from ..compat.levels import GateReport, Revision
+    from ..compat.policy import Policy
     from .project import Project
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -35,6 +39,7 @@ class GateOptions:
         against: What the job is held against; "" where no gate is asked for.
         level: In place of the project's own level, or "".
         strict: Whether a required migration is a failure.
+        allow: Names of losses that are no failure.
         allow_drift: Whether a job that passes may differ from the last revision.
         form: How the answer is printed: text, github, junit or sarif.
     """
@@ -42,6 +47,7 @@ class GateOptions:
     against: str = ""
     level: str = ""
     strict: bool = False
+    allow: tuple[str, ...] = ()
     allow_drift: bool = False
     form: str = "text"
 
@@ -61,6 +67,13 @@ def gate_options(function: F) -> F:
         help="With --against: what must hold, in place of the project's own level. [default: BACKWARD]",
     )
     @click.option("--strict", is_flag=True, help="With --against: refuse also what needs a migration.")
+    @click.option(
+        "--allow",
+        multiple=True,
+        metavar="LOSS",
+        help="With --against: accept what the gate names so, as in drops:$.coupon, beside what the project allows. "
+        "Can be given several times.",
+    )
     @click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 also where the job is not recorded.")
     @click.option(
         "--format",
@@ -72,20 +85,29 @@ def gate_options(function: F) -> F:
     )
     @functools.wraps(function)
     def with_gate(
-        *args: Any, against: str, level: str | None, strict: bool, allow_drift: bool, form: str, **rest: Any
+        *args: Any,
+        against: str,
+        level: str | None,
+        strict: bool,
+        allow: tuple[str, ...],
+        allow_drift: bool,
+        form: str,
+        **rest: Any,
     ) -> Any:
-        return function(*args, gate=GateOptions(against, level or "", strict, allow_drift, form), **rest)
+        return function(*args, gate=GateOptions(against, level or "", strict, allow, allow_drift, form), **rest)
 
     return cast("F", with_gate)
 
 
 def hold_against(
-    candidate: JobDescription, options: GateOptions, *, trust: tuple[str, ...] = (), with_json: bool
+    candidate: JobDescription, options: GateOptions, edits: Edits, policy: Policy, *, trust: tuple[str, ...] = (), with_json: bool
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from .. import __version__
-    from ..compat.gate_text import github_lines, junit, text_lines, to_data
+    from ..compat.gate_text import closing_line, github_lines, junit, text_lines, to_data
     from ..compat.levels import Level, Levels, judge
+    from ..compat.losses import Guard
+    from .migrating import command as migrate
     from .project import FILE, Project
     from .revisions import is_history, read_history, revisions_against
 
@@ -99,12 +121,21 @@ def hold_against(
         for revision in revisions_against(options.against, kept, project.history)
     ]
     project.require_known(candidate, *(revision.description for revision in history))
-    today = dt.datetime.now(tz=dt.UTC).date()
-    report = judge(history, candidate, levels, today=today, overrides=project.overrides, strict=options.strict)
+    guard = Guard((*project.allow, *options.allow), policy)
+    report = judge(
+        _edited(history, edits),
+        candidate,
+        levels,
+        today=dt.datetime.now(tz=dt.UTC).date(),
+        overrides=project.overrides,
+        strict=options.strict,
+        guard=guard,
+    )
     drift = _drift(report, kept, is_asked_for=is_asked_for)
     status = _status(report, options, drift)
+    closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given(migrate)}")
     if with_json:
-        print_json(to_data(report) | {"drift": drift or None, "exit_status": int(status)})
+        print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
         return status
     file = _file_of(candidate, project)
     if options.form == "junit":
@@ -117,11 +148,43 @@ def hold_against(
         write_text(github_lines(report, file, drift if status is Status.DRIFT else ""))
     else:
         print_styled(text_lines(report))
+    _tell_what_is_not_needed(options.allow, report)
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")
         job = candidate.origin.removeprefix("job ")
         print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE, and commit the file")
+    if options.form == "text":
+        print_lines(["", closing])
+    else:
+        print_notice(closing)
     return status
+
+
+def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
+    """Give the revisions under the names that a migration will give; earlier ones may not have what it names.
+
+    Raises:
+        StateNotFound: Nor has the last one.
+    """
+    from ..serializers.errors import StateNotFound
+
+    found = []
+    for revision in history:
+        try:
+            found.append(attrs.evolve(revision, description=edits.apply(revision.description)))
+        except StateNotFound:
+            if revision is history[-1]:
+                raise
+            found.append(revision)
+    return found
+
+
+def _tell_what_is_not_needed(allow: tuple[str, ...], report: GateReport) -> None:
+    """Say what was allowed and is not lost: left in place, it would let a later loss pass."""
+    used = {name for state in report.states for name in state.allowed}
+    for name in allow:
+        if name not in used:
+            print_notice(f"--allow {shell_word(name)} is not needed: nothing of that name is lost")
 
 
 def _status(report: GateReport, options: GateOptions, drift: str) -> Status:

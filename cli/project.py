@@ -4,6 +4,7 @@
 job = "accounts:job"
 history = "state_history"
 level = "FULL"
+allow = ["drops:$.coupon"]              # what may be lost, by the names that the gate gives
 
 [tool.stateshift.levels]
 "sessions" = "BACKWARD"                 # of an operator, by uid
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.levels import KEY, Level, Levels, Override
+from ..compat.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
 
@@ -46,6 +48,7 @@ class Project:
         history: Folder of the recorded revisions.
         levels: What the gate asks for.
         overrides: What it lets pass.
+        allow: What may be lost.
     """
 
     folder: Path
@@ -53,6 +56,7 @@ class Project:
     history: Path = Path("state_history")
     levels: Levels = attrs.field(factory=Levels)
     overrides: tuple[Override, ...] = ()
+    allow: tuple[str, ...] = ()
 
     @classmethod
     def find(cls, start: Path) -> Project:
@@ -109,12 +113,13 @@ class Project:
             {name: level for name, level in given.items() if "/" in name},
         )
         overrides = tuple(map(_override, _taken(settings, "overrides", list, [])))
+        allow = Guard(tuple(map(str, _taken(settings, "allow", list, [])))).allow
         if settings:
             raise DeclarationError(
                 f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting",
-                advice="settings are job, history, level, levels and overrides",
+                advice="settings are job, history, level, levels, allow and overrides",
             )
-        return cls(folder, job, folder / history, levels, overrides)
+        return cls(folder, job, folder / history, levels, overrides, allow)
 
 
 def _settings(file: Path) -> dict[str, Any]:

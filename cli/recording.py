@@ -136,11 +136,19 @@ def _tell_what_is_refused(history: History, description: JobDescription) -> None
     from ..compat.gate_text import text_lines
     from ..compat.history import judged
     from ..compat.levels import judge
+    from ..compat.losses import Guard
     from .project import Project
 
     project = Project.find(Path.cwd())
     today = dt.datetime.now(tz=dt.UTC).date()
-    report = judge(judged(history.revisions), description, project.levels, today=today, overrides=project.overrides)
+    report = judge(
+        judged(history.revisions),
+        description,
+        project.levels,
+        today=today,
+        overrides=project.overrides,
+        guard=Guard(project.allow),
+    )
     if report.passes:
         return
     for line in text_lines(report):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ..serializers.compatibility import Verdict
-from ..serializers.escaping import github_command, one_line
+from ..serializers.compatibility import Decision
+from ..serializers.escaping import github_command, one_line, shell_word
 from ..serializers.wording import many
 from .explain import finding_line
 from .levels import KEY, Direction
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..serializers.compatibility import Finding
     from .levels import Failure, GateReport, Override, StateGate
+    from .losses import Change
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
@@ -25,6 +26,15 @@ Span = tuple[str, str]
 _NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
 """What can be done where an old job, which nobody will change any more, is asked."""
 
+_BECOMES = {
+    Decision.START: "the job can use it as it is",
+    Decision.MIGRATE: "must be migrated before the job can start",
+}
+_WAYS_BACK = {
+    Decision.START: "way back: the old job can use it as it is",
+    Decision.MIGRATE: "way back: after migrate --downgrade",
+}
+
 
 def to_data(report: GateReport) -> dict[str, Any]:
     """Give a report as plain data; the keys are stable.
@@ -32,11 +42,15 @@ def to_data(report: GateReport) -> dict[str, Any]:
     Returns:
         `passes`, `candidate`, `revisions` (names, the oldest first), `is_recorded`, and `states`. Of each: `operator`,
         `state` (`<key>` for the operator's key), `level`, `set_for` (project, an operator or a state), `passes`,
-        `failures` (each `revision`, `direction`, `strict`, `findings`), `overridden` and `expired` (each `rule`,
-        `reason`, `expires`).
+        `failures` (each `revision`, `direction`, `strict`, `loses`, `findings`, and `against`: those findings that
+        stand against it), `overridden` and `expired` (each `rule`, `reason`, `expires`), and `changes` since the last
+        revision (each `direction`, `decision`, `findings`, `allowed`). `accepted` and `migrates` name what is lost and
+        was allowed, and the states that must be migrated before the job can start.
     """
     return {
         "passes": report.passes,
+        "accepted": accepted(report),
+        "migrates": [state.name for state in report.states if state.is_migrated],
         "candidate": report.candidate,
         "revisions": list(report.revisions),
         "is_recorded": report.is_recorded,
@@ -50,6 +64,7 @@ def to_data(report: GateReport) -> dict[str, Any]:
                 "failures": [_failure_data(failure) for failure in state.failures],
                 "overridden": [_override_data(override) for override in state.overridden],
                 "expired": [_override_data(override) for override in state.expired],
+                "changes": [_change_data(change) for change in state.changes],
             }
             for state in report.states
         ],
@@ -61,8 +76,23 @@ def _failure_data(failure: Failure) -> dict[str, Any]:
         "revision": failure.revision,
         "direction": str(failure.direction),
         "strict": failure.strict,
+        "loses": failure.loses,
         "findings": [finding_data(finding) for finding in failure.findings],
+        "against": [finding_data(finding) for finding in failure.against],
     }
+
+
+def _change_data(change: Change) -> dict[str, Any]:
+    return {
+        "direction": str(_direction(change)),
+        "decision": str(change.decision),
+        "findings": [finding_data(finding) for finding in change.findings],
+        "allowed": list(change.allowed),
+    }
+
+
+def _direction(change: Change) -> Direction:
+    return Direction.FORWARD if change.is_back else Direction.BACKWARD
 
 
 def _override_data(override: Override) -> dict[str, Any]:
@@ -73,7 +103,7 @@ def text_lines(report: GateReport) -> list[list[Span]]:
     """Give a report as lines: what stands against the job first, then overrides and levels."""
     lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
     for state in report.states:
-        if state.failures:
+        if state.failures or told(state):
             lines += [[], *_state_lines(state)]
     lines += [[], *_level_lines(report)]
     return lines
@@ -106,29 +136,79 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
     yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
     for failure in state.failures:
         yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
-        for finding in against(failure):
+        for finding in failure.against:
             yield [(f"    {finding_line(finding)}", "")]
-            ways = "; or ".join(_NO_WAY_BACK if failure.direction is Direction.FORWARD else finding.ways_out)
+            ways = "; or ".join(_ways_out(failure, finding))
             if ways:
                 yield [(f"      ways out: {ways}", "dim")]
+    for sentence, findings in told(state):
+        yield [(f"  {sentence}", "")]
+        yield from ([(f"    {finding_line(finding)}", "dim")] for finding in findings)
     for override in state.overridden:
         yield [(f"  let pass until {override.expires}: {override.rule}, {override.reason}", "yellow")]
     for override in state.expired:
         yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
 
 
+def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
+    """Give the ways out of what stands against a state; of what is lost, the last is how that is allowed."""
+    if failure.direction is Direction.BACKWARD:
+        return finding.ways_out
+    return (*_NO_WAY_BACK, *finding.ways_out[-1:]) if failure.loses else _NO_WAY_BACK
+
+
 def failure_text(failure: Failure) -> str:
     """Say in a sentence which revision stands against a state."""
     if failure.strict:
         return f"{failure.revision} needs a migration, and --strict allows none"
+    if failure.loses and failure.direction is Direction.FORWARD:
+        return f"{failure.revision} would not get back all of the state, or could fail on it"
+    if failure.loses:
+        return f"of the state of {failure.revision}, something would be lost"
     return failure.direction.told(failure.revision)
 
 
-def against(failure: Failure) -> tuple[Finding, ...]:
-    """Give the findings that stand against a state: what refuses, or asks for a migration where none is allowed."""
-    least = Verdict.REQUIRES_MIGRATION if failure.strict else Verdict.INCOMPATIBLE
-    found = tuple(finding for finding in failure.findings if finding.verdict >= least)
-    return found or failure.findings  # where the header alone is to be rewritten
+def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
+    """Say what becomes of a state that does not fail for it: each time a sentence, and the findings behind it."""
+    failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
+    lines = []
+    for change in state.changes:
+        direction = _direction(change)
+        findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
+        allowed = f"; allowed: {', '.join(change.allowed)}" if change.allowed else ""
+        if change.decision is Decision.REFUSE or (not findings and change.told):
+            continue  # all of it is told as what fails
+        if not change.is_back and (findings or change.decision is Decision.MIGRATE):
+            lines.append((f"{_BECOMES[change.decision]}{allowed}", findings))
+        elif change.is_back and findings:
+            lines.append((f"{_WAYS_BACK[change.decision]}{allowed}", findings))
+    return lines
+
+
+def accepted(report: GateReport) -> list[str]:
+    """Name what is lost and was allowed, by an option, the project or an override, each with its state."""
+    lines = [f"{name} of {state.name}" for state in report.states for name in state.allowed]
+    for state in report.states:
+        found = {state.override_of(finding, failure) for failure in state.failures for finding in failure.against}
+        lines += [f"{one.rule} of {state.name}" for one in state.overridden if one in found]
+    return list(dict.fromkeys(lines))
+
+
+def closing_line(report: GateReport, command: str) -> str:
+    """Say what was accepted, and what must be run before the job is deployed.
+
+    Args:
+        report: What was found.
+        command: How the state is migrated.
+    """
+    if not report.passes:
+        return "not accepted, so there is nothing to deploy: keep what is refused, or allow it as its way out says"
+    what = "; ".join(accepted(report)) or "nothing is lost"
+    migrated = [state_title(state) for state in report.states if state.is_migrated or state.is_left]
+    if not migrated:
+        return f"accepted: {what}; before deployment: nothing has to be run"
+    drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
+    return f"accepted: {what}; before deployment: {command}{drops}, for {', '.join(migrated)}"
 
 
 def _level_lines(report: GateReport) -> Iterator[list[Span]]:
@@ -156,10 +236,13 @@ def github_lines(report: GateReport, file: str, drift: str = "") -> str:
         for failure in state.failures:
             word = "warning" if state.passes else "error"
             title = f"{state_title(state)}: {failure_text(failure)}"
-            lines.append(github_command(word, place | {"title": title}, map(finding_line, against(failure))))
+            lines.append(github_command(word, place | {"title": title}, map(finding_line, failure.against)))
+        for sentence, findings in told(state):
+            title = f"{state_title(state)}: {sentence}"
+            lines.append(github_command("notice", place | {"title": title}, map(finding_line, findings)))
     if drift and report.passes:
-        told = f"{report.candidate} {drift}: stateshift snapshot -m …"
-        lines.append(github_command("error", place | {"title": "not recorded"}, [told]))
+        line = f"{report.candidate} {drift}: stateshift snapshot -m …"
+        lines.append(github_command("error", place | {"title": "not recorded"}, [line]))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -176,12 +259,17 @@ def junit(report: GateReport) -> str:
         case = ET.SubElement(
             suite, "testcase", classname=one_line(state.operator), name=one_line(state.state), time="0"
         )
+        sentences = [
+            "\n".join(map(one_line, (sentence, *map(finding_line, findings)))) for sentence, findings in told(state)
+        ]
         if state.passes:
+            if sentences:
+                ET.SubElement(case, "system-out").text = "\n".join(sentences)
             continue
         lines = [
             f"{failure.direction} {failure.revision}: {finding_line(finding)}"
             for failure in state.failures
-            for finding in against(failure)
+            for finding in failure.against
         ]
         message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
         # What cannot be printed is escaped, and so is all that XML cannot hold.

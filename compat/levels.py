@@ -18,8 +18,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
+from ..serializers.errors import NothingInCommon
 from .check import check
 from .description import StateKind
+from .losses import REMOVED, Change, Guard, removed
+from .policy import ACCEPT_ALL
 from .recording import digest
 from .report import Status
 
@@ -147,20 +150,19 @@ class Failure:
     Attributes:
         revision: Its name.
         direction: Who cannot take over whose state.
-        findings: All that stand against it.
+        findings: All that was found.
+        against: Those that stand against it: that refuse, lose what nobody has allowed to be lost, or ask for a
+            migration where none is allowed.
         strict: Whether a migration would do, and was refused because the caller is strict.
+        loses: Whether the state can be taken over, and something of it is lost.
     """
 
     revision: str
     direction: Direction
     findings: tuple[Finding, ...]
+    against: tuple[Finding, ...]
     strict: bool = False
-
-    @property
-    def refusing(self) -> tuple[Finding, ...]:
-        """The findings that refuse."""
-        worst = max((finding.verdict for finding in self.findings), default=Verdict.INCOMPATIBLE)
-        return tuple(finding for finding in self.findings if finding.verdict is worst)
+    loses: bool = False
 
 
 @attrs.frozen
@@ -176,6 +178,7 @@ class StateGate:
             with the last one, for information.
         overridden: Overrides that let failures pass.
         expired: Overrides that no longer do.
+        changes: What becomes of it since the last revision, there and back; nothing where no guard was asked.
     """
 
     operator: str
@@ -185,6 +188,7 @@ class StateGate:
     failures: tuple[Failure, ...] = ()
     overridden: tuple[Override, ...] = ()
     expired: tuple[Override, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def name(self) -> str:
@@ -192,12 +196,27 @@ class StateGate:
         return f"{self.operator}/{self.state}"
 
     @property
+    def is_migrated(self) -> bool:
+        """Whether it must be migrated before the job can start."""
+        return any(change.decision is Decision.MIGRATE and not change.is_back for change in self.changes)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the job does not take it, which is let pass."""
+        return self.passes and any(one.rule == REMOVED for change in self.changes for one in change.findings)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """What is lost of it and was allowed, as it was given."""
+        return tuple(dict.fromkeys(name for change in self.changes for name in change.allowed))
+
+    @property
     def passes(self) -> bool:
         """Whether nothing stands against it, or nothing that counts."""
         return self.level is Level.NONE or all(self._is_let_pass(failure) for failure in self.failures)
 
     def _is_let_pass(self, failure: Failure) -> bool:
-        found = [self.override_of(finding, failure) for finding in failure.refusing]
+        found = [self.override_of(finding, failure) for finding in failure.against]
         return bool(found) and None not in found
 
     def override_of(self, finding: Finding, failure: Failure) -> Override | None:
@@ -205,7 +224,7 @@ class StateGate:
 
         It names the finding's rule, or that of a role which refuses the key, or the namespace, in which the finding is.
         """
-        rules = {one.rule for one in failure.refusing if one.rule in _OF_ROLES and finding.path.startswith(one.path)}
+        rules = {one.rule for one in failure.against if one.rule in _OF_ROLES and finding.path.startswith(one.path)}
         return next((override for override in self.overridden if override.rule in {finding.rule, *rules}), None)
 
 
@@ -241,6 +260,7 @@ def judge(
     today: dt.date,
     overrides: Iterable[Override] = (),
     strict: bool = False,
+    guard: Guard | None = None,
 ) -> GateReport:
     """Hold a job against its history (rules CI-1 to CI-6).
 
@@ -251,27 +271,53 @@ def judge(
         today: Decides which overrides have expired.
         overrides: Failures that are let pass.
         strict: Whether a required migration is a failure too.
+        guard: Refuses what would be lost since the last revision, too (STATE-9, and the flags of findings), and has
+            the changes since then told. Without one only verdicts count, as with schema registries (CI-3).
 
     Raises:
         CompatibilityCheckError: A serializer failed while it was asked.
-        NothingInCommon: A revision and the candidate share no operator.
+        NothingInCommon: A revision and the candidate share no operator, and no guard says what becomes of its state.
     """
-    failures: dict[tuple[str, str], list[Failure]] = {place: [] for place in _places(candidate)}
+    places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
     for revision in reversed(history):
         is_last = revision is history[-1]
         for direction in Direction:
-            if not any(_counts(level, direction, is_last=is_last) for level in levels.used):
+            is_told = guard is not None and is_last
+            if not is_told and not any(_counts(level, direction, is_last=is_last) for level in levels.used):
                 continue
-            for operator, state, failure in _asked(revision, candidate, direction, strict=strict):
-                of_state = failures.setdefault((operator, state), [])
+            for operator, state, decision, findings in _asked(revision, candidate, direction, guard):
+                found = places.setdefault((operator, state), _Found())
                 level, _ = levels.of(operator, state)
+                if direction is Direction.FORWARD and _is_told_of_both(findings, level):
+                    continue
+                change = _change(direction, decision, findings, f"{operator}/{state}", guard) if is_told else None
+                if change is not None:
+                    found.changes.append(change)
+                failure = _failure(revision.name, direction, findings, decision, strict=strict, guard=guard)
+                if guard is not None and change is not None:
+                    failure = _losing(
+                        failure, revision.name, direction, change, guard.refused(f"{operator}/{state}", change)
+                    )
                 if failure is not None and _counts(level, direction, is_last=is_last):
-                    of_state.append(failure)
+                    found.failures.append(failure)
     given = tuple(overrides)
-    states = tuple(_gated(*place, tuple(of), levels, given, today) for place, of in sorted(failures.items()))
+    states = tuple(_gated(*place, found, levels, given, today) for place, found in sorted(places.items()))
     sha256 = digest(candidate)
     is_recorded = bool(history) and (history[-1].sha256 or digest(history[-1].description)) == sha256
     return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded, sha256)
+
+
+def _is_told_of_both(findings: tuple[Finding, ...], level: Level) -> bool:
+    """Whether it is a state that is gone, which is told of the way there."""
+    return [one.rule for one in findings] == [REMOVED] and Direction.BACKWARD in level.directions
+
+
+@attrs.define
+class _Found:
+    """What is found of a state while the revisions are asked, one after the other."""
+
+    failures: list[Failure] = attrs.field(factory=list)
+    changes: list[Change] = attrs.field(factory=list)
 
 
 def _places(job: JobDescription) -> Iterator[tuple[str, str]]:
@@ -290,29 +336,43 @@ def _counts(level: Level, direction: Direction, *, is_last: bool) -> bool:
     return direction in level.directions and (is_last or level.is_transitive)
 
 
+_Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
+"""Operator, state, what is decided of it, and what was found."""
+
+
 def _asked(
-    revision: Revision, candidate: JobDescription, direction: Direction, *, strict: bool
-) -> Iterator[tuple[str, str, Failure | None]]:
-    """Ask one side about the other; gives what stands against each key and state that both have."""
-    if direction is Direction.BACKWARD:
-        report = check(revision.description, candidate)
-    else:
-        report = check(candidate, revision.description.as_probe())
+    revision: Revision, candidate: JobDescription, direction: Direction, guard: Guard | None
+) -> Iterator[_Answer]:
+    """Ask one side about the other; gives what was found of each key and state that the stored side has."""
+    old, new = revision.description, candidate
+    if direction is Direction.FORWARD:
+        old, new = candidate, revision.description.as_probe()
+    try:
+        yield from _answers(check(old, new, policy=guard.policy if guard else ACCEPT_ALL))
+    except NothingInCommon:
+        if guard is None:
+            raise
+    if guard is not None:
+        is_back = direction is Direction.FORWARD
+        for operator, state, finding in removed(revision.description, candidate, is_back=is_back):
+            forbidden = guard.policy.forbidden(finding)
+            decision = Decision.REFUSE if forbidden.forbidden else Decision.START
+            yield operator, state, decision, (forbidden,)
+
+
+def _answers(report: CheckReport) -> Iterator[_Answer]:
     for operator in report.operators:
         states = operator.states
         if operator.key is not None:
-            result, decision = operator.key.result, operator.key.decision
-            yield operator.title, KEY, _failure(revision.name, direction, result.findings, decision, strict=strict)
-            if decision is Decision.REFUSE:
+            yield operator.title, KEY, operator.key.decision, operator.key.result.findings
+            if operator.key.decision is Decision.REFUSE:
                 states = _without_key(operator, report)
+        is_renamed = operator.was is not None and operator.was.stored_id
         for state in states:
-            if state.status in {Status.MATCHED, Status.UNREADABLE}:
-                findings = state.result.findings
-                yield (
-                    operator.title,
-                    state.name,
-                    _failure(revision.name, direction, findings, state.decision, strict=strict),
-                )
+            if state.status in {Status.MATCHED, Status.UNREADABLE, Status.DROPPED}:
+                is_start = state.decision is Decision.START
+                decision = Decision.MIGRATE if is_renamed and is_start else state.decision
+                yield operator.title, state.name, decision, state.result.findings
 
 
 def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:
@@ -331,20 +391,51 @@ def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateRe
 
 
 def _failure(
-    revision: str, direction: Direction, findings: tuple[Finding, ...], decision: Decision, *, strict: bool
+    revision: str,
+    direction: Direction,
+    findings: tuple[Finding, ...],
+    decision: Decision,
+    *,
+    strict: bool,
+    guard: Guard | None,
 ) -> Failure | None:
-    """Give what stands against one state, or None (rule CI-3: of Avro, only what resolution knows)."""
-    refusing = [finding for finding in findings if finding.verdict is Verdict.INCOMPATIBLE]
+    """Give what the verdicts say against one state, or None (rule CI-3: of Avro, only what resolution knows)."""
     if decision is Decision.REFUSE:  # without a finding where the key is refused: that is told of the key
-        judged = any(finding.rule != _REGISTRY_BLIND for finding in refusing)
-        return Failure(revision, direction, findings) if judged else None
-    return Failure(revision, direction, findings, strict=True) if strict and decision is Decision.MIGRATE else None
+        refusing = tuple(one for one in findings if one.verdict is Verdict.INCOMPATIBLE or one.forbidden)
+        judged = any(guard is not None or finding.rule != _REGISTRY_BLIND for finding in refusing)
+        return Failure(revision, direction, findings, refusing) if judged else None
+    if strict and decision is Decision.MIGRATE:
+        asking = tuple(one for one in findings if one.verdict >= Verdict.REQUIRES_MIGRATION)
+        return Failure(revision, direction, findings, asking or findings, strict=True)
+    return None
+
+
+def _change(
+    direction: Direction, decision: Decision, findings: tuple[Finding, ...], place: str, guard: Guard | None
+) -> Change:
+    is_back = direction is Direction.FORWARD
+    change = Change(is_back, decision, findings)
+    given = [guard.allowing(place, finding, is_back=is_back) for finding in change.losing] if guard else []
+    return attrs.evolve(change, allowed=tuple(dict.fromkeys(name for names in given for name in names)))
+
+
+def _losing(
+    failure: Failure | None, revision: str, direction: Direction, change: Change, lost: tuple[Finding, ...]
+) -> Failure | None:
+    """Add to what verdicts say what is lost and not allowed."""
+    if not lost:
+        return failure
+    if failure is None:
+        return Failure(revision, direction, change.findings, lost, loses=True)
+    places = {(one.path, one.rule) for one in failure.against}
+    more = tuple(one for one in lost if (one.path, one.rule) not in places)
+    return attrs.evolve(failure, against=failure.against + more)
 
 
 def _gated(
     operator: str,
     state: str,
-    failures: tuple[Failure, ...],
+    found: _Found,
     levels: Levels,
     given: tuple[Override, ...],
     today: dt.date,
@@ -353,4 +444,4 @@ def _gated(
     mine = [override for override in given if override.state == f"{operator}/{state}"]
     overridden = tuple(override for override in mine if override.expires >= today)
     expired = tuple(override for override in mine if override.expires < today)
-    return StateGate(operator, state, level, set_for, failures, overridden, expired)
+    return StateGate(operator, state, level, set_for, tuple(found.failures), overridden, expired, tuple(found.changes))

@@ -67,10 +67,11 @@ class Policy:
 
     def _result(self, result: CompatibilityResult[T]) -> CompatibilityResult[T]:
         """Mark the findings that are forbidden; the result itself where there is none."""
-        findings = tuple(map(self._finding, result.findings))
+        findings = tuple(map(self.forbidden, result.findings))
         return attrs.evolve(result, findings=findings) if findings != result.findings else result
 
-    def _finding(self, finding: Finding) -> Finding:
+    def forbidden(self, finding: Finding) -> Finding:
+        """Mark what of a finding is forbidden; the finding itself where nothing is."""
         names = dict.fromkeys(flag.partition(":")[0] for flag in finding.flags)
         forbidden = tuple(name for name in names if name in self.forbid)
         if not forbidden:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ..serializers.escaping import one_line
 from .explain import finding_line
-from .gate_text import against, failure_text, state_title
+from .gate_text import failure_text, state_title, told
 from .rules import rule_book
 
 if TYPE_CHECKING:
@@ -24,25 +24,33 @@ _REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
 
 
 def sarif(report: GateReport, file: str, version: str) -> dict[str, Any]:
-    """Give a report as a SARIF log: one result for each finding that stands against a state.
+    """Give a report as a SARIF log: one result for each finding that stands against a state, or that is to be told.
 
-    What an override lets pass is there too, as suppressed, with its reason.
+    What an override lets pass is there too, as suppressed, with its reason. What becomes of a state that does not fail
+    for it, a migration or a loss that is allowed, is a note.
 
     Args:
         report: What was found.
         file: Where results point to: the module of the job, from the root of the repository.
         version: Of this release.
     """
-    found = [
-        (state, failure, finding)
+    failed = [
+        (finding, _failed(state, failure, finding, file))
         for state in report.states
         for failure in state.failures
-        for finding in against(failure)
+        for finding in failure.against
     ]
-    rules = {finding.rule: _rule(finding) for _, _, finding in found}
+    noted = [
+        (finding, _result(state, sentence, finding, file, level="note", identity=sentence))
+        for state in report.states
+        for sentence, findings in told(state)
+        for finding in findings
+    ]
+    found = failed + noted
+    rules = {finding.rule: _rule(finding) for finding, _ in found}
     identifiers = sorted(rules)
     driver = {"name": "stateshift", "version": version, "rules": [rules[identifier] for identifier in identifiers]}
-    results = [_result(*one, file) | {"ruleIndex": identifiers.index(one[2].rule)} for one in found]
+    results = [result | {"ruleIndex": identifiers.index(finding.rule)} for finding, result in found]
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -68,14 +76,26 @@ def _text(*lines: str) -> dict[str, str]:
     return {"text": "\n".join(map(one_line, lines))}
 
 
-def _result(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
+def _failed(state: StateGate, failure: Failure, finding: Finding, file: str) -> dict[str, Any]:
+    level, identity = "warning" if state.passes else "error", f"{failure.revision}\n{failure.direction}"
+    result = _result(state, failure_text(failure), finding, file, level=level, identity=identity)
+    override = state.override_of(finding, failure)
+    if override is None:
+        return result
+    suppression = {"kind": "external", "justification": one_line(f"{override.reason} (until {override.expires})")}
+    return result | {"suppressions": [suppression]}
+
+
+def _result(
+    state: StateGate, sentence: str, finding: Finding, file: str, *, level: str, identity: str
+) -> dict[str, Any]:
     place = f"{state.name}/{finding.path}"
-    names = f"{place}\n{finding.rule}\n{failure.revision}\n{failure.direction}"
+    names = f"{place}\n{finding.rule}\n{identity}"
     digest = hashlib.sha256(names.encode("utf-8", "surrogatepass")).hexdigest()
-    result: dict[str, Any] = {
+    return {
         "ruleId": finding.rule,
-        "level": "warning" if state.passes else "error",
-        "message": _text(f"{state_title(state)}: {failure_text(failure)}", finding_line(finding)),
+        "level": level,
+        "message": _text(f"{state_title(state)}: {sentence}", finding_line(finding)),
         "locations": [
             {
                 "logicalLocations": [{"fullyQualifiedName": one_line(place)}],
@@ -87,8 +107,3 @@ def _result(state: StateGate, failure: Failure, finding: Finding, file: str) -> 
         ],
         "partialFingerprints": {"primaryLocationLineHash": f"{digest[:16]}:1"},
     }
-    override = state.override_of(finding, failure)
-    if override is None:
-        return result
-    suppression = {"kind": "external", "justification": one_line(f"{override.reason} (until {override.expires})")}
-    return result | {"suppressions": [suppression]}

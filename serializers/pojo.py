@@ -24,6 +24,7 @@ from .optional_map import OptionalEntry, OptionalMap
 from .record_fields import Default, StoredField
 from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
 from .registry import register_snapshot, registry
+from .serializer import DECLARED
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
 from .views import DataInputView, DataOutputView
 
@@ -40,11 +41,16 @@ FLINK_POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot
 
 @attrs.frozen
 class PojoField:
-    """A field in Flink's snapshot; what Flink could not read when it restored is absent."""
+    """A field in Flink's snapshot; what Flink could not read when it restored is absent.
+
+    Attributes:
+        takes_null: Whether it may be null, which is in no snapshot; None where the code is not at hand.
+    """
 
     name: str
     declared_by: str | None
     snapshot: TypeSerializerConfigSnapshot[Any] | None
+    takes_null: bool | None = attrs.field(default=None, eq=False, repr=False)
 
 
 @attrs.frozen
@@ -108,7 +114,9 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     def stored_fields(self) -> tuple[StoredField, ...]:
         return tuple(
-            StoredField(field.name, self._snapshot_of(field), declared_by=field.declared_by or "")
+            StoredField(
+                field.name, self._snapshot_of(field), declared_by=field.declared_by or "", takes_null=field.takes_null
+            )
             for field in self.fields
         )
 
@@ -133,6 +141,7 @@ class PojoSerializerSnapshot(RecordSnapshot):
             registered=self._restored_subclasses(self.registered_subclasses()),
             unregistered=self._restored_subclasses(self.unregistered_subclasses()),
             allow_null=True,
+            knows_nulls=False,
         )
 
     def default_of(self, field: StoredField) -> Default:
@@ -261,9 +270,15 @@ class _LostRecordSnapshot(PojoSerializerSnapshot):
 
 @attrs.frozen
 class PojoSerializer(DescribedRecordSerializer[T]):
-    """A record with a Java class: Flink's PojoSerializer, so that a Java job restores it."""
+    """A record with a Java class: Flink's PojoSerializer, so that a Java job restores it.
+
+    Attributes:
+        knows_nulls: Whether the fields say which of them may be null; where only a snapshot is known, any may.
+    """
 
     sorted_fields: ClassVar[bool] = True
+
+    knows_nulls: bool = attrs.field(default=True, eq=False, metadata=DECLARED)
 
     def __attrs_post_init__(self) -> None:
         names = [field.name for field in self.fields]
@@ -274,7 +289,12 @@ class PojoSerializer(DescribedRecordSerializer[T]):
         return PojoSerializerSnapshot(
             self.name,
             tuple(
-                PojoField(field.name, field.declared_by or self.name, field.serializer.snapshot_configuration())
+                PojoField(
+                    field.name,
+                    field.declared_by or self.name,
+                    field.serializer.snapshot_configuration(),
+                    field.optional if self.knows_nulls else None,
+                )
                 for field in self.fields
             ),
             tuple(PojoSubclass(*subclass) for subclass in subclass_snapshots(self.registered)),

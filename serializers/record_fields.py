@@ -84,12 +84,15 @@ class StoredField:
         snapshot: Of its values.
         optional: Whether it may be null; None where the snapshot does not say (Flink's never does).
         declared_by: The Java class that declares it; "" where the snapshot does not say.
+        takes_null: Whether the code that stored it lets it be null, where the snapshot does not say and the code, or a
+            record of it, is at hand.
     """
 
     name: str
     snapshot: TypeSerializerConfigSnapshot[Any]
     optional: bool | None = None
     declared_by: str = ""
+    takes_null: bool | None = attrs.field(default=None, eq=False, repr=False)
 
     def describe(self) -> str:
         """Name the type."""
