@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.declared import Facts, declared_facts, with_facts
+from ..serializers.errors import StateShiftError
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:
@@ -176,6 +177,16 @@ class SerializerDescription:
         restored = self.snapshot.restore_serializer()
         return with_facts(restored, self.declared) if self.declared else restored
 
+    @cached_property
+    def told(self) -> TypeSerializerConfigSnapshot[Any]:
+        """The snapshot as the new side is asked about it: with what code says that no bytes do, as names of columns."""
+        if self.serializer is not None or not self.declared:
+            return self.snapshot
+        try:
+            return self.new_side().snapshot_configuration()
+        except StateShiftError:
+            return self.snapshot
+
     @property
     def knows_code(self) -> bool:
         """Whether the side is code, or a record of code that says more than its snapshot."""
@@ -189,8 +200,13 @@ class SerializerDescription:
         return self.declared or {}
 
     def repeats(self, old: SerializerDescription) -> bool:
-        """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be."""
-        return self.serializer is None and snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
+        """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be.
+
+        Where the stored side is code, it may write nulls of which the snapshot says nothing.
+        """
+        if self.knows_code or old.knows_code:
+            return False
+        return snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 
     def describe(self) -> str:
         """Name the type in words."""

@@ -182,10 +182,10 @@ def _judge(old: StateDescription, new: StateDescription) -> Judgement:
     if new.kind is StateKind.BROADCAST and old.key is not None and new.key is not None:
         return _judge_broadcast(old, new, old.key, new.key)
     if new.kind in {StateKind.LIST, StateKind.MAP}:
-        result = ask(serializer, was, "$")
+        result = ask(serializer, old.value.told, "$")
         return Judgement(result, _pieces(result, serializer, old, new))
     step = "" if new.kind.is_keyed else ELEMENT
-    answer = ask(serializer, was, "$" + step)
+    answer = ask(serializer, old.value.told, "$" + step)
     part = Part(step, was, serializer, answer, stored=stored, fallback=new.value.fallback, trust=old.value.trust)
     findings = tuple(finding.below(step) for finding in part.result.findings)
     return Judgement(attrs.evolve(part.result, findings=findings), (part,))
@@ -232,8 +232,8 @@ def _judge_broadcast(
 ) -> Judgement:
     """Judge broadcast state: a map without null flags, whose key may migrate, for it has no key group (rules 8.3)."""
     serializer, key_serializer, was = new.value.new_side(), new_key.new_side(), old.value.snapshot
-    key_result = ask(key_serializer, old_key.snapshot, "$" + USER_KEY)
-    result = ask(serializer, was, "$" + MAP_VALUE)
+    key_result = ask(key_serializer, old_key.told, "$" + USER_KEY)
+    result = ask(serializer, old.value.told, "$" + MAP_VALUE)
     key = Part(
         USER_KEY, old_key.snapshot, key_serializer, key_result,
         is_unframed=True, stored=old_key.stored, fallback=new_key.fallback, trust=old.value.trust,

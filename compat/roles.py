@@ -45,7 +45,7 @@ def judge_role(
     """
     result: CompatibilityResult[Any] = CompatibilityResult.compatible()
     if not new.repeats(old):
-        result = ask(new.new_side(), old.snapshot, "$" + role)
+        result = ask(new.new_side(), old.told, "$" + role)
     words = old.describe(), new.describe()
     is_converted = new.converter is not None or (result.is_migration_required() and not result.obstacles)
     if repartition and new.converter is not None and result.verdict < Verdict.REQUIRES_MIGRATION:

@@ -23,7 +23,7 @@ from .optional import OptionalSerializer
 from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
 from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
-from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
+from .serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .tuples import TupleSerializer, TupleSerializerSnapshot
 
@@ -135,7 +135,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     """
 
     element: TypeSerializer[E]
-    nullable_elements: bool = attrs.field(default=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
     frozen: bool = attrs.field(default=False, eq=False, kw_only=True)
 
     @property

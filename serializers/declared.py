@@ -17,7 +17,7 @@ import attrs
 from .errors import CorruptFile, OldReaderUnavailable, StateShiftError
 from .record_fields import Default
 from .rows import RowSerializer
-from .serializer import DECLARED, TypeSerializer
+from .serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
@@ -47,10 +47,12 @@ def _says_more(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(map(_says_more, value))
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
-    if others and isinstance(value, RowSerializer) and value.names:
-        return True  # the snapshot of a row has no names; that of a record has them
-    for name in declared:
-        if name != "name" and getattr(value, name):
+    if isinstance(value, RowSerializer) and not all(one.optional and not one.name for one in value.columns):
+        return True  # the snapshot of a row has no names, and takes any null; that of a record has them
+    if _other_name(value):
+        return True
+    for name, restored in declared.items():
+        if name != "name" and (getattr(value, name) or False) != restored:
             return True
     for name in others:
         part = getattr(value, name)
@@ -69,6 +71,8 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
         value = getattr(here, name)
         if value != getattr(there, name, value):
             facts.setdefault(path, {})[name] = _plain(value, here)
+    if name := _other_name(here):
+        facts.setdefault(path, {})[name] = getattr(here, name)
     for name in others:
         part = getattr(here, name)
         if isinstance(part, tuple) or any(_attributes(type(part))):  # type: ignore[arg-type]  # a class has a hash
@@ -76,15 +80,34 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
 
 
 @functools.cache
-def _attributes(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Give the names of a class's declared attributes, and of the others; none of a class that is not attrs's."""
+def _attributes(cls: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Give the names of a class's declared attributes, and of the others; none of a class that is not attrs's.
+
+    Those that are declared come with what they are where a snapshot is restored: False stands for all that is empty.
+    """
     fields = attrs.fields(cls) if attrs.has(cls) else ()
-    declared = tuple(field.name for field in fields if _is_declared(field))
+    declared = {field.name: field.metadata.get(RESTORED, False) for field in fields if _is_declared(field)}
     return declared, tuple(field.name for field in fields if field.name not in declared)
 
 
 def _is_declared(field: attrs.Attribute[Any]) -> bool:
     return DECLARED.items() <= field.metadata.items()
+
+
+def _is_identity(field: attrs.Attribute[Any]) -> bool:
+    return IDENTITY.items() <= field.metadata.items()
+
+
+@functools.cache
+def _identity(cls: Any) -> str:
+    """Give the attribute that has the name of the Python class behind a type, or ""."""
+    return next((field.name for field in (attrs.fields(cls) if attrs.has(cls) else ()) if _is_identity(field)), "")
+
+
+def _other_name(value: Any) -> str:
+    """Give that attribute where the type is known by another name; "" where the snapshot tells it."""
+    attribute = _identity(type(value))
+    return attribute if attribute and getattr(value, attribute) not in {"", value.name} else ""
 
 
 def _plain(value: Any, owner: Any) -> Any:
@@ -137,7 +160,7 @@ def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], left
     if path in facts:
         left.discard(path)
         for name, data in facts[path].items():
-            if name not in known or not _is_declared(known[name]):
+            if name not in known or not (_is_declared(known[name]) or _is_identity(known[name])):
                 raise CorruptFile(f"{name!r} is nothing that {type(value).__name__} declares")
             changes[name] = _read(data, value)
     return attrs.evolve(value, **changes) if changes else value

@@ -20,7 +20,7 @@ from .numeric import BASE
 from .optional import OptionalSerializer
 from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
-from .serializer import KEEP_OLD_TYPE, TypeSerializer, unrelated
+from .serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 from .ttl_aware import without_ttl_awareness
 
@@ -65,7 +65,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
 
     key: TypeSerializer[K]
     value: TypeSerializer[V]
-    nullable_values: bool = attrs.field(default=False, kw_only=True)
+    nullable_values: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
 
     @property
     def layout(self) -> layout.Layout:

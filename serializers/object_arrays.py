@@ -29,7 +29,7 @@ from .sequences import (
     from_other_sequence,
     sequence_recipe,
 )
-from .serializer import TypeSerializer, unrelated
+from .serializer import NULLS_DECLARED, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
 from .text import StringSerializer, StringSerializerSnapshot
 
@@ -69,7 +69,7 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
 
     flags_elements: ClassVar[bool] = False
 
-    nullable_elements: bool = attrs.field(default=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
 
     @property
     def element(self) -> StringSerializer:
@@ -131,7 +131,7 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
     element: TypeSerializer[E]
     component_class: str = ""
-    nullable_elements: bool = attrs.field(default=False, kw_only=True)
+    nullable_elements: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
 
     def __attrs_post_init__(self) -> None:
         # A fallback deserializer stands here too, and has no snapshot to tell its class.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .arrays import is_primitive
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
 from .errors import DeclarationError, StateShiftError, add_step
 from .pieces import keep_null_flag
@@ -76,7 +77,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
     """Answer for a record serializer about a stored record."""
     pairing = pair_fields(new.fields, old.stored_fields())
     findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
-    findings += _declaring_classes(new, old, pairing)
+    findings += [*_declaring_classes(new, old, pairing), *_primitives(new, pairing)]
     children = []
     for field, stored in pairing.paired:
         child, kept = _field_child(field, stored, new.advice)
@@ -150,7 +151,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
     findings = list(_come_back(new))
     retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
-        twin = next((field for field in pairing.added if field.serializer.describe() == stored.describe()), None)
+        twin = next((field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None)
         flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
         ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {stored.name!r}")
         reason = "the field is gone; its stored value is dropped"
@@ -168,7 +169,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             if field.optional:
                 reason += " (optional alone is not a default)"
             ways = (new.advice.default(field.name, optional=field.optional), CONVERTER)
-            was = next((stored for stored in pairing.removed if stored.describe() == field.serializer.describe()), None)
+            was = next((stored for stored in pairing.removed if stored.snapshot.describe() == field.serializer.describe()), None)
             if was is not None:
                 reason += f"; was it called {was.name!r}?"
                 ways = (f"if it was called {was.name!r}: {new.advice.field_alias(was.name)} on {field.name}", *ways)
@@ -230,6 +231,19 @@ def _declaring_classes(
         yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
 
 
+def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Iterator[Finding]:
+    """REC-17, of a class that only a snapshot tells: whether its field is a primitive, which holds no null."""
+    for field, stored in pairing.paired:
+        if new.knows_nulls or not stored.takes_null or not is_primitive(field.serializer):
+            continue
+        bare = field.serializer.describe()
+        reason = "a null may be written here, and the stored types do not say whether the class takes one; it would fail"
+        flags = (Flag.MAY_FAIL_PER_VALUE,)
+        yield Finding(
+            f"$.{field.name}", "REC-17", Verdict.COMPATIBLE, f"optional<{bare}>", bare, reason, (KEEP_OLD_TYPE,), flags
+        )
+
+
 def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tuple[Child, tuple[Finding, ...]]:
     """Ask a field about the stored one; what is found about the null flag of a POJO's container is the record's own."""
     step = f".{field.name}"
@@ -243,11 +257,14 @@ def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tup
 
 def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:
     """REC-10 and REC-17."""
-    if field.optional or stored.optional is False:
+    if field.optional or stored.optional is False or stored.takes_null is False:
         return None
     old = stored.describe()
     optional_old = old if old.startswith("optional<") else f"optional<{old}>"
     declare = advice.optional(field.name)
+    if stored.takes_null and field.on_none is None:
+        reason, flags = "a null may be stored here, as its class declares; it would fail", (Flag.MAY_FAIL_PER_VALUE,)
+        return Finding("$", "REC-17", Verdict.COMPATIBLE, optional_old, field.describe(), reason, (declare,), flags)
     if stored.optional is None:
         if field.on_none is not None:
             reason, flag = f"a stored null is read as {field.on_none.describe()}", Flag.LOSSY

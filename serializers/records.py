@@ -22,7 +22,7 @@ from .errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, Val
 from .record_fields import Default, RecordField, StoredField
 from .record_values import Record, field_of
 from .registry import register_snapshot
-from .serializer import DECLARED, TypeSerializer, unrelated
+from .serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from .snapshot import (
     OWN_PREFIX,
     TypeSerializerConfigSnapshot,
@@ -68,7 +68,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     name: str
     fields: tuple[RecordField, ...]
     python_class: type[T] | None = None
-    python_name: str = ""
+    python_name: str = attrs.field(default="", metadata=IDENTITY)
     aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
     retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
     retired_types: tuple[tuple[str, str, str], ...] = attrs.field(default=(), metadata=DECLARED)
@@ -80,6 +80,11 @@ class DescribedRecordSerializer(TypeSerializer[T]):
     def circle(self) -> Mapping[str, DescribedRecordSerializer[Any]]:
         """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
         return {}
+
+    @property
+    def knows_nulls(self) -> bool:
+        """Whether it is known which fields may be null: so it is of code, and of a snapshot that says so."""
+        return True
 
     @property
     def layout(self) -> layout.Layout:

@@ -71,8 +71,14 @@ def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
 def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair], list[Finding]]:
     """ROW-5, and ROW-7 where the new columns have names."""
     pairs = [_Pair(column, place, place) for place, column in enumerate(new.columns)]
-    if not new.names:
+    if not new.names or new.names == old.names:
         return pairs, []
+    moved = [name for place, name in enumerate(old.names) if name in new.names and new.names[place] != name]
+    if moved:
+        reason = "no savepoint tells the names of columns, so that they are paired by position: values would be swapped"
+        ways = (f"{_SAY_STORED}, and migrate", "keep the order of the columns")
+        names = ", ".join(old.names), ", ".join(new.names)
+        return pairs, [Finding("$", "ROW-6", Verdict.INCOMPATIBLE, *names, reason, ways)]
     reason = "the savepoint does not tell the names of the columns; they are paired by position"
     names = ", ".join(new.names)
     finding = Finding(

@@ -175,7 +175,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
         nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)
-        return RowSerializerSnapshot(nested, self.supports_row_kind)
+        return RowSerializerSnapshot(nested, self.supports_row_kind, self.names)
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AnyRow]:
         if not isinstance(snapshot, RowSerializerSnapshot):
@@ -224,6 +224,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
         nested: The columns, by position.
         supports_row_kind: Whether each row begins with its kind (insert, update, delete). Kept when an older version is
             written again at the current one, since it says how the stored bytes are laid out.
+        names: Of the columns, where the code that stores them, or a record of it, is at hand; none is written.
     """
 
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerSnapshot"
@@ -232,6 +233,7 @@ class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     supports_row_kind: bool = True
+    names: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
 
     def get_compatible_outer_versions(self) -> Collection[int]:
         return (1, 2, 3, 4)

@@ -24,6 +24,13 @@ T_co = TypeVar("T_co", covariant=True)
 DECLARED = {"stateshift.declared": True}
 """Metadata of a serializer's attribute that its snapshot does not tell, and that another code would have to know."""
 
+RESTORED = "stateshift.restored"
+NULLS_DECLARED = DECLARED | {RESTORED: True}
+"""The same of one that says whether there may be nulls: who restores a snapshot takes any."""
+
+IDENTITY = {"stateshift.identity": True}
+"""The same of the name of a Python class, where the type is known by another one, `name`."""
+
 KEEP_OLD_TYPE = "keep the old type"
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import attrs
 import pytest
 
-from stateshift import Field, Int32, Verdict, enum_options, record, row_of, serializer_for
+from stateshift import Array, Field, Int32, Row, Verdict, enum_options, record, row_of, serializer_for
 from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.errors import CorruptFile
 
@@ -69,7 +69,41 @@ def test_what_was_kept_answers_as_the_code_does(hint):
 
 
 def test_a_type_without_declarations_has_none():
-    assert {} == declared_facts(serializer_for(dict[str, list[int]]))
+    assert {} == declared_facts(serializer_for(list[dict[str, list[int] | None]]))
+
+
+class TestNulls:
+    """Of a POJO, a row or a container no snapshot says which parts may be null: whoever restores one takes any."""
+
+    @record(java_class="acme.Count")
+    @attrs.frozen
+    class Required:
+        of: str
+        visits: Int32
+
+    def test_required_fields_of_a_java_class_are_required_in_its_record(self):
+        code, again = serializer_for(self.Required), kept(serializer_for(self.Required))
+
+        assert [False, False] == [field.optional for field in again.fields]
+        assert [None, None] == [field.default for field in again.fields]
+        assert code.python_name == again.python_name
+
+    @pytest.mark.parametrize(
+        "hint", [Row[int, str], dict[str, int], set[int], Array[str], list[Row[int, str]]], ids=str
+    )
+    def test_so_are_columns_values_and_elements(self, hint):
+        code = serializer_for(hint)
+
+        assert code != code.snapshot_configuration().restore_serializer()
+        assert code == kept(code)
+
+    def test_a_type_in_which_all_may_be_null_needs_no_record(self):
+        assert {} == declared_facts(serializer_for(Row[int | None, str | None]))
+
+    def test_a_restored_java_class_does_not_know_which_fields_may_be_null(self):
+        restored = serializer_for(self.Required).snapshot_configuration().restore_serializer()
+
+        assert (False, True) == (restored.knows_nulls, kept(serializer_for(self.Required)).knows_nulls)
 
 
 def test_a_kept_default_lets_a_revision_take_over_state_without_the_field(ask):
