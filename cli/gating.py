@@ -100,7 +100,13 @@ def gate_options(function: F) -> F:
 
 
 def hold_against(
-    candidate: JobDescription, options: GateOptions, edits: Edits, policy: Policy, *, trust: tuple[str, ...] = (), with_json: bool
+    candidate: JobDescription,
+    options: GateOptions,
+    edits: Edits,
+    policy: Policy,
+    *,
+    trust: tuple[str, ...] = (),
+    with_json: bool,
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from .. import __version__

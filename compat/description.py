@@ -14,6 +14,7 @@ import attrs
 
 from ..serializers.declared import Facts, declared_facts, with_facts
 from ..serializers.errors import StateShiftError
+from ..serializers.records import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ class SerializerDescription:
 
         Where the stored side is code, it may write nulls of which the snapshot says nothing.
         """
-        if self.knows_code or old.knows_code:
+        if self.knows_code or holds_nulls(old.told):
             return False
         return snapshot_to_bytes(self.snapshot) == snapshot_to_bytes(old.snapshot)
 

@@ -222,14 +222,17 @@ def _presence(state: StateReport) -> str:
 
 def _back_line(back: WayBack | None) -> Iterator[Words]:
     """Say of a state or key what the old job can make of it, where there is something to say."""
-    if back is None or (back.decision is Decision.START and not back.note):
+    if back is None:
+        return
+    for one in back.flagged:
+        yield Words(4, (("way back: as it is, but ", "dim"), (finding_line(one), "yellow")))
+    if back.decision is Decision.START and not back.note:
         return
     if back.decision is Decision.REFUSE:
         reasons = [f"{one.path}  {change(one)}  [{one.rule}]" for one in back.findings]
         yield Words(4, (("way back: none; ", "dim"), ("; ".join(reasons) or back.note, "dim")))
     elif back.decision is Decision.MIGRATE:
-        drops = f", which drops {', '.join(back.drops)}" if back.drops else ""
-        yield Words(4, ((f"way back: after migrate --downgrade{drops}", "dim"),))
+        yield Words(4, ((f"way back: after migrate --downgrade{back.loss}", "dim"),))
     else:
         yield Words(4, ((f"way back: as it is, {back.note}", "dim"),))
 
@@ -237,12 +240,13 @@ def _back_line(back: WayBack | None) -> Iterator[Words]:
 def _back_summary(backs: WaysBack) -> Iterator[Words]:
     counts = Counter(back.decision for back in backs.states.values())
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
+    flagged = any(back.flagged for back in backs.states.values())
     if counts.keys() == {Decision.START}:
-        line = "the old job can use what the new one writes"
+        line = "the old job can use what the new one writes" + (", where it is not as flagged above" if flagged else "")
     else:
         line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
     yield Words(0, (("way back: ", "bold"), (line, "")))
-    if any(back.decision is Decision.REFUSE and back.findings for back in backs.states.values()):
+    if flagged or any(back.decision is not Decision.START and back.findings for back in backs.states.values()):
         note = (
             "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
         )

@@ -23,7 +23,7 @@ from .check import check
 from .description import StateKind
 from .losses import REMOVED, Change, Guard, removed
 from .policy import ACCEPT_ALL
-from .recording import digest
+from .recording import digest, unchanged
 from .report import Status
 
 if TYPE_CHECKING:
@@ -279,6 +279,7 @@ def judge(
         NothingInCommon: A revision and the candidate share no operator, and no guard says what becomes of its state.
     """
     places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
+    same = unchanged(history[-1].description, candidate) if guard is not None and history else set()
     for revision in reversed(history):
         is_last = revision is history[-1]
         for direction in Direction:
@@ -290,7 +291,11 @@ def judge(
                 level, _ = levels.of(operator, state)
                 if direction is Direction.FORWARD and _is_told_of_both(findings, level):
                     continue
-                change = _change(direction, decision, findings, f"{operator}/{state}", guard) if is_told else None
+                change = (
+                    _change(direction, decision, findings, f"{operator}/{state}", guard)
+                    if is_told and (operator, state) not in same
+                    else None
+                )
                 if change is not None:
                     found.changes.append(change)
                 failure = _failure(revision.name, direction, findings, decision, strict=strict, guard=guard)

@@ -52,10 +52,29 @@ def digest(description: JobDescription) -> str:
     for operator in description.operators:
         of_operator = pieces.setdefault(operator.operator_id, [_piece(operator.operator_id, operator.key)])
         for state in _sorted(operator.states):
-            place = f"{state.kind}/{state.name}"
-            of_operator.append(_piece(place, state.value))
-            of_operator += [_piece(f"{place}<key>", state.key), _piece(f"{place}<namespace>", state.namespace)]
+            of_operator += _pieces(state)
     return _digest_of(pieces)
+
+
+def unchanged(a: JobDescription, b: JobDescription) -> set[tuple[str, str]]:
+    """Give the states that two sides declare alike, in bytes and beyond: operator, and name."""
+    ours, theirs = ({op.operator_id: op for op in side.operators} for side in (a, b))
+    found = set()
+    for operator_id in ours.keys() & theirs.keys():
+        known = [_pieces(state) for state in ours[operator_id].states]
+        for operator in (ours[operator_id], theirs[operator_id]):
+            title = operator.uid or operator_id
+            found |= {(title, state.name) for state in theirs[operator_id].states if _pieces(state) in known}
+    return found
+
+
+def _pieces(state: StateDescription) -> list[_Piece]:
+    place = f"{state.kind}/{state.name}"
+    return [
+        _piece(place, state.value),
+        _piece(f"{place}<key>", state.key),
+        _piece(f"{place}<namespace>", state.namespace),
+    ]
 
 
 _Piece = tuple[str, str, "Facts"]

@@ -17,7 +17,7 @@ from .check import check
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 from .explain import finding_line
 from .plan import StateAction
-from .way_back import DROPPED, STARTS_EMPTY, dropped, of_another_name, of_another_uid, with_key_groups
+from .way_back import DROPPED, STARTS_EMPTY, lost_words, of_another_name, of_another_uid, with_key_groups
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, OperatorPlan, StatePlan
@@ -105,9 +105,9 @@ def _of(operator: OperatorPlan, state: StatePlan, answer: StateReport | None) ->
         reasons = [finding_line(one) for one in findings if one.verdict is Verdict.INCOMPATIBLE]
         return Rollback(answer.decision, tuple(reasons or [answer.note]))
     if answer.decision is Decision.MIGRATE:
-        drops = dropped(findings)
-        lost = f", which drops {', '.join(drops)}" if drops else ""
-        return Rollback(answer.decision, (f"only after a migration back{lost}",))
+        return Rollback(answer.decision, (f"only after a migration back{lost_words(findings)}",))
+    if flagged := [finding_line(one) for one in findings if one.flags]:
+        return Rollback(answer.decision, tuple(flagged))
     if operator.max_parallelism and state.kind.is_keyed:
         return Rollback(answer.decision, (with_key_groups(operator.max_parallelism),))
     return Rollback(answer.decision)

@@ -13,6 +13,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import StateShiftError, cause_text
+from ..serializers.records import holds_nulls
 from .check import check
 from .report import Status, worst_decision
 
@@ -40,7 +41,7 @@ class WayBack:
 
     Attributes:
         decision: `start`: it reads it as it is. `migrate`: after a migration back. `refuse`: it cannot use it.
-        findings: What stands against reading it as it is.
+        findings: What stands against reading it as it is, and what has a flag: a null that the old job may fail on.
         note: A sentence about what the findings do not say, or "".
     """
 
@@ -52,6 +53,16 @@ class WayBack:
     def drops(self) -> tuple[str, ...]:
         """Paths of what a migration back leaves out."""
         return dropped(self.findings)
+
+    @property
+    def loss(self) -> str:
+        """What a migration back loses, in words that follow a comma, or ""."""
+        return lost_words(self.findings)
+
+    @property
+    def flagged(self) -> tuple[Finding, ...]:
+        """What the old job may fail on although nothing is to be rewritten."""
+        return tuple(one for one in self.findings if one.flags) if self.decision is Decision.START else ()
 
 
 @attrs.frozen
@@ -95,6 +106,20 @@ def dropped(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Paths of what a migration leaves out."""
     flags = (flag for finding in findings for flag in finding.flags)
     return tuple(str(flag).partition(":")[2] for flag in flags if flag.startswith(f"{Flag.DROPS}:"))
+
+
+def lost_words(findings: Iterable[Finding]) -> str:
+    """Say what a migration back loses: what it drops, what it can only fill anew, time stamps, digits."""
+    findings = tuple(findings)
+    told = [f"drops {', '.join(drops)}"] if (drops := dropped(findings)) else []
+    if filled := [one.path for one in findings if not one.old and one.verdict is Verdict.REQUIRES_MIGRATION]:
+        told.append(f"fills {', '.join(filled)} with a default")
+    if any(one.rule == "STATE-5" for one in findings):
+        told.append("takes the time stamps off")
+    rounded = [one.path for one in findings if Flag.LOSSY in one.flags]
+    if rounded:
+        told.append(f"may change {', '.join(rounded)}")
+    return f", which {' and '.join(told)}" if told else ""
 
 
 def ways_back(report: CheckReport) -> WaysBack:
@@ -164,7 +189,7 @@ def _are_same_states(was: StateDescription, becomes: StateDescription) -> bool:
 
 def _are_same(old: SerializerDescription | None, new: SerializerDescription | None) -> bool:
     """Whether two sides write the same; what one side does not know is not judged."""
-    return old is None or new is None or bool(old.snapshot == new.snapshot)
+    return old is None or new is None or (bool(old.snapshot == new.snapshot) and not holds_nulls(new.told))
 
 
 def _with_states(
@@ -176,9 +201,11 @@ def _with_states(
 
 
 def _told(decision: Decision, findings: tuple[Finding, ...], note: str = "") -> WayBack:
-    """Keep of an answer what stands against reading the bytes as they are."""
-    least = {Decision.START: Verdict.INCOMPATIBLE, Decision.MIGRATE: Verdict.REQUIRES_MIGRATION}
-    against = tuple(one for one in findings if one.verdict >= least.get(decision, Verdict.INCOMPATIBLE))
+    """Keep of an answer what stands against reading the bytes as they are, and what has a flag."""
+    if decision is Decision.REFUSE:
+        against = tuple(one for one in findings if one.verdict is Verdict.INCOMPATIBLE)
+    else:
+        against = tuple(one for one in findings if one.flags or one.verdict >= Verdict.REQUIRES_MIGRATION)
     return WayBack(decision, against, "" if against else note)
 
 

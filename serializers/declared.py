@@ -106,7 +106,7 @@ def _identity(cls: Any) -> str:
 
 def _other_name(value: Any) -> str:
     """Give that attribute where the type is known by another name; "" where the snapshot tells it."""
-    attribute = _identity(type(value))
+    attribute = _identity(type(value))  # type: ignore[arg-type]  # a class has a hash
     return attribute if attribute and getattr(value, attribute) not in {"", value.name} else ""
 
 

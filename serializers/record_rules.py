@@ -151,7 +151,9 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
     findings = list(_come_back(new))
     retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
-        twin = next((field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None)
+        twin = next(
+            (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
+        )
         flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
         ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {stored.name!r}")
         reason = "the field is gone; its stored value is dropped"
@@ -169,7 +171,10 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
             if field.optional:
                 reason += " (optional alone is not a default)"
             ways = (new.advice.default(field.name, optional=field.optional), CONVERTER)
-            was = next((stored for stored in pairing.removed if stored.snapshot.describe() == field.serializer.describe()), None)
+            was = next(
+                (stored for stored in pairing.removed if stored.snapshot.describe() == field.serializer.describe()),
+                None,
+            )
             if was is not None:
                 reason += f"; was it called {was.name!r}?"
                 ways = (f"if it was called {was.name!r}: {new.advice.field_alias(was.name)} on {field.name}", *ways)
@@ -237,7 +242,9 @@ def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Itera
         if new.knows_nulls or not stored.takes_null or not is_primitive(field.serializer):
             continue
         bare = field.serializer.describe()
-        reason = "a null may be written here, and the stored types do not say whether the class takes one; it would fail"
+        reason = (
+            "a null may be written here, and the stored types do not say whether the class takes one; it would fail"
+        )
         flags = (Flag.MAY_FAIL_PER_VALUE,)
         yield Finding(
             f"$.{field.name}", "REC-17", Verdict.COMPATIBLE, f"optional<{bare}>", bare, reason, (KEEP_OLD_TYPE,), flags

@@ -300,6 +300,13 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         return tuple((name, snapshot.restore_with({})) for name, snapshot in subclasses)
 
 
+def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether code is known to let a field be null of which the snapshot does not say so."""
+    if isinstance(snapshot, RecordSnapshot) and any(field.takes_null for field in snapshot.stored_fields()):
+        return True
+    return any(map(holds_nulls, snapshot.children()))
+
+
 def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
     if field.name in readers:
         return readers[field.name]  # type: ignore[return-value]  # it only ever reads

@@ -77,8 +77,8 @@ def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_
     if moved:
         reason = "no savepoint tells the names of columns, so that they are paired by position: values would be swapped"
         ways = (f"{_SAY_STORED}, and migrate", "keep the order of the columns")
-        names = ", ".join(old.names), ", ".join(new.names)
-        return pairs, [Finding("$", "ROW-6", Verdict.INCOMPATIBLE, *names, reason, ways)]
+        order = ", ".join(old.names), ", ".join(new.names)
+        return pairs, [Finding("$", "ROW-6", Verdict.INCOMPATIBLE, *order, reason, ways)]
     reason = "the savepoint does not tell the names of the columns; they are paired by position"
     names = ", ".join(new.names)
     finding = Finding(

@@ -15,6 +15,7 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits, NewIdentity
 from stateshift.compat.levels import Level, Levels, Revision, judge
+from stateshift.compat.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back
@@ -127,6 +128,42 @@ def test_it_is_what_the_check_says_with_the_sides_exchanged(data):
     assert {name: exchanged[name] for name in found} == found
 
 
+@pytest.mark.parametrize(("old", "is_flagged"), [(Int32, True), (str, False)], ids=["a primitive", "never a primitive"])
+def test_a_null_that_the_old_class_may_not_take_is_told(old, is_flagged):
+    """REC-17 back: Flink fails on a null in a field that is `int` in the old class, and no byte is rewritten."""
+    back = backs(stored(job(class_of(id=int, visits=old))), job(class_of(id=int, visits=old | None)).describe())["open"]
+
+    assert START == back.decision
+    assert [("$.visits", ("may_fail_per_value",))] * is_flagged == [(one.path, one.flags) for one in back.findings]
+    assert back.flagged == back.findings
+
+
+def test_flags_count_on_the_way_back_of_a_record_as_they_do_on_the_way_there():
+    """The old code is known: it says that there are no nulls; the same pair is flagged in both directions."""
+    old, new = job(class_of(id=int, visits=Int32)), job(class_of(id=int, visits=Int32 | None))
+    recorded_old = from_json(to_json(old.describe()))
+
+    forwards = check(new.describe(), recorded_old.as_probe())
+    assert [("$.visits", "REC-17", ("may_fail_per_value",))] == [
+        (finding.path, finding.rule, finding.flags) for _, _, finding in forwards.findings()
+    ]
+    assert START == backs(recorded_old, new.describe())["open"].decision
+    assert ("$.visits", "REC-17") in rules(backs(recorded_old, new.describe())["open"])
+
+
+def test_what_a_migration_back_fills_is_told_beside_what_it_drops():
+    back = backs(stored(job(class_of(id=int, title=str))), job(class_of(id=int, note=str | None)).describe())["open"]
+
+    assert (MIGRATE, ", which drops $.note and fills $.title with a default") == (back.decision, back.loss)
+
+
+def test_time_stamps_that_a_migration_back_takes_off_are_told():
+    old = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int)])])
+    new = Job([Operator("shop", key=str, states=[ValueStateDescriptor("open", int, time_to_live=True)])])
+
+    assert ", which takes the time stamps off" == backs(stored(old), new.describe())["open"].loss
+
+
 def test_under_another_key_no_keyed_state_has_a_way_back():
     """What an operator keeps without keys has, and a keyed state that the job does not declare has not."""
     answers = backs(
@@ -214,7 +251,8 @@ class TestText:
         lines = self.lines(class_of(id=int), class_of(id=int, note=str | None))
 
         assert "    way back: after migrate --downgrade, which drops $.note" in lines
-        assert "way back: of 2 states, the old job can use 1 as they are, 1 after migrate --downgrade" == lines[-1]
+        assert "way back: of 2 states, the old job can use 1 as they are, 1 after migrate --downgrade" == lines[-2]
+        assert lines[-1].startswith("  as far as the stored types tell")
 
     def test_a_state_without_one_names_path_and_rule(self):
         lines = self.lines(class_of(id=Int32), class_of(id=int))

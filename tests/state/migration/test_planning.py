@@ -205,7 +205,8 @@ class TestRollback:
     def test_a_renamed_field_goes_back_with_a_loss(self, savepoint):
         plan = make_plan(savepoint, RENAMED, DEFAULTS, IN_PYTHON)
 
-        assert {"decision": "migrate", "reasons": ["only after a migration back, which drops $.title"]} == (
+        loss = "which drops $.title and fills $.name with a default"
+        assert {"decision": "migrate", "reasons": [f"only after a migration back, {loss}"]} == (
             state(plan, "account")["old_job"]
         )
 
