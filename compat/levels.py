@@ -283,26 +283,20 @@ def judge(
     for revision in reversed(history):
         is_last = revision is history[-1]
         for direction in Direction:
-            is_told = guard is not None and is_last
-            if not is_told and not any(_counts(level, direction, is_last=is_last) for level in levels.used):
+            counted = any(_counts(level, direction, is_last=is_last) for level in levels.used)
+            if not counted and (guard is None or not is_last):
                 continue
             for operator, state, decision, findings in _asked(revision, candidate, direction, guard):
-                found = places.setdefault((operator, state), _Found())
-                level, _ = levels.of(operator, state)
+                place = operator, state
+                found, (level, _) = places.setdefault(place, _Found()), levels.of(*place)
                 if direction is Direction.FORWARD and _is_told_of_both(findings, level):
                     continue
-                change = (
-                    _change(direction, decision, findings, f"{operator}/{state}", guard)
-                    if is_told and (operator, state) not in same
-                    else None
-                )
-                if change is not None:
-                    found.changes.append(change)
                 failure = _failure(revision.name, direction, findings, decision, strict=strict, guard=guard)
-                if guard is not None and change is not None:
-                    failure = _losing(
-                        failure, revision.name, direction, change, guard.refused(f"{operator}/{state}", change)
-                    )
+                if guard is not None and is_last and (decision is not Decision.START or place not in same):
+                    is_back = direction is Direction.FORWARD
+                    change = guard.change("/".join(place), decision, findings, is_back=is_back)
+                    found.changes.append(change)
+                    failure = _losing(failure, revision.name, direction, change)
                 if failure is not None and _counts(level, direction, is_last=is_last):
                     found.failures.append(failure)
     given = tuple(overrides)
@@ -415,25 +409,14 @@ def _failure(
     return None
 
 
-def _change(
-    direction: Direction, decision: Decision, findings: tuple[Finding, ...], place: str, guard: Guard | None
-) -> Change:
-    is_back = direction is Direction.FORWARD
-    change = Change(is_back, decision, findings)
-    given = [guard.allowing(place, finding, is_back=is_back) for finding in change.losing] if guard else []
-    return attrs.evolve(change, allowed=tuple(dict.fromkeys(name for names in given for name in names)))
-
-
-def _losing(
-    failure: Failure | None, revision: str, direction: Direction, change: Change, lost: tuple[Finding, ...]
-) -> Failure | None:
+def _losing(failure: Failure | None, revision: str, direction: Direction, change: Change) -> Failure | None:
     """Add to what verdicts say what is lost and not allowed."""
-    if not lost:
+    if not change.lost:
         return failure
     if failure is None:
-        return Failure(revision, direction, change.findings, lost, loses=True)
+        return Failure(revision, direction, change.findings, change.lost, loses=True)
     places = {(one.path, one.rule) for one in failure.against}
-    more = tuple(one for one in lost if (one.path, one.rule) not in places)
+    more = tuple(one for one in change.lost if (one.path, one.rule) not in places)
     return attrs.evolve(failure, against=failure.against + more)
 
 

@@ -91,13 +91,25 @@ class Guard:
         wanted = [*(f"{place}={one}" for one in names), *names]
         return next((one for one in wanted if one in self.allow), "")
 
-    def refused(self, place: str, change: Change) -> tuple[Finding, ...]:
-        """Give the findings of a change that lose something which nobody has allowed, with that as a way out."""
-        return tuple(
-            _with_way_out(finding, is_back=change.is_back, decision=change.decision)
-            for finding in change.losing
-            if not self.allowing(place, finding, is_back=change.is_back)
-        )
+    def change(self, place: str, decision: Decision, findings: tuple[Finding, ...], *, is_back: bool) -> Change:
+        """Judge what becomes of a state.
+
+        Args:
+            place: The state, as UID/STATE.
+            decision: Whether it must be migrated first.
+            findings: All that was found.
+            is_back: Whether it is the old job that reads what the new one writes.
+        """
+        allowed: list[str] = []
+        lost = []
+        for finding in findings:
+            if not losses(finding, is_back=is_back) or (_is_unlooked_for(finding) and decision is not Decision.START):
+                continue
+            names = self.allowing(place, finding, is_back=is_back)
+            allowed += names
+            if not names:
+                lost.append(_with_way_out(finding, is_back=is_back))
+        return Change(is_back, decision, findings, tuple(dict.fromkeys(allowed)), tuple(lost))
 
 
 @attrs.frozen
@@ -109,22 +121,14 @@ class Change:
         decision: Whether it must be migrated first.
         findings: All that was found.
         allowed: What of it the caller has allowed, as it was given.
+        lost: Findings that lose something which nobody has allowed, with that as a way out.
     """
 
     is_back: bool
     decision: Decision
     findings: tuple[Finding, ...]
     allowed: tuple[str, ...] = ()
-
-    @property
-    def losing(self) -> tuple[Finding, ...]:
-        """The findings that lose something."""
-        return tuple(
-            finding
-            for finding in self.findings
-            if losses(finding, is_back=self.is_back)
-            and (not _is_unlooked_for(finding) or self.decision is Decision.START)
-        )
+    lost: tuple[Finding, ...] = ()
 
     @property
     def told(self) -> tuple[Finding, ...]:
@@ -146,13 +150,13 @@ def _is_unlooked_for(finding: Finding) -> bool:
     return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.old.startswith(_OPTIONAL)
 
 
-def _with_way_out(finding: Finding, *, is_back: bool, decision: Decision) -> Finding:
+def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
     """Say how it is kept, and how it is allowed; that it can be migrated is no way out of losing it."""
-    if decision is Decision.REFUSE and finding.verdict is Verdict.INCOMPATIBLE:
+    if finding.verdict is Verdict.INCOMPATIBLE:
         return finding
-    allow = " ".join(f"--allow {shell_word(name)}" for name in losses(finding, is_back=is_back)[:1])
+    allow = f"if it may be lost: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
     kept = () if is_back else tuple(way for way in finding.ways_out if not way.startswith("migrate the state"))
-    return attrs.evolve(finding, ways_out=(*kept, f"if it may be lost: {allow}"))
+    return attrs.evolve(finding, ways_out=(*kept, allow))
 
 
 def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) -> Iterator[tuple[str, str, Finding]]:
