@@ -119,12 +119,11 @@ def hold_against(
 
     project = Project.find(Path.cwd())
     place = Path(options.against)
-    is_asked_for = is_history(place, project.history)
-    kept = read_history(place if is_asked_for else project.history)
+    kept = read_history(place if is_history(place, project.history) else project.history)
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
     history = [
         attrs.evolve(revision, description=revision.description.trusting(trust))
-        for revision in revisions_against(options.against, kept, project.history)
+        for revision in revisions_against(options.against, kept, project)
     ]
     project.require_known(candidate, *(revision.description for revision in history))
     guard = Guard((*project.allow, *options.allow), policy)
@@ -137,7 +136,7 @@ def hold_against(
         strict=options.strict,
         guard=guard,
     )
-    drift = _drift(report, kept, is_asked_for=is_asked_for)
+    drift = _drift(report, kept)
     status = _status(report, options, drift)
     closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given(migrate)}")
     if with_json:
@@ -199,17 +198,15 @@ def _status(report: GateReport, options: GateOptions, drift: str) -> Status:
     return Status.DRIFT if drift and not options.allow_drift else Status.DONE
 
 
-def _drift(report: GateReport, kept: History, *, is_asked_for: bool) -> str:
+def _drift(report: GateReport, kept: History) -> str:
     """Say what the job differs from in the working tree's history, whatever it is held against; "" where it is there.
 
-    Where no history is kept, there is nothing from which a job could drift, unless `--against` names its folder.
+    Where no history is kept, there is nothing from which a job could drift.
     """
     heads = kept.heads
-    if any(head.sha256 == report.sha256 for head in heads):
+    if not heads or any(head.sha256 == report.sha256 for head in heads):
         return ""
-    if heads:
-        return f"differs from revision {heads[-1].name}"
-    return "is not recorded" if is_asked_for else ""
+    return f"differs from revision {heads[-1].name}"
 
 
 def _file_of(candidate: JobDescription, project: Project) -> str:

@@ -34,7 +34,7 @@ from ..serializers.errors import DeclarationError, located
 if TYPE_CHECKING:
     from ..compat.description import JobDescription
 
-FILE = "pyproject.toml"
+FILE, HISTORY = "pyproject.toml", "state_history"
 _OVERRIDE = {"state": str, "rule": str, "reason": str, "expires": dt.date}
 
 
@@ -46,6 +46,7 @@ class Project:
         folder: Where the file is; the current folder where there is none.
         job: `module:attribute`, or "".
         history: Folder of the recorded revisions.
+        names_history: Whether the file says which folder that is.
         levels: What the gate asks for.
         overrides: What it lets pass.
         allow: What may be lost.
@@ -53,7 +54,8 @@ class Project:
 
     folder: Path
     job: str = ""
-    history: Path = Path("state_history")
+    history: Path = Path(HISTORY)
+    names_history: bool = False
     levels: Levels = attrs.field(factory=Levels)
     overrides: tuple[Override, ...] = ()
     allow: tuple[str, ...] = ()
@@ -62,15 +64,27 @@ class Project:
     def find(cls, start: Path) -> Project:
         """Read the settings of the nearest `pyproject.toml` at or above a folder that has any.
 
+        Where none has, it is the nearest folder with a history of the usual name.
+
         Raises:
             DeclarationError: A setting is not known, or has a value that it cannot have.
         """
-        for folder in (start, *start.parents):
+        upwards = (start, *start.parents)
+        for folder in upwards:
             file = folder / FILE
-            if file.is_file():
-                with located(file=str(file)):
-                    return cls._of(folder, _settings(file))
-        return cls(start)
+            if file.is_file() and (settings := _read(file)) is not None:
+                return cls._of(folder, settings)
+        folder = next((folder for folder in upwards if (folder / HISTORY).is_dir()), start)
+        return cls(folder, history=Path(HISTORY) if folder == start else folder / HISTORY)
+
+    @classmethod
+    def said_by(cls, text: str, folder: Path) -> Project:
+        """Read the settings out of the text of a file, as it was at some commit, of this folder.
+
+        Raises:
+            DeclarationError: A setting is not known, or has a value that it cannot have.
+        """
+        return cls._of(folder, _settings(text) or {})
 
     def require_known(self, *sides: JobDescription) -> None:
         """Refuse a level or an override that is for nothing: a name that is mistyped would be passed over in silence.
@@ -103,8 +117,14 @@ class Project:
 
     @classmethod
     def _of(cls, folder: Path, settings: dict[str, Any]) -> Project:
+        with located(file=str(folder / FILE)):
+            return cls._checked(folder, settings)
+
+    @classmethod
+    def _checked(cls, folder: Path, settings: dict[str, Any]) -> Project:
+        names_history = "history" in settings
         job = _taken(settings, "job", str, "")
-        history = _taken(settings, "history", str, "state_history")
+        history = _taken(settings, "history", str, HISTORY)
         level = _level(_taken(settings, "level", str, Level.BACKWARD))
         given = {name: _level(text) for name, text in _taken(settings, "levels", dict, {}).items()}
         levels = Levels(
@@ -119,19 +139,28 @@ class Project:
                 f"[tool.stateshift] has {next(iter(settings))!r}, which is no setting",
                 advice="settings are job, history, level, levels, allow and overrides",
             )
-        return cls(folder, job, folder / history, levels, overrides, allow)
+        return cls(folder, job, folder / history, names_history, levels, overrides, allow)
 
 
-def _settings(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, Any] | None:
+    """Give the table of a file; None where it has none."""
+    with located(file=str(file)):
+        try:
+            return _settings(file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise DeclarationError(f"it is no TOML: {error}") from error
+        except OSError as error:
+            raise DeclarationError(f"it cannot be read: {error.strerror}") from error
+
+
+def _settings(text: str) -> dict[str, Any] | None:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("stateshift", {})
+        found = tomllib.loads(text).get("tool", {}).get("stateshift")
     except (ValueError, AttributeError, RecursionError) as error:
         raise DeclarationError(f"it is no TOML: {error}") from error
-    except OSError as error:
-        raise DeclarationError(f"it cannot be read: {error.strerror}") from error
-    if not isinstance(found, dict):
+    if found is not None and not isinstance(found, dict):
         raise DeclarationError("[tool.stateshift] is no table")
-    return dict(found)
+    return found
 
 
 def _taken(settings: dict[str, Any], name: str, kind: type, default: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from ..serializers.errors import CorruptFile, located
+from ..serializers.errors import CorruptFile, DeclarationError, located
+from ..serializers.escaping import shell_word
 from .sides import describe_side, is_there
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..compat.history import History
     from ..compat.levels import Revision
     from ..compat.stamps import Stamps
+    from .project import Project
 
 _GIT_TIMEOUT_S = 60
 
@@ -56,29 +58,82 @@ def _content(file: Path) -> bytes:
     return read_file(str(file), most_bytes=MOST_BYTES)
 
 
-def history_at(reference: str, folder: Path) -> History | None:
-    """Read the history as it was at a git reference; None where git knows none of that name.
+def history_at(reference: str, project: Project) -> History | None:
+    """Read the history as it was at a git reference, in the folder that the project named then.
+
+    Returns:
+        None where git knows no reference of that name; an empty history where there was none.
 
     Raises:
         CorruptFile: A file in it is no revision.
     """
+    from .project import FILE, Project
+
+    here = project.folder.resolve()
+    commit = _git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
+    if commit is None:
+        return None
+    commit, top = commit.strip(), Path((_git(here, "rev-parse", "--show-toplevel") or "").strip()).resolve()
+    said = _git(top, "show", f"{commit}:{(here / FILE).relative_to(top).as_posix()}") or ""
+    folders = [Project.said_by(said, here).history, project.history]
+    found = [_history_in(top, commit, folder) for folder in dict.fromkeys(folder.absolute() for folder in folders)]
+    return next((history for history in found if history.revisions), found[0])
+
+
+def _history_in(top: Path, commit: str, folder: Path) -> History:
+    """Read the history that a folder has at a commit of the repository at `top`."""
     from ..compat.history import SUFFIX, History
     from ..compat.stamps import FILE
 
-    where = folder if folder.is_dir() else folder.parent
-    commit = _git(where, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}")
-    if commit is None:
-        return None
-    top = _git(where, "rev-parse", "--show-toplevel") or ""
-    path = folder.resolve().relative_to(Path(top.strip()).resolve()).as_posix()
-    listed = _git(Path(top.strip()), "ls-tree", "-z", "--name-only", commit.strip(), f"{path}/") or ""
+    if not folder.resolve().is_relative_to(top):
+        return History()
+    path = folder.resolve().relative_to(top).as_posix()
+    listed = _git(top, "ls-tree", "-z", "--name-only", commit, f"{path}/") or ""
     files = {
-        Path(name).name: _git(Path(top.strip()), "show", f"{commit.strip()}:{name}") or ""
+        Path(name).name: _git(top, "show", f"{commit}:{name}") or ""
         for name in listed.split("\0")
         if name.endswith(SUFFIX) and Path(name).name != FILE
     }
-    with located(history=f"{path} at {reference}"):
+    with located(history=f"{path} at {commit[:12]}"):
         return History.of(files)
+
+
+def require_kept(earlier: History, kept: History, reference: str, folder: Path) -> None:
+    """Refuse a change that takes the ground away on which it is judged: revisions are added, and never removed.
+
+    Raises:
+        DeclarationError: A revision that the reference has is gone, or was edited; or there is none on either side.
+    """
+    known = {revision.id for revision in kept.revisions}
+    gone = [revision.name for revision in earlier.revisions if revision.id not in known]
+    if gone:
+        raise DeclarationError(
+            f"the history at {reference} has {', '.join(gone)}, and {folder} has not: revisions are added, and never"
+            " removed or edited",
+            advice=f"merge {reference}, if they are newer than this branch; else bring the files back: git checkout"
+            f" {shell_word(reference)} -- FOLDER",
+        )
+    if not kept.revisions:
+        raise _nothing_recorded(f"neither {reference} nor {folder} has a revision")
+
+
+def require_revisions(kept: History, folder: Path, *, named_by: str) -> None:
+    """Refuse an empty history where one is named: a folder that is mistyped would accept everything.
+
+    Raises:
+        DeclarationError: It has no revision.
+    """
+    if not kept.revisions:
+        what = "has no revision" if folder.is_dir() else "is not there"
+        raise _nothing_recorded(f"{named_by} names the history {folder}, which {what}")
+
+
+def _nothing_recorded(what: str) -> DeclarationError:
+    return DeclarationError(
+        f"{what}, so that there is nothing to hold the job against",
+        advice="correct the name of the folder; or, if there never was a revision, record the first: stateshift"
+        " snapshot --job MODULE:ATTRIBUTE -m MESSAGE",
+    )
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
@@ -120,39 +175,43 @@ def is_history(place: Path, folder: Path) -> bool:
     return is_there(place) and place.is_dir() and not (place / "_metadata").exists()
 
 
-def revisions_against(text: str, history: History, folder: Path) -> list[Revision]:
+def revisions_against(text: str, kept: History, project: Project) -> list[Revision]:
     """Give the revisions that `--against` names, the oldest first.
 
     Args:
         text: A folder of recorded revisions; a revision in the project's history, or a stamp on one, which stands for
-            all that it follows; a savepoint; a file of `stateshift snapshot`; a job; or a git reference, at which the
-            history is read.
-        history: The one in that folder, else the project's.
-        folder: The project's history.
+            all that it follows; a savepoint; a file of `stateshift snapshot`, or of a revision; a job; or a git
+            reference, at which the history is read.
+        kept: The history in that folder, else the project's.
+        project: Whose history it is.
 
     Raises:
         UsageError: It is none of these.
+        DeclarationError: There is no history where there should be one.
     """
     from ..compat.history import judged
     from ..compat.levels import Revision
-    from ..serializers.errors import DeclarationError
 
-    place = Path(text)
+    place, folder = Path(text), project.history
     if is_history(place, folder):
-        history.require_one_head()
-        return judged(history.revisions)
+        require_revisions(kept, place, named_by="--against")
+        kept.require_one_head()
+        return judged(kept.revisions)
+    if project.names_history:
+        require_revisions(kept, folder, named_by="pyproject.toml")
     if is_there(place) or ":" in text:
         return [Revision(text, describe_side(text))]
     stamp = read_stamps(folder).find(text)
     try:
-        return judged(history.up_to(history.find(stamp.revision if stamp else text)))
+        return judged(kept.up_to(kept.find(stamp.revision if stamp else text)))
     except DeclarationError as error:
-        at_reference = history_at(text, folder)
+        at_reference = history_at(text, project)
         if at_reference is None:
-            names = ", ".join(one.name for one in history.revisions) or "none"
+            names = ", ".join(one.name for one in kept.revisions) or "none"
             raise click.UsageError(
                 f"--against {text!r} is no folder, savepoint, file, job or git reference, and no revision or stamp: "
                 f"revisions in {folder} are {names}"
             ) from error
-        at_reference.require_one_head()
-        return judged(at_reference.revisions)
+    require_kept(at_reference, kept, text, folder)
+    at_reference.require_one_head()
+    return judged(at_reference.revisions)

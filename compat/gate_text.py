@@ -122,7 +122,7 @@ def _counted(number: int) -> str:
 
 def _history(report: GateReport) -> str:
     if not report.revisions:
-        return "an empty history"
+        return "no earlier revision: there was none"
     return f"{many(len(report.revisions), 'revision')}, the last {report.revisions[-1]}"
 
 
