@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _JOB = re.compile(r"[^\W\d][\w.]*:[^\W\d]\w*")
 RECORDED = ".json"
-_KINDS = "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote"
+_KINDS = (
+    "a savepoint's folder or URI, a job as MODULE:ATTRIBUTE, or a file that `stateshift snapshot` wrote, with -o or -m"
+)
 
 
 def describe_sides(a: str, b: str) -> tuple[JobDescription, JobDescription]:
@@ -60,13 +62,18 @@ def is_there(place: Path) -> bool:
 
 
 def read_recorded(place: str) -> JobDescription:
-    """Read a recorded snapshot; its origin tells the file, too."""
+    """Read what `stateshift snapshot` wrote, a file of its own or a revision; its origin tells the file, too."""
     import attrs
 
-    from ..compat.json_files import MOST_BYTES
+    from ..compat import history
+    from ..compat.json_files import MOST_BYTES, is_document
     from ..compat.recording import from_json
     from ..state.savepoint.files import read_file
 
     with located(file=place):
-        description = from_json(read_file(place, most_bytes=MOST_BYTES))
+        text = read_file(place, most_bytes=MOST_BYTES)
+        if is_document(text, history.FORMAT, history.VERSION):
+            description = history.RecordedRevision.from_json(Path(place).stem, text).description
+        else:
+            description = from_json(text)
     return attrs.evolve(description, origin=f"{place}, recorded from {description.origin}")

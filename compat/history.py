@@ -1,12 +1,12 @@
 """The history of a job's state: what each revision of the code declared, one readable file a revision.
 
     state_history/0003_add_currency.json
-    {"format": "stateshift revision", "version": 1, "id": …, "parents": [ids], "message": …, "created": date,
-     "notes": what a person should look at, and what a recorded snapshot holds}
+    {"format": "stateshift revision", "version": 2, "id": …, "parents": [ids], "message": …, "created": date,
+     "notes": what a person should look at, and what a recorded snapshot holds, its seal too}
 
 Revisions form a graph, since two branches may each add one; a revision that is nobody's parent is a head. The id is a
-digest of parents, message, date and content, so that an edited file is noticed. Files are read and written by the
-caller.
+digest of parents, message, date and types; with the seal, every edit of a file is noticed. Files are read and written
+by the caller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import attrs
 from ..serializers.compatibility import Flag
 from ..serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from .check import check
-from .json_files import parse_document, print_document
+from .json_files import parse_document, print_sealed
 from .levels import Revision
 from .recording import digest, from_fields, to_data
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .description import JobDescription
     from .json_files import Fields
 
-FORMAT, VERSION, SUFFIX = "stateshift revision", 1, ".json"
+FORMAT, VERSION, SEALED_SINCE, SUFFIX = "stateshift revision", 2, 2, ".json"
 _ID_LENGTH, _SLUG_LENGTH = 12, 40
 
 
@@ -67,7 +67,7 @@ class RecordedRevision:
     @property
     def number(self) -> int:
         """How many revisions the longest way to it has."""
-        found = re.match(r"\d{1,18}", self.name)
+        found = re.match(r"[0-9]{1,18}", self.name)
         return int(found[0]) if found else 0
 
     def to_json(self) -> str:
@@ -79,7 +79,7 @@ class RecordedRevision:
             "created": self.created.isoformat(),
             "notes": list(self.notes),
         }
-        return print_document(FORMAT, VERSION, facts | to_data(self.description))
+        return print_sealed(FORMAT, VERSION, facts | to_data(self.description))
 
     @classmethod
     def from_json(cls, name: str, text: str | bytes) -> RecordedRevision:
@@ -90,7 +90,7 @@ class RecordedRevision:
             UnsupportedFormat: It was written by a later release.
         """
         with located(file=name + SUFFIX):
-            facts = parse_document(text, FORMAT, VERSION)
+            facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
             recorded, parents = facts.text("id"), facts.texts("parents")
             message, created, notes = facts.text("message"), _date(facts), facts.texts("notes")
             description, sha256 = from_fields(facts)
@@ -175,7 +175,9 @@ class History:
         if name == "head" and (head := self.require_one_head()) is not None:
             return head
         found = [one for one in self.revisions if name in {one.name, one.id}]
-        found = found or [one for one in self.revisions if re.fullmatch(r"\d{1,18}", name) and int(name) == one.number]
+        found = found or [
+            one for one in self.revisions if re.fullmatch(r"[0-9]{1,18}", name) and int(name) == one.number
+        ]
         found = found or [one for one in self.revisions if len(name) >= 4 and one.id.startswith(name)]
         if len(found) != 1:
             names = ", ".join(one.name for one in found or self.revisions) or "none"

@@ -1,11 +1,13 @@
 """Files of stateshift's own that people keep and send around: plans, recorded snapshots. All that is read is checked.
 
 Every document is a JSON object that begins with its format and version. A name given twice is refused: whoever reviews
-the file would see the one, and a program the other.
+the file would see the one, and a program the other. A sealed document ends with a digest of all that it says, so that
+an edit is noticed even of what only people read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -24,6 +26,8 @@ MOST_BYTES = 64 << 20
 MOST_NESTED = 200
 """No document is nested deeper: with what is within a state's defaults, ours are not by far."""
 
+SEAL = "seal"
+
 _LARGEST = (1 << 63) - 1
 _TOO_DEEP = "it is no JSON: it is nested too deep"
 
@@ -32,6 +36,17 @@ def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Give the text of a file; equal data give equal texts."""
     document = {"format": form, "version": version, **data}
     return json_text(document, indent=2, is_ascii=False, with_nan=False) + "\n"
+
+
+def print_sealed(form: str, version: int, data: Mapping[str, Any]) -> str:
+    """Give the text of a file that is not to be edited."""
+    document = {"format": form, "version": version, **data}
+    return print_document(form, version, {**data, SEAL: _seal(document)})
+
+
+def _seal(document: Mapping[str, Any]) -> str:
+    """SHA-256 in hexadecimal over a document, however it is laid out."""
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode("ascii")).hexdigest()
 
 
 def parse_json(text: str | bytes, **hooks: Any) -> Any:
@@ -58,8 +73,14 @@ def _items(one: dict[str, Any] | list[Any]) -> Iterable[Any]:
     return one.values() if isinstance(one, dict) else one
 
 
-def parse_document(text: str | bytes, form: str, version: int) -> Fields:
+def parse_document(text: str | bytes, form: str, version: int, *, sealed_since: int = 0) -> Fields:
     """Read a file's object, and look at its format and version.
+
+    Args:
+        text: Of the file.
+        form: Its format.
+        version: The one that this release writes.
+        sealed_since: The first version that is sealed, where earlier ones are read as well; 0: only this one is read.
 
     Raises:
         CorruptFile: It is no JSON object of that format.
@@ -75,7 +96,9 @@ def parse_document(text: str | bytes, form: str, version: int) -> Fields:
     facts = Fields(document, "the document")
     facts.text("format")
     found_version = facts.number("version")
-    if found_version != version:
+    if sealed_since and sealed_since <= found_version <= version:
+        facts.seal(facts.text(SEAL), _seal({name: value for name, value in document.items() if name != SEAL}))
+    elif not (sealed_since and 0 < found_version < sealed_since) and found_version != version:
         raise UnsupportedFormat(
             f"the {form} is of version {found_version}, and this release reads {version}",
             advice="use the release of stateshift that wrote it, or write it anew",
@@ -121,9 +144,29 @@ class Fields:
         """Take an object; `title` is what messages call it."""
         self._facts = dict(facts)
         self._title = title
+        self._seals = ("", "")
 
     def __contains__(self, name: str) -> bool:
         return name in self._facts
+
+    def seal(self, said: str, found: str) -> None:
+        """Keep what the document says to be its digest, and what it is."""
+        self._seals = (said, found)
+
+    def require_unedited(self) -> None:
+        """Refuse a sealed document of which anything was changed.
+
+        It is asked last: an error about what is wrong with a field says more.
+
+        Raises:
+            CorruptFile: It was edited.
+        """
+        said, found = self._seals
+        if said != found:
+            raise CorruptFile(
+                "its content is not what its seal says: it was edited after it was written",
+                advice="take the file as it was written, or record it anew",
+            )
 
     def names(self) -> tuple[str, ...]:
         """Give the names of the fields that are left."""

@@ -1,11 +1,12 @@
 """Recorded descriptions: what a savepoint or job says of its state, as JSON that people read and programs read back.
 
-    {"format": "stateshift snapshot", "version": 1, "origin": …, "operators": [
-        {"operator_id": …, "uid": …, "key": SNAPSHOT, "states": [{"name": …, "kind": …, "value": SNAPSHOT}]}]}
+    {"format": "stateshift snapshot", "version": 2, "origin": …, "operators": [
+        {"operator_id": …, "uid": …, "key": SNAPSHOT, "states": [{"name": …, "kind": …, "value": SNAPSHOT}]}],
+     "seal": digest of all of it, since version 2}
 
     SNAPSHOT    {"type": words, "sha256": of the bytes, "base64": the SNAP frame, "declared": what only code knows}
 
-The words are for people and for diffs of the file; what is read back are the bytes. Operators and states are sorted, so
+The words are for people and for diffs of the file; what is read back are the bytes, which have to say the same. Operators and states are sorted, so
 that equal descriptions give equal files.
 """
 
@@ -17,22 +18,22 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from ..serializers.errors import CorruptFile, StateShiftError, located
+from ..serializers.errors import CorruptFile, StateShiftError, located, shown
 from ..serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
-from .json_files import Fields, parse_document, print_document
+from .json_files import Fields, parse_document, print_sealed
 from .type_text import type_text
 
 if TYPE_CHECKING:
     from ..serializers.declared import Facts
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
-FORMAT, VERSION = "stateshift snapshot", 1
+FORMAT, VERSION, SEALED_SINCE = "stateshift snapshot", 2, 2
 
 
 def to_json(description: JobDescription) -> str:
     """Give a description as the text of a file."""
-    return print_document(FORMAT, VERSION, to_data(description))
+    return print_sealed(FORMAT, VERSION, to_data(description))
 
 
 def to_data(description: JobDescription) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
         UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
     """
     with located(file=file or None):
-        return from_fields(parse_document(text, FORMAT, VERSION))[0]
+        return from_fields(parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE))[0]
 
 
 def from_fields(facts: Fields) -> tuple[JobDescription, str]:
@@ -176,6 +177,7 @@ def from_fields(facts: Fields) -> tuple[JobDescription, str]:
         raise CorruptFile("an operator is listed twice")
     if recorded != digest(description):
         raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
+    facts.require_unedited()
     return description, recorded
 
 
@@ -220,7 +222,7 @@ def _optional_part(facts: Fields, name: str) -> SerializerDescription | None:
 
 
 def _part(facts: Fields) -> SerializerDescription:
-    facts.text("type")  # for people; a later release may put it in other words
+    words = facts.text("type")
     recorded, encoded = facts.text("sha256"), facts.text("base64")
     declared = facts.required("declared").rest()
     facts.require_empty()
@@ -231,7 +233,16 @@ def _part(facts: Fields) -> SerializerDescription:
     if hashlib.sha256(data).hexdigest() != recorded:
         raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
     snapshot = _snapshot(data)
+    if _is_ours(snapshot) and words != type_text(snapshot):
+        raise CorruptFile(f"the type is told as {shown(words)}, and the bytes say {type_text(snapshot)}")
     return SerializerDescription(snapshot, declared=declared, sha256=recorded)
+
+
+def _is_ours(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether the words for a type are stateshift's alone: a user's class may put itself in other words one day."""
+    return type(snapshot).__module__.startswith(f"{__package__.partition('.')[0]}.") and all(
+        map(_is_ours, snapshot.children())
+    )
 
 
 def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:

@@ -1,19 +1,27 @@
 """Stamps: which recorded revision runs where. A stamp is a name for a revision that moves with each deployment.
 
 state_history/stamps.json
-{"format": "stateshift stamps", "version": 1, "stamps": [{"name": "production", "revision": id, "on": date}]}
+{"format": "stateshift stamps", "version": 2, "stamps": [{"name": "production", "revision": id, "on": date}],
+ "seal": digest of all of it, since version 2}
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import re
 
 import attrs
 
-from ..serializers.errors import CorruptFile, DeclarationError, located
-from .json_files import parse_document, print_document
+from ..serializers.errors import CorruptFile, DeclarationError, located, shown
+from .json_files import parse_document, print_sealed
 
-FILE, FORMAT, VERSION = "stamps.json", "stateshift stamps", 1
+FILE, FORMAT, VERSION, SEALED_SINCE = "stamps.json", "stateshift stamps", 2, 2
+
+_NAME = re.compile(r"[A-Za-z](?!.*\.\.)[A-Za-z0-9._-]{0,99}")
+
+
+def _is_name(name: str) -> bool:
+    return name != "head" and _NAME.fullmatch(name) is not None
 
 
 @attrs.frozen
@@ -45,7 +53,7 @@ class Stamps:
             CorruptFile: It is none.
         """
         with located(file=FILE):
-            facts = parse_document(text, FORMAT, VERSION)
+            facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
             stamps = []
             for one in facts.objects("stamps"):
                 name, revision, on = one.text("name"), one.text("revision"), one.text("on")
@@ -55,22 +63,28 @@ class Stamps:
                 except ValueError as error:
                     raise CorruptFile(f"{on!r} is no date") from error
             facts.require_empty()
+            facts.require_unedited()
+            names = [stamp.name for stamp in stamps]
+            wrong = next((name for name in names if not _is_name(name) or names.count(name) > 1), None)
+            if wrong is not None:
+                raise CorruptFile(f"{shown(wrong)} is there twice, or no name for a stamp")
             return cls(tuple(stamps))
 
     def to_json(self) -> str:
         """Give the text of the file."""
         stamps = [{"name": one.name, "revision": one.revision, "on": one.on.isoformat()} for one in self.stamps]
-        return print_document(FORMAT, VERSION, {"stamps": stamps})
+        return print_sealed(FORMAT, VERSION, {"stamps": stamps})
 
     def stamped(self, name: str, revision: str, on: dt.date) -> Stamps:
         """Give the stamps with one set, or moved.
 
         Raises:
-            DeclarationError: The name could be taken for a revision.
+            DeclarationError: The name could be taken for something else: a revision, a file, a job.
         """
-        if not name or name == "head" or name[0].isdigit() or "/" in name or ":" in name:
+        if not _is_name(name):
             raise DeclarationError(
-                f"{name!r} is no name for a stamp", advice="begin it with a letter, without / and :, as in production"
+                f"{name!r} is no name for a stamp",
+                advice="begin it with a letter, and go on with letters, digits, '.', '_' and '-', as in production",
             )
         others = [one for one in self.stamps if one.name != name]
         return Stamps(tuple(sorted([*others, Stamp(name, revision, on)], key=lambda one: one.name)))

@@ -134,3 +134,14 @@ class TestSubfolder:
     def test_without_a_project_the_nearest_history_above_is_asked(self, run, below):
         assert ["0001_version_3"] == gate(run, "main", "--json").data["revisions"]
         assert ["0001_version_3"] == [one["revision"] for one in run("history", "--json").data["revisions"]]
+
+
+@pytest.mark.usefixtures("committed")
+@pytest.mark.parametrize("against", ["state_history/0001_version_3.json", "types.json"])
+def test_what_snapshot_wrote_is_read_by_diff_and_by_the_gate(run, against):
+    """A revision's file as well as one of -o."""
+    run("snapshot", "--job", "accounts_v3:job", "-o", "types.json")
+
+    assert START == run("diff", against, "accounts_v3:job").status
+    assert START == gate(run, against).status
+    assert 1 == run("diff", "accounts_v4:job", against).status

@@ -121,9 +121,9 @@ def test_what_is_no_record_is_refused(text, message):
 
 
 def test_a_later_version_says_so(recorded):
-    later = edited(recorded, update("data", version=2))
+    later = edited(recorded, update("data", version=3))
 
-    with pytest.raises(UnsupportedFormat, match="is of version 2, and this release reads 1"):
+    with pytest.raises(UnsupportedFormat, match="is of version 3, and this release reads 2"):
         from_json(later)
 
 
