@@ -146,8 +146,10 @@ def command(
         print_json(report.to_data() | {"start_command": start_command(report)})
     elif dry_run:
         print_lines(_dry_lines(report))
+        print_lines(_lost_lines(report, downgrade))
     else:
         print_styled(_blocks(report))
+        print_lines(_lost_lines(report, downgrade))
         print_lines(["", *_ending(report)])
         print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
     return Status.DONE
@@ -291,6 +293,24 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield Table(_columns(report), rows, indent=2)
     for line in _below(report):
         yield [(f"  {line}", "dim")]
+
+
+def _lost_lines(report: MigrationReport, downgrade: str) -> Iterator[str]:
+    """Say what an old job does not get back, or may fail on: of a way back, as a check tells it of the way there."""
+    from ..compat.explain import finding_line
+
+    lost = [
+        (operator, state, finding)
+        for operator in report.plan.operators
+        for state in operator.states
+        for finding in state.findings
+        if finding.flags or not finding.old or finding.rule == "STATE-5"
+    ]
+    if not downgrade or not lost:
+        return
+    yield f"  on the way back to {downgrade}, this is lost or may fail:"
+    for operator, state, finding in lost:
+        yield f"    {operator.uid or operator.operator_id}/{state.name}: {finding_line(finding)}"
 
 
 def _ending(report: MigrationReport) -> Iterator[str]:

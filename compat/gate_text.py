@@ -10,6 +10,7 @@ from ..serializers.escaping import github_command, one_line, shell_word
 from ..serializers.wording import many
 from .explain import finding_line
 from .levels import KEY, Direction
+from .losses import IF_LOST
 from .report_data import finding_data
 
 if TYPE_CHECKING:
@@ -151,10 +152,10 @@ def _state_lines(state: StateGate) -> Iterator[list[Span]]:
 
 
 def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
-    """Give the ways out of what stands against a state; of what is lost, the last is how that is allowed."""
+    """Give the ways out of what stands against a state; of an old job, which stays as it is, there are few."""
     if failure.direction is Direction.BACKWARD:
         return finding.ways_out
-    return (*_NO_WAY_BACK, *finding.ways_out[-1:]) if failure.loses else _NO_WAY_BACK
+    return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.startswith(IF_LOST)))
 
 
 def failure_text(failure: Failure) -> str:

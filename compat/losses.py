@@ -37,6 +37,9 @@ _LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)
 REMOVED = "STATE-9"
 """The rule by which a state is told that the job does not take."""
 
+IF_LOST = "if it may be lost"
+"""How the way out begins that allows a loss."""
+
 _STATE = "$<state>"
 
 _NAME = re.compile(rf"(?:(?P<state>.+?)=)?(?:{'|'.join((*_LOSING, Flag.MAY_FAIL_PER_VALUE))}):.+")
@@ -70,24 +73,27 @@ class Guard:
     def allowing(self, place: str, finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
         """Give what allows the losses of a finding; nothing where one of them is not allowed.
 
-        Who lets a field be dropped has answered whether it was renamed.
+        Who lets a field be dropped has answered whether it was renamed, for the way back too.
 
         Args:
             place: The state, as UID/STATE.
             finding: What was found.
             is_back: Whether it is the old job that reads: `note->remark` is then a rename of `remark` to `note`.
         """
-        found = {name: self._allowing(place, name, is_back=is_back) for name in losses(finding, is_back=is_back)}
+        found = {
+            name: self._allowing(place, name, finding, is_back=is_back) for name in losses(finding, is_back=is_back)
+        }
         drops = tuple(given for name, given in found.items() if given and name.startswith(Flag.DROPS))
         return drops or (tuple(found.values()) if all(found.values()) else ())
 
-    def _allowing(self, place: str, name: str, *, is_back: bool) -> str:
+    def _allowing(self, place: str, name: str, finding: Finding, *, is_back: bool) -> str:
         names = [name]
         if name.startswith(Flag.DROPS) and not name.startswith(f"{Flag.DROPS}:$"):
             names.append(f"{Flag.DROPS}:{place.rpartition('/')[0]}")  # of all that the operator has
         if is_back and name.startswith(Flag.POSSIBLE_RENAME):
             before, _, after = name.partition(":")[2].partition("->")
             names.append(f"{Flag.POSSIBLE_RENAME}:{after}->{before}")
+            names.append(f"{Flag.DROPS}:{finding.path.removesuffix(before)}{after}")
         wanted = [*(f"{place}={one}" for one in names), *names]
         return next((one for one in wanted if one in self.allow), "")
 
@@ -154,7 +160,7 @@ def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
     """Say how it is kept, and how it is allowed; that it can be migrated is no way out of losing it."""
     if finding.verdict is Verdict.INCOMPATIBLE:
         return finding
-    allow = f"if it may be lost: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
+    allow = f"{IF_LOST}: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
     kept = () if is_back else tuple(way for way in finding.ways_out if not way.startswith("migrate the state"))
     return attrs.evolve(finding, ways_out=(*kept, allow))
 
