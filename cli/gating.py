@@ -157,7 +157,8 @@ def hold_against(
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")
         job = candidate.origin.removeprefix("job ")
-        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE, and commit the file")
+        merge = " --merge" if len(kept.heads) > 1 else ""
+        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE{merge}, and commit the file")
     if options.form == "text":
         print_lines(["", closing])
     else:

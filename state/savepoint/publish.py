@@ -26,6 +26,7 @@ from .runs import (
     clear_late,
     complete_replacement,
     files_there,
+    has_finished,
     write_replaced,
 )
 
@@ -147,7 +148,7 @@ def what_was_written(destination: Destination, before: FileDigest | None) -> tup
         nothing = destination.nothing
         if before is not None:
             nothing = f"Nothing was published: {destination.folder} holds the savepoint that it held."
-    if destination.if_exists is IfTargetExists.RESUME:
+    if destination.if_exists is IfTargetExists.RESUME and has_finished(destination.folder):
         nothing += " What is finished is kept, to be resumed."
     return nothing, False
 

@@ -228,6 +228,13 @@ def _is_settled(name: str, claim: Claim) -> bool:
     return claim.folder.run not in name and not any(run in name for run in may_write) and not CLAIM_NAME.fullmatch(name)
 
 
+def has_finished(folder: Folder) -> bool:
+    """Whether a run that did not come to its end has left a whole file, which may be resumed."""
+    with suppress(StateShiftError):
+        return any(_OWN.match(name) is None and ".attempt-" not in name for name in folder.names())
+    return False
+
+
 def clear_unfinished(claim: Claim, keep: Collection[str]) -> None:
     """Remove what dead runs have left, but for the files that a run goes on with."""
     for name in Contents.of(claim.folder).listed:
