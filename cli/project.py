@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.levels import KEY, Level, Levels, Override
+from ..compat.asking import KEY
+from ..compat.levels import Level, Levels, Override
 from ..compat.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located

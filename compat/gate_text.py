@@ -8,8 +8,9 @@ from xml.etree import ElementTree as ET
 from ..serializers.compatibility import Decision
 from ..serializers.escaping import github_command, one_line, shell_word
 from ..serializers.wording import many
+from .asking import KEY
 from .explain import finding_line
-from .levels import KEY, Direction
+from .levels import Direction
 from .losses import IF_LOST
 from .report_data import finding_data
 

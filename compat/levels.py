@@ -18,24 +18,17 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from ..serializers.errors import NothingInCommon
-from .check import check
-from .description import StateKind
-from .losses import REMOVED, Change, Guard, removed
-from .policy import ACCEPT_ALL
+from .asking import KEY, answers
+from .losses import REMOVED
 from .recording import digest, unchanged
-from .report import Status
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..serializers.compatibility import Finding
-    from .description import JobDescription, OperatorDescription
-    from .report import CheckReport, OperatorReport, StateReport
-
-KEY = "<key>"
-"""What stands for an operator's key where a state is named."""
+    from .description import JobDescription
+    from .losses import Change, Guard
 
 _REGISTRY_BLIND = "AV-8"
 """The rule by which units and meanings are judged, which schema registries do not know (rule CI-3)."""
@@ -286,14 +279,15 @@ def judge(
             counted = any(_counts(level, direction, is_last=is_last) for level in levels.used)
             if not counted and (guard is None or not is_last):
                 continue
-            for operator, state, decision, findings in _asked(revision, candidate, direction, guard):
+            is_back = direction is Direction.FORWARD
+            asked = answers(revision.description, candidate, is_back=is_back, guard=guard)
+            for operator, state, decision, findings in asked:
                 place = operator, state
                 found, (level, _) = places.setdefault(place, _Found()), levels.of(*place)
-                if direction is Direction.FORWARD and _is_told_of_both(findings, level):
+                if is_back and _is_told_of_both(findings, level):
                     continue
                 failure = _failure(revision.name, direction, findings, decision, strict=strict, guard=guard)
                 if guard is not None and is_last and (decision is not Decision.START or place not in same):
-                    is_back = direction is Direction.FORWARD
                     change = guard.change("/".join(place), decision, findings, is_back=is_back)
                     found.changes.append(change)
                     failure = _losing(failure, revision.name, direction, change)
@@ -333,60 +327,6 @@ def _counts(level: Level, direction: Direction, *, is_last: bool) -> bool:
     if level is Level.NONE:
         return is_last
     return direction in level.directions and (is_last or level.is_transitive)
-
-
-_Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
-"""Operator, state, what is decided of it, and what was found."""
-
-
-def _asked(
-    revision: Revision, candidate: JobDescription, direction: Direction, guard: Guard | None
-) -> Iterator[_Answer]:
-    """Ask one side about the other; gives what was found of each key and state that the stored side has."""
-    old, new = revision.description, candidate
-    if direction is Direction.FORWARD:
-        old, new = candidate, revision.description.as_probe()
-    try:
-        yield from _answers(check(old, new, policy=guard.policy if guard else ACCEPT_ALL))
-    except NothingInCommon:
-        if guard is None:
-            raise
-    if guard is not None:
-        is_back = direction is Direction.FORWARD
-        for operator, state, finding in removed(revision.description, candidate, is_back=is_back):
-            forbidden = guard.policy.forbidden(finding)
-            decision = Decision.REFUSE if forbidden.forbidden else Decision.START
-            yield operator, state, decision, (forbidden,)
-
-
-def _answers(report: CheckReport) -> Iterator[_Answer]:
-    for operator in report.operators:
-        states = operator.states
-        if operator.key is not None:
-            yield operator.title, KEY, operator.key.decision, operator.key.result.findings
-            if operator.key.decision is Decision.REFUSE:
-                states = _without_key(operator, report)
-        is_renamed = operator.was is not None and operator.was.stored_id
-        for state in states:
-            if state.status in {Status.MATCHED, Status.UNREADABLE, Status.DROPPED}:
-                is_start = state.decision is Decision.START
-                decision = Decision.MIGRATE if is_renamed and is_start else state.decision
-                yield operator.title, state.name, decision, state.result.findings
-
-
-def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:
-    """Ask again of the states of an operator whose key is refused: an override may let that pass, and not them.
-
-    Timers are their keys.
-    """
-
-    def keyless(side: JobDescription, of_side: OperatorDescription | None) -> JobDescription:
-        assert of_side is not None  # noqa: S101 - the key was judged, so both sides have the operator
-        states = tuple(state for state in of_side.states if state.kind is not StateKind.TIMERS)
-        return attrs.evolve(side, operators=(attrs.evolve(of_side, key=None, states=states),))
-
-    (again,) = check(keyless(report.old, operator.was), keyless(report.new, operator.becomes)).operators
-    return again.states
 
 
 def _failure(

@@ -6,8 +6,8 @@
 
     SNAPSHOT    {"type": words, "sha256": of the bytes, "base64": the SNAP frame, "declared": what only code knows}
 
-The words are for people and for diffs of the file; what is read back are the bytes, which have to say the same. Operators and states are sorted, so
-that equal descriptions give equal files.
+The words are for people and for diffs of the file; what is read back are the bytes, which have to say the same.
+Operators and states are sorted, so that equal descriptions give equal files.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, Int32, Job, Operator, ValueStateDescriptor
 from stateshift import record as record_of
-from stateshift.compat.levels import KEY, Direction, Level, Levels, Override, Revision, judge
+from stateshift.compat.asking import KEY
+from stateshift.compat.levels import Direction, Level, Levels, Override, Revision, judge
 from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.hints import serializer_for

@@ -1,0 +1,91 @@
+"""What a revision and a job say of each other, state by state: there, and back.
+
+Each key and state is asked by itself, so that an override or a level of one is no matter of another.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..serializers.compatibility import Decision
+from ..serializers.errors import NothingInCommon
+from .check import check
+from .description import StateKind
+from .losses import removed
+from .policy import ACCEPT_ALL
+from .report import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..serializers.compatibility import Finding
+    from .description import JobDescription, OperatorDescription
+    from .losses import Guard
+    from .report import CheckReport, OperatorReport, StateReport
+
+KEY = "<key>"
+"""What stands for an operator's key where a state is named."""
+
+Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
+"""Operator, state, what is decided of it, and what was found."""
+
+
+def answers(
+    revision: JobDescription, candidate: JobDescription, *, is_back: bool, guard: Guard | None
+) -> Iterator[Answer]:
+    """Ask one side about the other; gives what was found of each key and state that both have.
+
+    With a guard, also of each state that the job does not take.
+
+    Args:
+        revision: What was recorded, or is stored.
+        candidate: The job as it is to be.
+        is_back: Whether the revision's job is to take over what the candidate writes, instead of the other way round.
+        guard: What is refused beside what the rules refuse.
+
+    Raises:
+        NothingInCommon: The sides share no operator, and there is no guard, which tells what that means.
+    """
+    old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
+    try:
+        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL))
+    except NothingInCommon:
+        if guard is None:
+            raise
+    if guard is not None:
+        for operator, state, finding in removed(revision, candidate, is_back=is_back):
+            forbidden = guard.policy.forbidden(finding)
+            decision = Decision.REFUSE if forbidden.forbidden else Decision.START
+            yield operator, state, decision, (forbidden,)
+
+
+def _of_report(report: CheckReport) -> Iterator[Answer]:
+    for operator in report.operators:
+        states = operator.states
+        if operator.key is not None:
+            yield operator.title, KEY, operator.key.decision, operator.key.result.findings
+            if operator.key.decision is Decision.REFUSE:
+                states = _without_key(operator, report)
+        is_renamed = operator.was is not None and operator.was.stored_id
+        for state in states:
+            if state.status in {Status.MATCHED, Status.UNREADABLE, Status.DROPPED}:
+                is_start = state.decision is Decision.START
+                decision = Decision.MIGRATE if is_renamed and is_start else state.decision
+                yield operator.title, state.name, decision, state.result.findings
+
+
+def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:
+    """Ask again of the states of an operator whose key is refused: an override may let that pass, and not them.
+
+    Timers are their keys.
+    """
+
+    def keyless(side: JobDescription, of_side: OperatorDescription | None) -> JobDescription:
+        assert of_side is not None  # noqa: S101 - the key was judged, so both sides have the operator
+        states = tuple(state for state in of_side.states if state.kind is not StateKind.TIMERS)
+        return attrs.evolve(side, operators=(attrs.evolve(of_side, key=None, states=states),))
+
+    (again,) = check(keyless(report.old, operator.was), keyless(report.new, operator.becomes)).operators
+    return again.states
