@@ -12,7 +12,6 @@ A loss has a name, under which it is allowed: a flag with what it is about.
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -213,6 +212,8 @@ def _likely_operator(was: OperatorDescription, started: list[OperatorDescription
 
 def _likely_state(title: str, was: StateDescription, started: list[StateDescription]) -> str:
     """Say how the state may be called now: one that is new is of its kind, and of its type or nearly its name."""
+    import difflib  # seldom asked for, and slow to load
+
     like = [
         one
         for one in started

@@ -264,7 +264,7 @@ def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tup
 
 def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:
     """REC-10 and REC-17."""
-    if field.optional or stored.optional is False or stored.takes_null is False:
+    if field.optional or stored.optional is False:
         return None
     old = stored.describe()
     optional_old = old if old.startswith("optional<") else f"optional<{old}>"

@@ -145,7 +145,9 @@ def test_flags_count_on_the_way_back_of_a_record_as_they_do_on_the_way_there():
 
     forwards = check(new.describe(), recorded_old.as_probe())
     assert [("$.visits", "REC-17", ("may_fail_per_value",))] == [
-        (finding.path, finding.rule, finding.flags) for _, _, finding in forwards.findings()
+        (finding.path, finding.rule, finding.flags)
+        for _, _, finding in forwards.findings()
+        if finding.old == "optional<int>"
     ]
     assert START == backs(recorded_old, new.describe())["open"].decision
     assert ("$.visits", "REC-17") in rules(backs(recorded_old, new.describe())["open"])
