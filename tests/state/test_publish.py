@@ -355,6 +355,17 @@ def test_an_interrupt_says_what_was_written(tmp_path, if_exists, told, left):
     assert (caught.value.__notes__, (tmp_path / "target").exists()) == ([told], left)
 
 
+def test_what_is_finished_is_promised_only_where_something_is(tmp_path):
+    def run():
+        with all_or_nothing(into(tmp_path / "target", IfTargetExists.RESUME)):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        run()
+
+    assert [NOTHING] == caught.value.__notes__
+
+
 def test_an_interrupt_of_a_replacement_says_that_the_old_savepoint_is_there(taken):
     before = taken.names()
 
