@@ -43,6 +43,8 @@ def _changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], ...]) -> I
     for field in attrs.fields(type(a)):
         one, other = getattr(a, field.name), getattr(b, field.name)
         if DECLARED.items() <= field.metadata.items():
+            if not field.eq:
+                continue  # what is known of the type, and nothing that a person declares
             words = _words(one), _words(other)
             if one != other and words[0] != words[1]:
                 title = field.name.replace("_", " ")

@@ -86,15 +86,11 @@ def _failure_data(failure: Failure) -> dict[str, Any]:
 
 def _change_data(change: Change) -> dict[str, Any]:
     return {
-        "direction": str(_direction(change)),
+        "direction": str(Direction.of(is_back=change.is_back)),
         "decision": str(change.decision),
         "findings": [finding_data(finding) for finding in change.findings],
         "allowed": list(change.allowed),
     }
-
-
-def _direction(change: Change) -> Direction:
-    return Direction.FORWARD if change.is_back else Direction.BACKWARD
 
 
 def _override_data(override: Override) -> dict[str, Any]:
@@ -175,7 +171,7 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
     failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
     lines = []
     for change in state.changes:
-        direction = _direction(change)
+        direction = Direction.of(is_back=change.is_back)
         findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
         allowed = f"; allowed: {', '.join(change.allowed)}" if change.allowed else ""
         if change.decision is Decision.REFUSE or (not findings and change.told):
@@ -188,11 +184,14 @@ def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
 
 
 def accepted(report: GateReport) -> list[str]:
-    """Name what is lost and was allowed, by an option, the project or an override, each with its state."""
-    lines = [f"{name} of {state.name}" for state in report.states for name in state.allowed]
+    """Name what is lost and passes: allowed by an option or the project, let pass by an override, or of no level."""
+    lines = []
     for state in report.states:
+        lines += [f"{name} of {state.name}" for name in state.allowed]
         found = {state.override_of(finding, failure) for failure in state.failures for finding in failure.against}
         lines += [f"{one.rule} of {state.name}" for one in state.overridden if one in found]
+        if state.passes:
+            lines += [f"{name} of {state.name}, at level {state.level}" for name in state.unguarded]
     return list(dict.fromkeys(lines))
 
 

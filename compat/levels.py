@@ -19,7 +19,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from .asking import KEY, answers
-from .losses import REMOVED
+from .losses import REMOVED, losses
 from .recording import digest, unchanged
 
 if TYPE_CHECKING:
@@ -42,6 +42,11 @@ class Direction(enum.StrEnum):
 
     BACKWARD = "backward"
     FORWARD = "forward"
+
+    @classmethod
+    def of(cls, *, is_back: bool) -> Direction:
+        """Give the direction in which the old job reads, or the new one."""
+        return cls.FORWARD if is_back else cls.BACKWARD
 
     def told(self, revision: str) -> str:
         """Say what failed, of a revision."""
@@ -202,6 +207,14 @@ class StateGate:
     def allowed(self) -> tuple[str, ...]:
         """What is lost of it and was allowed, as it was given."""
         return tuple(dict.fromkeys(name for change in self.changes for name in change.allowed))
+
+    @property
+    def unguarded(self) -> tuple[str, ...]:
+        """What the new job loses of it, and nobody has allowed, where its level is not about the way there."""
+        if Direction.BACKWARD in self.level.directions:
+            return ()
+        lost = (finding for change in self.changes if not change.is_back for finding in change.lost)
+        return tuple(dict.fromkeys(name for finding in lost for name in losses(finding)))
 
     @property
     def passes(self) -> bool:

@@ -178,6 +178,24 @@ class TestAllowed:
         assert "let pass until 2999-12-31: REC-4, never used" in ran.stdout
         assert "accepted: REC-4 of shop/open; before deployment: stateshift migrate" in ran.stdout
 
+    def test_a_state_that_is_gone_by_an_override_with_a_reason(self, changed, repository):
+        facts = 'state = "shop/parts"\nrule = "STATE-9"\nreason = "never used"\nexpires = 2999-12-31\n'
+        (repository / "pyproject.toml").write_text(f"[[tool.stateshift.overrides]]\n{facts}")
+        ran = changed(REFUSED["a state is removed"][0], "--allow-drift")
+
+        assert ACCEPT == ran.status
+        assert "accepted: STATE-9 of shop/parts; before deployment: " in ran.stdout
+        assert " --drop shop/parts, for shop/parts" in ran.stdout
+
+    @pytest.mark.parametrize("level", ["NONE", "FORWARD"])
+    def test_what_the_level_lets_pass_is_told_as_lost_all_the_same(self, changed, level):
+        ran = changed(("price: Int32", "price: Float32"), "--level", "NONE", "--allow-drift")
+        removed = changed(self.REMOVED, "--level", level, "--allow-drift")
+
+        assert (ACCEPT, ACCEPT) == (ran.status, removed.status), removed.stdout
+        assert "accepted: lossy:$.price of shop/open, at level NONE; " in ran.stdout
+        assert f"accepted: drops:$.coupon of shop/open, at level {level}; " in removed.stdout
+
     def test_of_another_field_or_state_it_is_refused_all_the_same(self, changed):
         for name in ("drops:$.note", "shop/parts=drops:$.coupon", "lossy:$.coupon"):
             ran = changed(self.REMOVED, "--allow", name)
