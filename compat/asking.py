@@ -13,7 +13,7 @@ from ..serializers.compatibility import Decision
 from ..serializers.errors import NothingInCommon
 from .check import check
 from .description import StateKind
-from .losses import removed
+from .losses import is_doubt, removed
 from .policy import ACCEPT_ALL
 from .report import Status
 
@@ -50,7 +50,7 @@ def answers(
     """
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
-        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL))
+        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL), guard)
     except NothingInCommon:
         if guard is None:
             raise
@@ -61,7 +61,7 @@ def answers(
             yield operator, state, decision, (forbidden,)
 
 
-def _of_report(report: CheckReport) -> Iterator[Answer]:
+def _of_report(report: CheckReport, guard: Guard | None) -> Iterator[Answer]:
     for operator in report.operators:
         states = operator.states
         if operator.key is not None:
@@ -73,7 +73,10 @@ def _of_report(report: CheckReport) -> Iterator[Answer]:
             if state.status in {Status.MATCHED, Status.UNREADABLE, Status.DROPPED}:
                 is_start = state.decision is Decision.START
                 decision = Decision.MIGRATE if is_renamed and is_start else state.decision
-                yield operator.title, state.name, decision, state.result.findings
+                findings = state.result.findings
+                if guard is not None and state.was is not None and state.was.value.knows_nulls:
+                    findings = tuple(finding for finding in findings if not is_doubt(finding))
+                yield operator.title, state.name, decision, findings
 
 
 def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:

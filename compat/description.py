@@ -194,6 +194,12 @@ class SerializerDescription:
         return self.serializer is not None or bool(self.declared)
 
     @property
+    def knows_nulls(self) -> bool:
+        """Whether the side says which parts may be null: it is code, or a record of it that has kept that."""
+        said = (facts.get("knows_nulls") for facts in (self.declared or {}).values())
+        return self.serializer is not None or any(said)
+
+    @property
     def what_code_says(self) -> Facts:
         """What code says beyond the snapshot, where the side is code, or a record of it."""
         if self.serializer is not None:

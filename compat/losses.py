@@ -155,6 +155,12 @@ def _is_unlooked_for(finding: Finding) -> bool:
     return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.old.startswith(_OPTIONAL)
 
 
+def is_doubt(finding: Finding) -> bool:
+    """Whether it only says that what is stored does not tell of nulls; where code does, nobody has to doubt."""
+    is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
+    return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.verdict is Verdict.COMPATIBLE and not is_told
+
+
 def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
     """Say how it is kept, and how it is allowed; that it can be migrated is no way out of losing it."""
     if finding.verdict is Verdict.INCOMPATIBLE:

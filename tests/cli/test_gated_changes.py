@@ -282,6 +282,14 @@ def test_what_is_forbidden_is_refused_whatever_is_allowed(changed, flag):
     assert "drops:$.coupon (forbidden)" in ran.stdout
 
 
+def test_what_a_savepoint_would_leave_open_the_history_tells(changed):
+    """Flink does not say which fields may be null; the recorded class does, so that nobody has to doubt (REC-17)."""
+    ran = changed(("    times: Int32", "    times: Int32\n    more: int = 0"), "--level", "FULL")
+
+    assert DRIFT == ran.status
+    assert ["$.more", "$.more"] == re.findall(r"(?m)^    (\S+)  ", block(ran.stdout, "shop/visit"))
+
+
 def test_what_has_not_changed_is_not_told(changed):
     ran = changed(("", ""))
 
