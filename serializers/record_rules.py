@@ -6,15 +6,15 @@ Source: compatibility rules, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
 from .errors import DeclarationError, StateShiftError, add_step
-from .pieces import keep_null_flag
-from .record_classes import imported_subclass
+from .pieces import NULLS_UNTOLD, keep_null_flag
+from .record_subclasses import pair_subclasses
 from .record_values import Record, field_of
 from .serializer import CONVERTER, KEEP_OLD_TYPE
 from .snapshot import type_digest
@@ -47,9 +47,10 @@ def pair_fields(fields: Sequence[RecordField], stored: Sequence[StoredField]) ->
     """Pair by name, then by alias, in listed order.
 
     Raises:
-        DeclarationError: Two new fields claim one stored field.
+        DeclarationError: Two new fields claim one stored field, or aliases lead in a circle.
     """
     by_name = {field.name: field for field in stored}
+    _refuse_swaps({field.name: field for field in fields if field.name in by_name})
     claims: dict[str, RecordField] = {field.name: field for field in fields if field.name in by_name}
     for field in fields:
         if field.name in by_name:
@@ -70,6 +71,27 @@ def pair_fields(fields: Sequence[RecordField], stored: Sequence[StoredField]) ->
         added=tuple(field for field in fields if field.name not in taken),
         removed=tuple(field for field in stored if field.name not in claims),
     )
+
+
+def _refuse_swaps(stored: Mapping[str, RecordField]) -> None:
+    """Refuse fields that have each other's names as aliases: what is stored does not tell whether they were swapped.
+
+    Args:
+        stored: The fields whose names are stored, by name.
+    """
+    for field in stored.values():
+        reached, pending = set[str](), [alias for alias in field.aliases if alias != field.name]
+        while pending:
+            alias = pending.pop()
+            if alias in stored and alias not in reached:
+                reached.add(alias)
+                pending += stored[alias].aliases
+        if field.name in reached:
+            raise DeclarationError(
+                f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored: nothing"
+                " tells whether their values were swapped before",
+                advice="remove the aliases, and let a converter swap the values once",
+            )
 
 
 def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
@@ -249,11 +271,13 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
     optional_old = old if old.startswith("optional<") else f"optional<{old}>"
     declare = advice.optional(field.name)
     if stored.optional is None:
-        if field.on_none is not None:
-            reason, flag = f"a stored null is read as {field.on_none.describe()}", Flag.LOSSY
-        else:
-            reason, flag = "Flink does not say whether nulls are stored here; one would fail", Flag.MAY_FAIL_PER_VALUE
-        return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), reason, (declare,), (flag,))
+        if field.on_none is None:
+            flags = (Flag.MAY_FAIL_PER_VALUE,)
+            return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
+        reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
+        once = "migrate the state, and take on_none off then: else it is migrated each time"
+        flags = (Flag.LOSSY,)
+        return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
     if field.on_none is not None:
         reason = f"a stored null becomes {field.on_none.describe()}"
         ways: tuple[str, ...] = ("migrate the state", declare)
@@ -263,68 +287,6 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
     reason = "a stored null has no value in the new type (a default fills absent fields, not stored nulls)"
     ways = (*advice.on_none(field.name), declare)
     return Finding("$", "OPT-2", Verdict.INCOMPATIBLE, optional_old, field.describe(), reason, ways)
-
-
-@attrs.frozen
-class _Subclasses:
-    """Result of pairing subclasses: what is pinned, and how each is judged (REC-14)."""
-
-    names: tuple[str, ...]
-    children: list[Child]
-    findings: list[Finding]
-    registered: tuple[str, ...]
-    unregistered: tuple[str, ...]
-    extra: tuple[tuple[str, DescribedRecordSerializer[Any]], ...]
-
-    def rebuild(
-        self, new: DescribedRecordSerializer[Any], nested: list[TypeSerializer[Any]]
-    ) -> DescribedRecordSerializer[Any]:
-        """Pin the stored tags; subclasses that are new come after them."""
-        by_name: dict[str, Any] = dict(zip(self.names, nested, strict=True))
-        return attrs.evolve(
-            new,
-            registered=(*((by_name[name].name, by_name[name]) for name in self.registered), *self.extra),
-            unregistered=tuple((name, by_name[name]) for name in self.unregistered),
-        )
-
-
-def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> DescribedRecordSerializer[Any] | None:
-    """Give the serializer of a stored subclass that has lost its @record, and that is still there (REC-14).
-
-    Only what is imported is looked at: a name out of a savepoint must not have a module imported.
-    """
-    from .hints import record_serializer  # which needs the records
-
-    subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else record_serializer(subclass)
-
-
-def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> _Subclasses:
-    """Pair stored subclasses with those known to the new serializer, by class name or alias (REC-14)."""
-    known = [*new.registered, *new.unregistered]
-    stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
-    names, children, findings, taken = [], [], [], set()
-    for name, snapshot in stored:
-        match = next((s for n, s in known if n == name or name in s.aliases), None) or _no_longer_registered(new, name)
-        if match is None or snapshot is None:
-            reason = "values of this subclass may be stored, and the new type knows no such subclass"
-            ways = new.advice.subclass(name)
-            findings.append(Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, "", reason, ways))
-            continue
-        names.append(name)
-        taken.add(match.name)
-        result = match.ensure_compatibility(snapshot)
-        children.append(Child(f"|{name.rpartition('.')[2]}", match, result, snapshot.restore_serializer))
-    registered = tuple(name for name, _ in old.registered_subclasses() if name in names)
-    unregistered = tuple(name for name, _ in old.unregistered_subclasses() if name in names)
-    extra = tuple((name, serializer) for name, serializer in new.registered if serializer.name not in taken)
-    pinned = (*registered, *(name for name, _ in extra))
-    if not findings and (pinned != tuple(name for name, _ in new.registered) or unregistered):
-        reason = "stored tags of subclasses are kept; new ones come after them"
-        old_names, new_names = (", ".join(n.rpartition(".")[2] for n, _ in side) for side in (stored, new.registered))
-        verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
-        findings.append(Finding("$", "REC-14", verdict, old_names, new_names, reason))
-    return _Subclasses(tuple(names), children, findings, registered, unregistered, extra)
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from .errors import StateShiftError, add_step
-from .pieces import keep_null_flag, outer_result
+from .pieces import keep_null_flag, nulls_untold, outer_result
 from .record_fields import Default, StoredField
 from .record_rules import pair_fields
 from .row_values import Row
@@ -134,7 +134,7 @@ def _composed(
     for pair in pairs:
         step, stored = new.step(pair.place), old.nested[pair.reads]
         serializer, kept = keep_null_flag(pair.column.serializer, stored, step, nullable=pair.column.optional)
-        findings += kept
+        findings += kept + nulls_untold(serializer, stored, step, nullable=pair.column.optional)
         result = serializer.ensure_compatibility(stored)
         children.append(Child(step, serializer, result, stored.restore_serializer))
 
