@@ -212,7 +212,7 @@ class _Binder:
 
     def _record(self, node: Node, cls: type) -> tuple[Turn, Turn]:
         kinds = {field.name: field.node for field in node.fields}
-        parts = []
+        parts, unwritten = [], []
         for field in class_fields(cls):
             name = _peel(field.hint).options.name or field.attribute
             if name in kinds:
@@ -220,6 +220,8 @@ class _Binder:
                 parts.append((name, field.attribute, field.init_name, build, take))
             elif field.default is None:
                 raise DeclarationError(f"the schema of {node.name} lacks {name!r}, and {qualified_name(cls)} needs it")
+            else:
+                unwritten.append((field.attribute, field.default))
         if kinds:
             raise DeclarationError(
                 f"{qualified_name(cls)} has no field for {', '.join(kinds)} of the schema {node.name}",
@@ -240,6 +242,19 @@ class _Binder:
         def take_fields(value: Any) -> Any:
             if not isinstance(value, cls):
                 return value
+            if type(value) is not cls:
+                raise ValueNotConvertible(
+                    f"{type(value).__qualname__} is a subclass of {qualified_name(cls)}, and the schema is of that one",
+                    advice=f"store {qualified_name(cls)} itself, or give the subclass a state of its own",
+                )
+            for attribute, default in unwritten:
+                if (found := getattr(value, attribute)) != default.make():
+                    raise ValueNotConvertible(
+                        f"{shown(found)} in {attribute!r} of {qualified_name(cls)}, for which the schema of {node.name}"
+                        " has no field",
+                        advice=f"add {attribute!r} to the schema, or leave its default",
+                        path=f"$.{attribute}",
+                    )
             return {name: take(getattr(value, attribute)) for name, attribute, _, _, take in parts}
 
         return build_object, take_fields

@@ -88,8 +88,8 @@ def _refuse_swaps(stored: Mapping[str, RecordField]) -> None:
                 pending += stored[alias].aliases
         if field.name in reached:
             raise DeclarationError(
-                f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored: nothing"
-                " tells whether their values were swapped before",
+                f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored:"
+                " nothing tells whether their values were swapped before",
                 advice="remove the aliases, and let a converter swap the values once",
             )
 

@@ -66,9 +66,7 @@ def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> Des
     return None if subclass is None else record_serializer(subclass)
 
 
-def _takers(
-    new: DescribedRecordSerializer[Any], stored: Collection[str]
-) -> dict[str, DescribedRecordSerializer[Any]]:
+def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:
     """Say which subclass takes which stored one: that of its name, else the one that has the name as an alias.
 
     Raises:
@@ -120,9 +118,8 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
     pinned = (*registered, *(name for name, _ in extra))
     if not findings and (pinned != tuple(name for name, _ in new.registered) or unregistered):
         reason = "stored tags of subclasses are kept; new ones come after them"
-        old_names, new_names = (
-            ", ".join(name.rpartition(".")[2] for name in side) for side in (names, (name for name, _ in new.registered))
-        )
+        now = [name for name, _ in new.registered]
+        old_names, new_names = (", ".join(name.rpartition(".")[2] for name in side) for side in (names, now))
         verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
         findings.append(Finding("$", "REC-14", verdict, old_names, new_names, reason))
     return _Subclasses(tuple(names), children, findings, registered, unregistered, extra)
@@ -135,8 +132,10 @@ def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snaps
         ways = ("use a savepoint from before the two became one", CONVERTER)
         return Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, becomes, reason, ways)
     stored = ", ".join(dict.fromkeys((*others, name)))
-    reason = f"the stored subclasses {stored} all become {becomes}" if name not in others else (
-        f"the savepoint lists {name} twice; it is written once"
+    reason = (
+        f"the stored subclasses {stored} all become {becomes}"
+        if name not in others
+        else (f"the savepoint lists {name} twice; it is written once")
     )
     ways = ("migrate the state", f"keep the subclasses apart: remove them from the aliases of {becomes}")
     flags = () if name in others else (Flag.LOSSY,)
