@@ -106,7 +106,7 @@ class _Decoder:
         try:
             value = self.value(chosen)
         except StateShiftError as error:
-            add_step(error, f"|{place}")
+            add_step(error, node.step(place))
             raise
         return (chosen.name, value) if place in node.tagged else value
 
@@ -245,7 +245,7 @@ class _Encoder:
         try:
             self.value(node.branches[place], inner)
         except StateShiftError as error:
-            add_step(error, f"|{place}")
+            add_step(error, node.step(place))
             raise
 
     def record(self, node: Node, value: Any) -> None:

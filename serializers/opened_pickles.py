@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from .arrays import BytesSerializer, PrimitiveArraySerializer
 from .containers import ListSerializer, SetSerializer
 from .enums import EnumSerializer
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from .field_pairs import claims_of
 from .hints import serializer_for
 from .maps import MapSerializer
 from .numeric import FloatSerializer, NumberSerializer, to_single_precision
@@ -88,10 +89,14 @@ def records_within(new: TypeSerializer[Any]) -> dict[str, DescribedRecordSeriali
     return found
 
 
-def source_of(field: RecordField, stored: object) -> str:
-    """Which of the stored names a field takes, or ""."""
-    names: Any = stored
-    return next((name for name in (field.attribute, field.name, *field.aliases) if name and name in names), "")
+def sources_of(fields: Sequence[RecordField], stored: Collection[str]) -> dict[str, str]:
+    """Give the stored name that each field takes, by its own: that of its attribute, its own, or an alias.
+
+    Raises:
+        DeclarationError: Two fields claim one stored name, or aliases lead in a circle.
+    """
+    direct = {field.name: name for field in fields for name in (field.name, field.attribute) if name and name in stored}
+    return {field.name: name for name, field in claims_of(fields, direct, stored).items()}
 
 
 _PLAIN = {type(None), bool, int, float, str, bytes}
@@ -227,10 +232,10 @@ class _Described:
         if own is None:
             raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
         stored = self._stored_fields(value, own)
-        fields = {}
+        fields, sources = {}, sources_of(own.fields, stored)
         for field in own.fields:
-            source = source_of(field, stored)
-            if source:
+            source = sources.get(field.name)
+            if source is not None:
                 fields[field.name] = self._step(f".{field.name}", stored.pop(source), field.serializer)
             elif field.default is not None:
                 fields[field.name] = field.default.make()

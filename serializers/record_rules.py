@@ -6,13 +6,14 @@ Source: compatibility rules, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
-from .errors import DeclarationError, StateShiftError, add_step
+from .errors import StateShiftError, add_step
+from .field_pairs import Pairing, pair_fields
 from .pieces import NULLS_UNTOLD, keep_null_flag
 from .record_subclasses import pair_subclasses
 from .record_values import Record, field_of
@@ -29,69 +30,7 @@ if TYPE_CHECKING:
 Convert = Callable[[Any], Any]
 
 
-@attrs.frozen
-class _Pairing:
-    """Which new field takes which stored one; `added` and `removed` are what is left on either side."""
-
-    paired: tuple[tuple[RecordField, StoredField], ...]
-    added: tuple[RecordField, ...]
-    removed: tuple[StoredField, ...]
-
-    @property
-    def stored_order(self) -> list[str]:
-        """The new names of the paired fields, in stored order."""
-        return [field.name for field, _ in self.paired]
-
-
-def pair_fields(fields: Sequence[RecordField], stored: Sequence[StoredField]) -> _Pairing:
-    """Pair by name, then by alias, in listed order.
-
-    Raises:
-        DeclarationError: Two new fields claim one stored field, or aliases lead in a circle.
-    """
-    by_name = {field.name: field for field in stored}
-    _refuse_swaps({field.name: field for field in fields if field.name in by_name})
-    claims: dict[str, RecordField] = {field.name: field for field in fields if field.name in by_name}
-    for field in fields:
-        if field.name in by_name:
-            continue
-        alias = next((alias for alias in field.aliases if alias in by_name), None)
-        if alias is None:
-            continue
-        if alias in claims:
-            raise DeclarationError(
-                f"the stored field {alias!r} is claimed by {claims[alias].name!r} and, as an alias, by {field.name!r}",
-                advice=f"remove the alias {alias!r} from one of them",
-            )
-        claims[alias] = field
-    paired = tuple((claims[field.name], field) for field in stored if field.name in claims)
-    taken = {field.name for field, _ in paired}
-    return _Pairing(
-        paired,
-        added=tuple(field for field in fields if field.name not in taken),
-        removed=tuple(field for field in stored if field.name not in claims),
-    )
-
-
-def _refuse_swaps(stored: Mapping[str, RecordField]) -> None:
-    """Refuse fields that have each other's names as aliases: what is stored does not tell whether they were swapped.
-
-    Args:
-        stored: The fields whose names are stored, by name.
-    """
-    for field in stored.values():
-        reached, pending = set[str](), [alias for alias in field.aliases if alias != field.name]
-        while pending:
-            alias = pending.pop()
-            if alias in stored and alias not in reached:
-                reached.add(alias)
-                pending += stored[alias].aliases
-        if field.name in reached:
-            raise DeclarationError(
-                f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored:"
-                " nothing tells whether their values were swapped before",
-                advice="remove the aliases, and let a converter swap the values once",
-            )
+_Pairing = Pairing["RecordField", "StoredField"]
 
 
 def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
@@ -149,27 +88,34 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
     return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
 
 
-def _come_back(new: DescribedRecordSerializer[Any]) -> Iterator[Finding]:
+def come_back(
+    fields: Iterable[RecordField], retired: Collection[str], retired_types: Iterable[tuple[str, str, str]]
+) -> Iterator[Finding]:
     """REC-16: a retired name may come back with the type that it is said to have had, and no other."""
-    types = {name: (words, digest) for name, words, digest in new.retired_types}
-    for field in new.fields:
-        if field.name not in new.retired:
+    types = {name: (words, digest) for name, words, digest in retired_types}
+    for field in fields:
+        if field.name not in retired:
             continue
         words, digest = types.get(field.name, ("", ""))
-        if digest and digest == type_digest(field.serializer.snapshot_configuration()):
-            continue
-        reason = "the name is retired and must not come back"
-        ways: tuple[str, ...] = ("take another name", "take it off the retired names")
-        if words:
-            reason += f" as {one(field.serializer.describe())}: it was {one(words)}"
-        else:
-            ways = (*ways, f"if it is the former field again: @record(retired={{{field.name!r}: …}}), with its type")
-        yield Finding(f"$.{field.name}", "REC-16", Verdict.INCOMPATIBLE, words, field.describe(), reason, ways)
+        if not digest or digest != type_digest(field.serializer.snapshot_configuration()):
+            yield came_back(f"$.{field.name}", words, field.serializer.describe(), field.describe())
+
+
+def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
+    """Refuse a retired name of which the type is another one, or not told (REC-16)."""
+    reason = "the name is retired and must not come back"
+    ways: tuple[str, ...] = ("take another name", "take it off the retired names")
+    if was:
+        reason += f" as {one(becomes)}: it was {one(was)}"
+    else:
+        name = path.rpartition(".")[2]
+        ways = (*ways, f"if it is the former field again: @record(retired={{{name!r}: …}}), with its type")
+    return Finding(path, "REC-16", Verdict.INCOMPATIBLE, was, words, reason, ways)
 
 
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
     """REC-2, 3, 4, 7 and 16."""
-    findings = list(_come_back(new))
+    findings = list(come_back(new.fields, new.retired, new.retired_types))
     retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
         twin = next((field for field in pairing.added if field.serializer.describe() == stored.describe()), None)

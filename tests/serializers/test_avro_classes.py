@@ -188,6 +188,21 @@ class TestSchemas:
 
 
 class TestSnapshot:
+    @pytest.mark.parametrize("kind", ["float", "double", ["null", "double"]])
+    def test_a_whole_number_that_is_not_exact_is_refused(self, write, read, kind):
+        serializer = AvroSerializer(kind)
+
+        assert 2.0**24 == read(serializer, write(serializer, 2**24))
+        with pytest.raises(ValueNotConvertible, match="not exact"):
+            write(serializer, 2**53 + 1)
+
+    @pytest.mark.parametrize(
+        "schema", [{"type": "enum", "name": "E", "symbols": ["a-b"]}, '{"type": "int", "doc": "\ud800"}']
+    )
+    def test_what_cannot_be_kept_is_refused_when_it_is_declared(self, schema):
+        with pytest.raises(DeclarationError, match="an Avro schema"):
+            AvroSerializer(schema)
+
     def test_av_12_it_keeps_the_schema_and_the_fingerprint_of_its_canonical_form(self):
         plain = AvroSerializer(POINT).snapshot_configuration()
         documented = AvroSerializer({**POINT, "doc": "a place"}).snapshot_configuration()
