@@ -170,7 +170,8 @@ class AvroSerializer(TypeSerializer[T]):
             )
         if not isinstance(snapshot, AvroSnapshot):
             return unrelated(self, snapshot)
-        came_back = avro_classes.came_back(self.schema, self.python_class) if self.python_class is not None else ()
+        cls: Any = self.python_class
+        came_back = avro_classes.came_back(self.schema, cls) if cls is not None else ()
         if snapshot.schema == self.schema and not came_back:
             return CompatibilityResult.compatible()
         findings = came_back + avro_rules.resolve(parse(snapshot.schema), self._node)

@@ -249,7 +249,8 @@ class _Encoder:
             raise
 
     def record(self, node: Node, value: Any) -> None:
-        names = value if isinstance(value, Mapping | Record) else _field_names(type(value))
+        cls: Any = type(value)  # Any: a class is not seen to be hashable
+        names = value if isinstance(value, Mapping | Record) else _field_names(cls)
         unknown = next((name for name in names if not _has_field(node, name)), None)
         if unknown is not None:
             raise ValueNotConvertible(f"{shown(unknown)} is no field of {node.name}")

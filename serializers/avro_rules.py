@@ -157,7 +157,8 @@ class _Resolution:
         if (old.logical, old.decimals) == (new.logical, new.decimals):
             return
         if not old.logical or not new.logical:
-            reason, flags = "the same bytes are read with another logical type", ()
+            reason = "the same bytes are read with another logical type"
+            flags: tuple[str, ...] = ()
             if not old.logical and not _holds_all(new):
                 reason += "; one that it does not hold fails"
                 flags = (Flag.MAY_FAIL_PER_VALUE,)

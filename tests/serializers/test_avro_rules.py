@@ -21,6 +21,7 @@ from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
+FIXED = {"type": "fixed", "name": "F", "size": 16}
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 PROMOTIONS = {
     ("int", "long"): OK,
@@ -409,7 +410,7 @@ class TestLogicalTypes:
             ("long", logical("long", "timestamp-micros"), True),
             ("bytes", decimals(4, 2), True),
             ("long", logical("long", "timestamp-nanos"), False),
-            (fixed("F", 16), {**fixed("F", 16), "logicalType": "uuid"}, False),
+            (FIXED, {**FIXED, "logicalType": "uuid"}, False),
         ],
     )
     def test_av_8_an_annotation_that_does_not_hold_all_values_says_so(self, ask, base, annotated, may_fail):
