@@ -5,7 +5,7 @@ Plain ones of each size and framing, and the serializer itself with other parame
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 
 import attrs
 
@@ -69,14 +69,13 @@ def _written(other: TypeSerializer[Any], values: list[Any]) -> Samples:
 
 def _with_other_parameters(serializer: TypeSerializer[Any]) -> Iterator[TypeSerializer[Any]]:
     """Change each parameter of a serializer by itself; what it refuses to be is no neighbour."""
-    if not attrs.has(type(serializer)):
-        return
-    for field in attrs.fields(type(serializer)):
+    cls: Any = type(serializer)
+    for field in attrs.fields(cls) if attrs.has(cls) else ():
         value = getattr(serializer, field.name, None)
         other = _other(value)
         if field.eq and field.init and other != value:
             try:
-                made = attrs.evolve(serializer, **{field.alias: other})
+                made: Any = attrs.evolve(cast("Any", serializer), **{field.alias: other})
                 made.ensure_compatibility(made.snapshot_configuration())  # what cannot be asked is nothing whole
             except (StateShiftError, TypeError, ValueError, AttributeError):
                 continue
