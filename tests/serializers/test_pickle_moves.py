@@ -9,6 +9,7 @@ import signal
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
+from typing import Annotated
 
 import attrs
 import cloudpickle
@@ -17,6 +18,7 @@ import pytest
 from stateshift import (
     Array,
     BigInt,
+    Field,
     Float32,
     NaiveDatetime,
     PickledValue,
@@ -348,6 +350,21 @@ class TestOutOfPickle:
         new = serializer_for(described(hint))
 
         assert value == read(new, moved(PickleSerializer(shop.Account), new, shop.Account(value))).held
+
+    def test_an_attribute_of_the_name_goes_before_an_alias(self, module, moved):
+        shop = module("class Account:\n    def __init__(self, name):\n        self.name = name\n")
+        made = attrs.make_class(
+            "Account",
+            {
+                "first": attrs.field(type=Annotated[str, Field(aliases=["name"])], default=""),
+                "name": attrs.field(type=str),
+            },
+            kw_only=True,
+        )
+        made.__module__ = "shop"
+
+        with pytest.raises(DeclarationError, match="'name' is claimed by 'name' and, as an alias, by 'first'"):
+            moved(PickleSerializer(shop.Account), serializer_for(made), shop.Account("ada"))
 
     def test_a_listed_subclass_is_no_damage(self, module, write, read):
         shop = module(
