@@ -11,16 +11,28 @@ if TYPE_CHECKING:
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
 
 _MASK = 0xFFFFFFFF
-STABLE_TYPES = frozenset({"byte", "short", "int", "long", "boolean", "char", "string", "float", "double"})
+SIMPLE_TYPES = frozenset({"byte", "short", "int", "long", "boolean", "char", "string", "float", "double"})
 
 
 def is_stable(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether keys of this type hash to the same in every JVM: Flink's own types of these, and tuples of them."""
+    """Whether keys of this type hash to the same in every JVM: Flink's own of these types, tuples and lists of them."""
     if not snapshot.is_flink:
         return False
-    if snapshot.kind == "tuple":
+    if snapshot.kind in {"tuple", "list"}:
         return all(map(is_stable, snapshot.children()))
-    return snapshot.describe() in STABLE_TYPES
+    return snapshot.describe() in {*SIMPLE_TYPES, "bigint"}
+
+
+def is_checked(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether the hash of stored keys is computed again, block by block: of numbers of a fixed size, text, and tuples.
+
+    Big integers and lists are not: savepoints may have them where releases before put them, by a hash of their own.
+    """
+    if not is_stable(snapshot):
+        return False
+    if snapshot.kind == "tuple":
+        return all(map(is_checked, snapshot.children()))
+    return snapshot.describe() in SIMPLE_TYPES
 
 
 def murmur(hash_code: int) -> int:

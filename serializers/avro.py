@@ -111,6 +111,12 @@ class AvroSerializer(TypeSerializer[T]):
         return cls(avro_classes.schema_of(python_class), python_class)
 
     def __attrs_post_init__(self) -> None:
+        try:
+            self.schema.encode()
+        except UnicodeEncodeError as error:
+            raise DeclarationError(
+                "an Avro schema holds half a surrogate pair, which UTF-8 has no bytes for"
+            ) from error
         _check_defaults(self._node, "$", set())
         if self.python_class is not None:
             self._turns()
@@ -164,9 +170,11 @@ class AvroSerializer(TypeSerializer[T]):
             )
         if not isinstance(snapshot, AvroSnapshot):
             return unrelated(self, snapshot)
-        if snapshot.schema == self.schema:
+        cls: Any = self.python_class
+        came_back = avro_classes.came_back(self.schema, cls) if cls is not None else ()
+        if snapshot.schema == self.schema and not came_back:
             return CompatibilityResult.compatible()
-        findings = avro_rules.resolve(parse(snapshot.schema), self._node)
+        findings = came_back + avro_rules.resolve(parse(snapshot.schema), self._node)
         verdict = worst([finding.verdict for finding in findings])
         # Stored bytes that stay valid still need it inside of something that migrates: a field's name is the new one.
         conversion = None if verdict is Verdict.INCOMPATIBLE else AvroConversion(snapshot.schema, self.schema)
@@ -178,7 +186,7 @@ def _check_defaults(node: Node, path: str, met: set[int]) -> None:
         return
     met.add(id(node))
     for index, branch in enumerate(node.branches):
-        _check_defaults(branch, f"{path}|{index}", met)
+        _check_defaults(branch, path + node.step(index), met)
     if node.items is not None:
         _check_defaults(node.items, path + ("[]" if node.type == "array" else "{}"), met)
     for field in node.fields:

@@ -22,13 +22,15 @@ from .errors import DeclarationError, StateShiftError, ValueNotConvertible, caus
 from .hints import strip_none
 from .numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
 from .record_classes import Field, class_fields, is_record_class, options_of, qualified_name
+from .record_rules import came_back as refused_again
 from .serializer import TypeSerializer
 from .temporal import InstantSerializer, LocalDateTimeSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .avro_schema import Node
+    from .compatibility import Finding
     from .record_fields import Default
 
     Turn = Callable[[Any], Any]
@@ -176,6 +178,46 @@ def _json(value: Any, where: str) -> Any:
 
 
 @lru_cache(maxsize=256)
+def came_back(schema: str, cls: type) -> tuple[Finding, ...]:
+    """Refuse fields of a schema whose names its classes have retired, unless with the type that they had (REC-16)."""
+    return tuple(_came_back(parse(schema), cls, "$", set()))
+
+
+def _came_back(node: Node, hint: Any, path: str, met: set[Any]) -> Iterator[Finding]:
+    bare = _peel(hint).bare
+    if node.type == "union":
+        others = [place for place, branch in enumerate(node.branches) if branch.type != "null"]
+        if len(others) == 1:
+            yield from _came_back(node.branches[others[0]], bare, path + node.step(others[0]), met)
+    elif node.type == "array" and get_origin(bare) is list:
+        yield from _came_back(node.inner, get_args(bare)[0], path + "[]", met)
+    elif node.type == "map" and get_origin(bare) is dict:
+        yield from _came_back(node.inner, get_args(bare)[1], path + "{}", met)
+    elif node.type == "record" and is_record_class(bare) and bare not in met:
+        met.add(bare)
+        options, nodes = options_of(bare), {field.name: field.node for field in node.fields}
+        types = dict(options.retired_types)
+        for field in class_fields(bare):
+            name = _peel(field.hint).options.name or field.attribute
+            if name not in nodes:
+                continue
+            now = nodes[name].describe()
+            was = _words(types[name], f"the retired {name!r} of {qualified_name(bare)}") if name in types else ""
+            if name in options.retired and was not in {now, _without_null(nodes[name]).describe()}:
+                yield refused_again(f"{path}.{name}", was, now, now)
+            yield from _came_back(nodes[name], field.hint, f"{path}.{name}", met)
+
+
+def _words(hint: Any, where: str) -> str:
+    return parse(json.dumps(_Deriver().kind(_peel(hint), where))).describe()
+
+
+def _without_null(node: Node) -> Node:
+    others = [branch for branch in node.branches if branch.type != "null"]
+    return others[0] if node.is_optional else node
+
+
+@lru_cache(maxsize=256)
 def binding(schema: str, cls: type) -> tuple[Turn, Turn]:
     """Give how generic values become objects of a class, and back.
 
@@ -212,7 +254,7 @@ class _Binder:
 
     def _record(self, node: Node, cls: type) -> tuple[Turn, Turn]:
         kinds = {field.name: field.node for field in node.fields}
-        parts = []
+        parts, unwritten = [], []
         for field in class_fields(cls):
             name = _peel(field.hint).options.name or field.attribute
             if name in kinds:
@@ -220,6 +262,8 @@ class _Binder:
                 parts.append((name, field.attribute, field.init_name, build, take))
             elif field.default is None:
                 raise DeclarationError(f"the schema of {node.name} lacks {name!r}, and {qualified_name(cls)} needs it")
+            else:
+                unwritten.append((field.attribute, field.default))
         if kinds:
             raise DeclarationError(
                 f"{qualified_name(cls)} has no field for {', '.join(kinds)} of the schema {node.name}",
@@ -240,6 +284,19 @@ class _Binder:
         def take_fields(value: Any) -> Any:
             if not isinstance(value, cls):
                 return value
+            if type(value) is not cls:
+                raise ValueNotConvertible(
+                    f"{type(value).__qualname__} is a subclass of {qualified_name(cls)}, and the schema is of that one",
+                    advice=f"store {qualified_name(cls)} itself, or give the subclass a state of its own",
+                )
+            for attribute, default in unwritten:
+                if (found := getattr(value, attribute)) != default.make():
+                    raise ValueNotConvertible(
+                        f"{shown(found)} in {attribute!r} of {qualified_name(cls)}, for which the schema of {node.name}"
+                        " has no field",
+                        advice=f"add {attribute!r} to the schema, or leave its default",
+                        path=f"$.{attribute}",
+                    )
             return {name: take(getattr(value, attribute)) for name, attribute, _, _, take in parts}
 
         return build_object, take_fields

@@ -13,15 +13,18 @@ Source: Avro 1.12 specification, "Binary Encoding"; rule AV-9.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from . import avro_logical
 from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from .record_classes import is_record_class
 from .record_values import Record, field_of
 
 if TYPE_CHECKING:
@@ -103,7 +106,7 @@ class _Decoder:
         try:
             value = self.value(chosen)
         except StateShiftError as error:
-            add_step(error, f"|{place}")
+            add_step(error, node.step(place))
             raise
         return (chosen.name, value) if place in node.tagged else value
 
@@ -227,10 +230,14 @@ class _Encoder:
             self.target.write(data)
 
     def floating(self, node: Node, value: float) -> None:
+        form = _FLOAT if node.type == "float" else _DOUBLE
         try:
-            self.target.write((_FLOAT if node.type == "float" else _DOUBLE).pack(value))
+            data = form.pack(value)
         except OverflowError:
             raise misfit(node, value) from None
+        if isinstance(value, int) and form.unpack(data)[0] != value:
+            raise ValueNotConvertible(f"{shown(value)} is not exact as a {node.type}")
+        self.target.write(data)
 
     def branch(self, node: Node, value: Any) -> None:
         place, inner = choose_branch(node, value)
@@ -238,11 +245,14 @@ class _Encoder:
         try:
             self.value(node.branches[place], inner)
         except StateShiftError as error:
-            add_step(error, f"|{place}")
+            add_step(error, node.step(place))
             raise
 
     def record(self, node: Node, value: Any) -> None:
-        if isinstance(value, Mapping) and (unknown := next((k for k in value if not _has_field(node, k)), None)):
+        cls: Any = type(value)  # Any: a class is not seen to be hashable
+        names = value if isinstance(value, Mapping | Record) else _field_names(cls)
+        unknown = next((name for name in names if not _has_field(node, name)), None)
+        if unknown is not None:
             raise ValueNotConvertible(f"{shown(unknown)} is no field of {node.name}")
         if value is None or (isinstance(value, _SCALARS) and not hasattr(value, "_fields")):
             raise misfit(node, value)
@@ -370,6 +380,18 @@ def round_float(value: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, value)
     return rounded
+
+
+@lru_cache(maxsize=256)
+def _field_names(cls: Any) -> tuple[str, ...]:
+    """Give what objects of a record class hold; of another class nobody knows."""
+    if not is_record_class(cls):
+        return ()
+    if attrs.has(cls):
+        return tuple(field.name for field in attrs.fields(cls) if field.init)
+    if dataclasses.is_dataclass(cls):
+        return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+    return tuple(cls._fields)
 
 
 def _has_field(node: Node, name: object) -> bool:

@@ -98,7 +98,7 @@ class _Conversions:
             try:
                 return targets[place](inner)
             except StateShiftError as error:
-                add_step(error, f"|{place}")
+                add_step(error, old.step(place))
                 raise
 
         return convert

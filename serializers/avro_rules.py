@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from .avro_logical import python_type
 from .avro_schema import NOTHING
 from .compatibility import Finding, Flag, Verdict
+from .errors import DeclarationError
+from .field_pairs import pair_fields as record_pairs
 from .serializer import CONVERTER
 
 if TYPE_CHECKING:
@@ -39,19 +42,17 @@ def same_name(old: Node, new: Node) -> bool:
 
 
 def pair_fields(old: Node, new: Node) -> list[tuple[AvroField, AvroField | None]]:
-    """Give every new field with the stored one that it takes over: that of its name, else of its first alias stored."""
-    stored = {field.name: field for field in old.fields}
-    free = dict(stored)
-    for field in new.fields:
-        free.pop(field.name, None)
-    pairs = []
-    for field in new.fields:
-        found = stored.get(field.name)
-        if found is None:
-            alias = next((alias for alias in field.aliases if alias in free), "")
-            found = free.pop(alias, None)
-        pairs.append((field, found))
-    return pairs
+    """Give every new field with the stored one that it takes over: that of its name, else of its first alias stored.
+
+    Avro's own checker in Java raises as well where an alias and a name are both stored; its reader takes the alias for
+    the name, and then misses the field.
+
+    Raises:
+        DeclarationError: Two fields claim one stored field, or aliases lead in a circle.
+    """
+    pairing = record_pairs(new.fields, old.fields)
+    taken = {field.name: stored for field, stored in pairing.paired}
+    return [(field, taken.get(field.name)) for field in new.fields]
 
 
 def choose_reader(old: Node, new: Node) -> int | None:
@@ -156,7 +157,12 @@ class _Resolution:
         if (old.logical, old.decimals) == (new.logical, new.decimals):
             return
         if not old.logical or not new.logical:
-            self.note(path, old, new, "the same bytes are read with another logical type", "AV-8")
+            reason = "the same bytes are read with another logical type"
+            flags: tuple[str, ...] = ()
+            if not old.logical and not _holds_all(new):
+                reason += "; one that it does not hold fails"
+                flags = (Flag.MAY_FAIL_PER_VALUE,)
+            self.add(path, "AV-8", Verdict.COMPATIBLE, old.describe(), new.describe(), reason, (), flags)
         else:
             self.meaning(old, new, path)
 
@@ -214,18 +220,23 @@ class _Resolution:
                 self.refuse(path, "AV-3", old, new, f"missing_union_branch: no branch takes {old.describe()}")
                 return
             self.rewrite(path, old, new, "the number of the branch is written before the value")
-            self.check(old, new.branches[place], path)
+            self.check(old, new.branches[place], path + "?" if new.is_optional else path)
             return
         if new.type != "union":
             self.rewrite(path, old, new, "the number of the branch goes away")
-        moved = []
+        moved: list[str] = []
+        taken: dict[int, Node] = {}
         for place, branch in enumerate(old.branches):
-            below = f"{path}|{place}"
+            below = path + old.step(place)
+            _refuse_two_claims(branch, new)
             found = choose_reader(branch, new) if new.type == "union" else 0 if _may_read(branch, new) else None
             if found is None:
                 self.missing_branch(branch, new, below)
                 continue
             moved += [branch.describe()] if found != place else []
+            if branch.name and taken.setdefault(found, branch) is not branch:
+                reason = f"values of {taken[found].name} and {branch.name} become the same"
+                self.rewrite(below, branch, new.branches[found] if new.branches else new, reason, Flag.LOSSY)
             self.check(branch, new.branches[found] if new.type == "union" else new, below)
         if new.type == "union" and moved:
             self.rewrite(path, old, new, f"branches have other places: {', '.join(moved)}")
@@ -235,6 +246,9 @@ class _Resolution:
 
     def missing_branch(self, branch: Node, new: Node, path: str) -> None:
         reason = f"missing_union_branch: nothing takes {branch.describe()}, even if no value was of it"
+        if new.type != "union":
+            kind = "name_mismatch" if branch.type == new.type else "type_mismatch"
+            reason = f"{kind}, {reason}"
         if branch.type == "null":
             reason += f"; {_DEFAULTS_FILL_FIELDS}"
         self.refuse(path, "AV-6", branch, new, reason, "keep the branch in the new schema", CONVERTER)
@@ -282,6 +296,25 @@ def _may_read(old: Node, new: Node) -> bool:
     if old.type != new.type:
         return new.type in PROMOTIONS.get(old.type, ())
     return not old.name or same_name(old, new)
+
+
+def _refuse_two_claims(old: Node, new: Node) -> None:
+    """Refuse a union of which two branches say that they were the stored type.
+
+    Raises:
+        DeclarationError: It is so, and no branch has the stored name itself.
+    """
+    claims = [branch.name for branch in new.branches if old.name in branch.aliases]
+    if len(claims) > 1 and old.name not in {branch.name for branch in new.branches}:
+        raise DeclarationError(
+            f"the stored {old.name!r} is claimed by the aliases of {' and '.join(map(repr, claims))}",
+            advice="remove the alias from one of them",
+        )
+
+
+def _holds_all(node: Node) -> bool:
+    """Whether the Python class of a logical type holds every value of its base type."""
+    return python_type(node) is None or (node.logical, node.type) == ("uuid", "fixed")
 
 
 def _unit(node: Node) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .maps import MapSerializer, MapSerializerSnapshot
 from .numeric import BASE
 from .optional import OptionalSerializer
-from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
+from .pieces import convert_each, encode_each, keep_null_flag, nulls_untold, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
 from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
 from .serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
@@ -179,9 +179,13 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
         distinct = unique_as_stored(items, source, places, "elements of a set", _STEP)
         return distinct if self.frozen else set(distinct)
 
-    def _check_null(self) -> None:
+    @property
+    def _takes_null(self) -> bool:
         # As in Flink, a null goes by the set's own flag even where the element's serializer could write it.
-        if not self.nullable_elements and not isinstance(self.element, OptionalSerializer):
+        return self.nullable_elements or isinstance(self.element, OptionalSerializer)
+
+    def _check_null(self) -> None:
+        if not self._takes_null:
             raise ValueNotConvertible(
                 "a null in a set whose elements are not declared optional",
                 advice="declare the element optional: set[… | None]",
@@ -204,6 +208,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
             return unrelated(self, snapshot)
         stored = snapshot.nested[0]
         element, findings = keep_null_flag(self.element, stored, _STEP, nullable=self.nullable_elements)
+        findings += nulls_untold(self.element, stored, _STEP, nullable=self._takes_null)
         result = element.ensure_compatibility(stored)
         if result.is_migration_required() and _may_merge(result):
             reason = "two stored elements that become one would abort the migration"

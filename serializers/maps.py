@@ -18,7 +18,7 @@ from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, c
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .numeric import BASE
 from .optional import OptionalSerializer
-from .pieces import convert_each, encode_each, keep_null_flag, outer_result, unique, unique_as_stored
+from .pieces import convert_each, encode_each, keep_null_flag, nulls_untold, outer_result, unique, unique_as_stored
 from .registry import register_snapshot
 from .serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
@@ -150,6 +150,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
             return unrelated(self, snapshot)
         old_key, old_value = snapshot.nested[0], without_ttl_awareness(snapshot.nested[1])
         value, findings = keep_null_flag(self.value, old_value, _VALUE, nullable=self.nullable_values)
+        findings += nulls_untold(self.value, old_value, _VALUE, nullable=self._takes_null)
         key_result = self.key.ensure_compatibility(old_key)
         if key_result.is_migration_required():
             reason = "two stored keys that become one would abort the migration"

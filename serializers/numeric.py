@@ -198,7 +198,7 @@ class LongSerializer(NumberSerializer[int]):
 
 
 class FloatSerializer(NumberSerializer[float]):
-    """Flink's Float: 32 bits. A Python float is rounded to single precision, as the declared type says."""
+    """Flink's Float: 32 bits. A Python float is rounded to single precision; an int is written only if it is exact."""
 
     number: ClassVar[str] = "float"
 
@@ -208,6 +208,8 @@ class FloatSerializer(NumberSerializer[float]):
 
     def serialize(self, value: float, target: DataOutputView) -> None:
         target.write_float(value)
+        if isinstance(value, int) and to_single_precision(value) != value:
+            raise ValueNotConvertible(f"{shown(value)} is not exact as a float (32 bits)")
 
     def deserialize(self, source: DataInputView) -> float:
         return source.read_float()

@@ -19,7 +19,7 @@ from .compatibility import CompatibilityResult, Finding, Verdict, compose
 from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .java_classes import array_class_of, java_class_of
 from .numeric import BASE
-from .pieces import keep_null_flag, outer_result
+from .pieces import keep_null_flag, nulls_untold, outer_result
 from .registry import register_snapshot
 from .sequences import (
     STEP,
@@ -111,7 +111,8 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
         if isinstance(snapshot, StringArraySerializerSnapshot):
-            return CompatibilityResult.compatible()
+            stored = snapshot.element_snapshot()
+            return outer_result(nulls_untold(self.element, stored, STEP, nullable=self.nullable_elements))
         if isinstance(snapshot, SequenceSnapshot):
             return from_other_sequence(self, self.element, snapshot, takes_null=self.nullable_elements)
         return unrelated(self, snapshot)
@@ -186,8 +187,9 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
         kept, findings = self._component_to_keep(snapshot)
         stored = snapshot.element_snapshot()
         element, flags_kept = keep_null_flag(self.element, stored, STEP, nullable=self.nullable_elements)
+        untold = nulls_untold(element, stored, STEP, nullable=self.nullable_elements)
         return compose(
-            outer_result(findings + flags_kept),
+            outer_result(findings + flags_kept + untold),
             [element_child(element, snapshot)],
             rebuild=lambda nested: attrs.evolve(self, element=nested[0], component_class=kept),
             convert=convert_elements,

@@ -7,30 +7,37 @@ unless the check has told it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import enum
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from .arrays import BytesSerializer, PrimitiveArraySerializer
 from .containers import ListSerializer, SetSerializer
 from .enums import EnumSerializer
-from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_step, shown
+from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from .field_pairs import claims_of
 from .hints import serializer_for
 from .maps import MapSerializer
+from .numeric import FloatSerializer, NumberSerializer, to_single_precision
 from .object_arrays import GenericArraySerializer
 from .optional import OptionalSerializer
 from .pickle_shape import Fingerprint, Shape, is_plain, slots_of
 from .pickled_values import PickledValue
 from .pieces import unique
-from .record_classes import qualified_name
+from .record_classes import imported_subclass, qualified_name
 from .record_values import Record
 from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
+from .text import StringSerializer
 from .tuples import TupleSerializer
 from .unfolding import Unfolding
 from .unpickling import LIBRARY, Unmade, unmade
+from .wording import one
 
 if TYPE_CHECKING:
     from .record_fields import RecordField
@@ -39,12 +46,16 @@ if TYPE_CHECKING:
 
 def pickle_names(new: TypeSerializer[Any]) -> tuple[str, ...]:
     """Names under which pickles may know the class of a record or an enum; none for other types."""
-    if isinstance(new, DescribedRecordSerializer):
-        return tuple(dict.fromkeys(name for name in (new.python_name, new.name, *new.aliases) if name))
-    if isinstance(new, EnumSerializer):
-        cls = new.enum_class
-        return tuple(dict.fromkeys([*([qualified_name(cls)] if cls else []), new.name, *new.aliases]))
+    if isinstance(new, DescribedRecordSerializer | EnumSerializer):
+        return tuple(dict.fromkeys((*_present_names(new), *new.aliases)))
     return ()
+
+
+def _present_names(new: DescribedRecordSerializer[Any] | EnumSerializer) -> tuple[str, ...]:
+    """The names that are the class's own, which go before former names of others (REC-14)."""
+    if isinstance(new, DescribedRecordSerializer):
+        return tuple(name for name in (new.python_name, new.name) if name)
+    return (*([qualified_name(new.enum_class)] if new.enum_class else []), new.name)
 
 
 def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer[Any]]]:
@@ -78,10 +89,14 @@ def records_within(new: TypeSerializer[Any]) -> dict[str, DescribedRecordSeriali
     return found
 
 
-def source_of(field: RecordField, stored: object) -> str:
-    """Which of the stored names a field takes, or ""."""
-    names: Any = stored
-    return next((name for name in (field.attribute, field.name, *field.aliases) if name and name in names), "")
+def sources_of(fields: Sequence[RecordField], stored: Collection[str]) -> dict[str, str]:
+    """Give the stored name that each field takes, by its own: that of its attribute, its own, or an alias.
+
+    Raises:
+        DeclarationError: Two fields claim one stored name, or aliases lead in a circle.
+    """
+    direct = {field.name: name for field in fields for name in (field.name, field.attribute) if name and name in stored}
+    return {field.name: name for name, field in claims_of(fields, direct, stored).items()}
 
 
 _PLAIN = {type(None), bool, int, float, str, bytes}
@@ -112,13 +127,15 @@ class FromPickle:
         """Make it for a described type."""
         registered: dict[str, type | None] = {qualified_name(known): known for known in registry.python_types()}
         records = records_within(new)
+        for record in records.values():
+            _by_pickled_name(record)  # which refuses two that claim one name, before anything is opened
         return cls(new, found, former, registered | _classes_in([new, *records.values()]), records)
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, PickledValue):
             return value  # of a fallback, which gives what the new serializer writes
         opened = value.open(self._known)
-        if _name_of(opened) not in {self.found.name, *(was for was, _ in self.former)}:
+        if not self._is_declared(_name_of(opened)):
             raise CorruptSavepoint(
                 f"the state declares pickles of {self.found.name}, and one holds a {_name_of(opened)}"
             )
@@ -130,6 +147,15 @@ class FromPickle:
                 advice="let a converter say what becomes of such a value",
                 rule="FAM-1",
             ) from error
+
+    def _is_declared(self, name: str) -> bool:
+        """Whether the state may hold pickles of that class: the declared one, or a listed one that is a subclass."""
+        if name == self.found.name or name in dict(self.former):
+            return True
+        if name not in self.found.names or not isinstance(self.new, DescribedRecordSerializer):
+            return False
+        base = self.new.python_class
+        return name in self.own[self.new.name] or (base is not None and imported_subclass(base, name) is not None)
 
     @cached_property
     def _known(self) -> dict[str, Any]:
@@ -148,10 +174,7 @@ class FromPickle:
     @cached_property
     def own(self) -> dict[str, dict[str, DescribedRecordSerializer[Any]]]:
         """Of each record, by the name of a pickled class: which it is, the record itself or a subclass."""
-        return {
-            record.name: {name: one for one in _with_subclasses(record) for name in reversed(pickle_names(one))}
-            for record in self.records.values()
-        }
+        return {record.name: _by_pickled_name(record) for record in self.records.values()}
 
 
 @attrs.frozen
@@ -169,6 +192,7 @@ class _Described:
     def of(self, value: Any, new: TypeSerializer[Any]) -> Any:
         """Give a value within the object as that serializer writes it."""
         self.unfolding.count(value)
+        _refuse_another_type(value, new)
         return value if type(value) in _PLAIN else self._composite(value, new)
 
     def _composite(self, value: Any, new: TypeSerializer[Any]) -> Any:
@@ -208,10 +232,10 @@ class _Described:
         if own is None:
             raise ValueNotConvertible(f"a pickle holds a {name} where a {new.describe()} is described", rule="FAM-1")
         stored = self._stored_fields(value, own)
-        fields = {}
+        fields, sources = {}, sources_of(own.fields, stored)
         for field in own.fields:
-            source = source_of(field, stored)
-            if source:
+            source = sources.get(field.name)
+            if source is not None:
                 fields[field.name] = self._step(f".{field.name}", stored.pop(source), field.serializer)
             elif field.default is not None:
                 fields[field.name] = field.default.make()
@@ -261,6 +285,37 @@ class _Described:
         return _by_position(name, order, state)
 
 
+def _refuse_another_type(value: Any, new: TypeSerializer[Any]) -> None:
+    """Refuse what would be written as another value: pickles hold Python's types, whatever the class declares.
+
+    Raises:
+        ValueNotConvertible: PRIM-3, PRIM-4 and ENUM-8 forbid it.
+    """
+    while isinstance(new, OptionalSerializer):
+        new = new.value
+    if isinstance(new, PrimitiveArraySerializer) and isinstance(value, list | tuple):
+        for item in value:
+            _refuse_another_type(item, new.element)
+    elif isinstance(value, enum.Enum) and isinstance(new, NumberSerializer | StringSerializer | BytesSerializer):
+        raise _becomes_another(value, new, "ENUM-8")
+    elif isinstance(value, bool) and isinstance(new, NumberSerializer):
+        raise _becomes_another(value, new, "PRIM-4")
+    elif isinstance(new, FloatSerializer) and isinstance(value, int | float) and _is_rounded(value):
+        raise _becomes_another(value, new, "PRIM-3")
+
+
+def _is_rounded(value: float) -> bool:
+    return not math.isnan(value) and to_single_precision(value) != value
+
+
+def _becomes_another(value: Any, new: TypeSerializer[Any], rule: str) -> ValueNotConvertible:
+    return ValueNotConvertible(
+        f"a pickle holds {shown(value)}, which is another value as {one(new.describe())}",
+        advice="describe the type that the pickles hold, or let a converter say what becomes of such a value",
+        rule=rule,
+    )
+
+
 def _is_slots(state: tuple[Any, Any]) -> bool:
     """Whether a state is (attributes or None, slots), as Python pickles objects with slots."""
     return (state[0] is None or isinstance(state[0], dict)) and isinstance(state[1], dict)
@@ -292,20 +347,42 @@ def _with_subclasses(new: DescribedRecordSerializer[Any]) -> Iterator[DescribedR
         yield from _with_subclasses(subclass)
 
 
+def _by_pickled_name(record: DescribedRecordSerializer[Any]) -> dict[str, DescribedRecordSerializer[Any]]:
+    """Give a record and its subclasses by each name that pickles may use.
+
+    Raises:
+        DeclarationError: Two of them have one former name.
+    """
+    classes = list(_with_subclasses(record))
+    present = {name: known for known in classes for name in _present_names(known)}
+    named = dict(present)
+    for known in classes:
+        for alias in known.aliases:
+            if named.setdefault(alias, known).name != known.name and alias not in present:
+                raise DeclarationError(
+                    f"{alias!r} is declared a former name of both {named[alias].name!r} and {known.name!r}",
+                    advice="remove it from one of them",
+                )
+    return named
+
+
 def _classes_in(pending: list[TypeSerializer[Any]]) -> dict[str, type | None]:
     """Find the classes of records and enums; None for those that keep plain fields."""
     found: dict[str, type | None] = {}
+    present: dict[str, type | None] = {}
     while pending:
         new = pending.pop()
         if isinstance(new, DescribedRecordSerializer):
             made = new.python_class is not None and not is_plain(new.python_class)
             found |= dict.fromkeys(pickle_names(new), new.python_class if made else None)
+            present |= dict.fromkeys(_present_names(new), new.python_class if made else None)
             pending += [field.serializer for field in new.fields if not _is_record(field.serializer)]
         elif isinstance(new, EnumSerializer) and new.enum_class is not None:
             found |= dict.fromkeys(pickle_names(new), new.enum_class)
+            present |= dict.fromkeys(_present_names(new), new.enum_class)
         else:
             pending += [part for _, part in parts_within(new) if not _is_record(part)]
-    return found
+    return found | present
 
 
 def _is_record(new: TypeSerializer[Any]) -> bool:

@@ -14,7 +14,7 @@ from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict
 from .enums import EnumSerializer
 from .errors import DeclarationError
 from .hints import serializer_for
-from .opened_pickles import FromPickle, parts_within, pickle_names, records_within, source_of
+from .opened_pickles import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .pickle_rules import obstacles
 from .pickle_shape import shape_of
 from .records import DescribedRecordSerializer
@@ -103,9 +103,9 @@ def _members_gone(cls: type, new: TypeSerializer[Any], shapes: Mapping[str, Shap
 
 
 def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) -> Iterator[Finding]:
-    sources = {field.name: source_of(field, shape.fields) for field in new.fields}
+    sources = sources_of(new.fields, shape.fields)
     gone = [name for name in shape.fields if name not in sources.values()]
-    added = [field for field in new.fields if not sources[field.name]]
+    added = [field for field in new.fields if field.name not in sources]
     hint = f"; was it called {gone[0]!r}?" if len(gone) == len(added) == 1 else ""
     for field in added:
         where, kind = f"{path}.{field.name}", field.describe()
@@ -125,8 +125,8 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
         ways = ("migrate the state: the value is dropped", f"declare a field {name!r}")
         yield Finding(where, "REC-4", Verdict.REQUIRES_MIGRATION, "(pickled)", "", reason, ways, tuple(flags))
     for field in new.fields:
-        was = sources[field.name]
-        if was and was not in {field.name, field.attribute}:
+        was = sources.get(field.name)
+        if was is not None and was not in {field.name, field.attribute}:
             reason = "renamed; the alias says so"
             yield Finding(
                 f"{path}.{field.name}", "REC-6", Verdict.REQUIRES_MIGRATION, was, field.name, reason,

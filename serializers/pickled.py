@@ -204,9 +204,25 @@ class PickleSerializer(TypeSerializer[T]):
         classes = classes_within(cls, self.references)
         shapes, by_value = tuple(map(shape_of, classes)), self._is_by_value()
         known = {qualified_name(one): one for one in classes}
+        self._check_aliases(known)
         known |= {was: known[name] for was, name in self.redirects.items() if name in known}
         object.__setattr__(self, "_fingerprint", Fingerprint(shapes, self.protocol, by_value, running_python()))
         object.__setattr__(self, "_known", known)
+
+    def _check_aliases(self, known: Mapping[str, type]) -> None:
+        """Refuse a former name that two classes have, or that is the name of a present one."""
+        former: dict[str, type] = {}
+        for was, cls in self._pairs:
+            other = known.get(was, former.setdefault(was, cls))
+            if other is not cls:
+                raise DeclarationError(
+                    f"{was!r} is declared a former name of {qualified_name(cls)}, and names {qualified_name(other)}",
+                    advice="remove the alias from one of them",
+                )
+
+    @property
+    def _pairs(self) -> list[Redirect]:
+        return [(given, self.python_class) if isinstance(given, str) else given for given in self.aliases]
 
     def _is_by_value(self) -> bool:
         name = qualified_name(self.python_class)
@@ -234,8 +250,7 @@ class PickleSerializer(TypeSerializer[T]):
     @property
     def redirects(self) -> dict[str, str]:
         """Former name -> present name."""
-        pairs = [(given, self.python_class) if isinstance(given, str) else given for given in self.aliases]
-        return {was: qualified_name(cls) for was, cls in pairs}
+        return {was: qualified_name(cls) for was, cls in self._pairs}
 
     def serialize(self, value: T, target: DataOutputView) -> None:
         if isinstance(value, PickledValue):

@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from .compatibility import CompatibilityResult, Finding, Verdict, worst
+from .compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
 from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
 from .optional import NullableSerializerSnapshot, OptionalSerializer
 from .views import DataInputView, DataOutputView
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
+
+
+NULLS_UNTOLD = "Flink does not say whether nulls are stored here; one would fail"
 
 
 def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str) -> list[bytes]:
@@ -122,6 +125,17 @@ def keep_null_flag(
     reason = "stored values have a null flag of their own beside that of the container; it is kept"
     verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
     return wrapped, (Finding("$" + step, "OPT-3", verdict, stored.describe(), wrapped.describe(), reason),)
+
+
+def nulls_untold(
+    serializer: TypeSerializer[Any], stored: TypeSerializerConfigSnapshot[Any], step: str, *, nullable: bool
+) -> tuple[Finding, ...]:
+    """Say of a required piece, whose null flag is the container's, that nulls may be stored all the same (OPT-5)."""
+    if nullable:
+        return ()
+    ways, flags = ("declare it optional: … | None",), (Flag.MAY_FAIL_PER_VALUE,)
+    old, new = stored.describe(), serializer.describe()
+    return (Finding("$" + step, "OPT-5", Verdict.COMPATIBLE, old, new, NULLS_UNTOLD, ways, flags),)
 
 
 def _has_a_null_of_its_own(stored: TypeSerializerConfigSnapshot[Any]) -> bool:

@@ -6,16 +6,17 @@ Source: compatibility rules, section 5.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from .arrays import is_primitive
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
-from .errors import DeclarationError, StateShiftError, add_step
-from .pieces import keep_null_flag
-from .record_classes import imported_subclass
+from .errors import StateShiftError, add_step
+from .field_pairs import Pairing, pair_fields
+from .pieces import NULLS_UNTOLD, keep_null_flag
+from .record_subclasses import pair_subclasses
 from .record_values import Record, field_of
 from .serializer import CONVERTER, KEEP_OLD_TYPE
 from .snapshot import type_digest
@@ -30,47 +31,7 @@ if TYPE_CHECKING:
 Convert = Callable[[Any], Any]
 
 
-@attrs.frozen
-class _Pairing:
-    """Which new field takes which stored one; `added` and `removed` are what is left on either side."""
-
-    paired: tuple[tuple[RecordField, StoredField], ...]
-    added: tuple[RecordField, ...]
-    removed: tuple[StoredField, ...]
-
-    @property
-    def stored_order(self) -> list[str]:
-        """The new names of the paired fields, in stored order."""
-        return [field.name for field, _ in self.paired]
-
-
-def pair_fields(fields: Sequence[RecordField], stored: Sequence[StoredField]) -> _Pairing:
-    """Pair by name, then by alias, in listed order.
-
-    Raises:
-        DeclarationError: Two new fields claim one stored field.
-    """
-    by_name = {field.name: field for field in stored}
-    claims: dict[str, RecordField] = {field.name: field for field in fields if field.name in by_name}
-    for field in fields:
-        if field.name in by_name:
-            continue
-        alias = next((alias for alias in field.aliases if alias in by_name), None)
-        if alias is None:
-            continue
-        if alias in claims:
-            raise DeclarationError(
-                f"the stored field {alias!r} is claimed by {claims[alias].name!r} and, as an alias, by {field.name!r}",
-                advice=f"remove the alias {alias!r} from one of them",
-            )
-        claims[alias] = field
-    paired = tuple((claims[field.name], field) for field in stored if field.name in claims)
-    taken = {field.name for field, _ in paired}
-    return _Pairing(
-        paired,
-        added=tuple(field for field in fields if field.name not in taken),
-        removed=tuple(field for field in stored if field.name not in claims),
-    )
+_Pairing = Pairing["RecordField", "StoredField"]
 
 
 def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
@@ -128,27 +89,34 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
     return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
 
 
-def _come_back(new: DescribedRecordSerializer[Any]) -> Iterator[Finding]:
+def come_back(
+    fields: Iterable[RecordField], retired: Collection[str], retired_types: Iterable[tuple[str, str, str]]
+) -> Iterator[Finding]:
     """REC-16: a retired name may come back with the type that it is said to have had, and no other."""
-    types = {name: (words, digest) for name, words, digest in new.retired_types}
-    for field in new.fields:
-        if field.name not in new.retired:
+    types = {name: (words, digest) for name, words, digest in retired_types}
+    for field in fields:
+        if field.name not in retired:
             continue
         words, digest = types.get(field.name, ("", ""))
-        if digest and digest == type_digest(field.serializer.snapshot_configuration()):
-            continue
-        reason = "the name is retired and must not come back"
-        ways: tuple[str, ...] = ("take another name", "take it off the retired names")
-        if words:
-            reason += f" as {one(field.serializer.describe())}: it was {one(words)}"
-        else:
-            ways = (*ways, f"if it is the former field again: @record(retired={{{field.name!r}: …}}), with its type")
-        yield Finding(f"$.{field.name}", "REC-16", Verdict.INCOMPATIBLE, words, field.describe(), reason, ways)
+        if not digest or digest != type_digest(field.serializer.snapshot_configuration()):
+            yield came_back(f"$.{field.name}", words, field.serializer.describe(), field.describe())
+
+
+def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
+    """Refuse a retired name of which the type is another one, or not told (REC-16)."""
+    reason = "the name is retired and must not come back"
+    ways: tuple[str, ...] = ("take another name", "take it off the retired names")
+    if was:
+        reason += f" as {one(becomes)}: it was {one(was)}"
+    else:
+        name = path.rpartition(".")[2]
+        ways = (*ways, f"if it is the former field again: @record(retired={{{name!r}: …}}), with its type")
+    return Finding(path, "REC-16", Verdict.INCOMPATIBLE, was, words, reason, ways)
 
 
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
     """REC-2, 3, 4, 7 and 16."""
-    findings = list(_come_back(new))
+    findings = list(come_back(new.fields, new.retired, new.retired_types))
     retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
         twin = next(
@@ -273,11 +241,13 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
         reason, flags = "a null may be stored here, as its class declares; it would fail", (Flag.MAY_FAIL_PER_VALUE,)
         return Finding("$", "REC-17", Verdict.COMPATIBLE, optional_old, field.describe(), reason, (declare,), flags)
     if stored.optional is None:
-        if field.on_none is not None:
-            reason, flag = f"a stored null is read as {field.on_none.describe()}", Flag.LOSSY
-        else:
-            reason, flag = "Flink does not say whether nulls are stored here; one would fail", Flag.MAY_FAIL_PER_VALUE
-        return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), reason, (declare,), (flag,))
+        if field.on_none is None:
+            flags = (Flag.MAY_FAIL_PER_VALUE,)
+            return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
+        reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
+        once = "migrate the state, and take on_none off then: else it is migrated each time"
+        flags = (Flag.LOSSY,)
+        return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
     if field.on_none is not None:
         reason = f"a stored null becomes {field.on_none.describe()}"
         ways: tuple[str, ...] = ("migrate the state", declare)
@@ -287,68 +257,6 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
     reason = "a stored null has no value in the new type (a default fills absent fields, not stored nulls)"
     ways = (*advice.on_none(field.name), declare)
     return Finding("$", "OPT-2", Verdict.INCOMPATIBLE, optional_old, field.describe(), reason, ways)
-
-
-@attrs.frozen
-class _Subclasses:
-    """Result of pairing subclasses: what is pinned, and how each is judged (REC-14)."""
-
-    names: tuple[str, ...]
-    children: list[Child]
-    findings: list[Finding]
-    registered: tuple[str, ...]
-    unregistered: tuple[str, ...]
-    extra: tuple[tuple[str, DescribedRecordSerializer[Any]], ...]
-
-    def rebuild(
-        self, new: DescribedRecordSerializer[Any], nested: list[TypeSerializer[Any]]
-    ) -> DescribedRecordSerializer[Any]:
-        """Pin the stored tags; subclasses that are new come after them."""
-        by_name: dict[str, Any] = dict(zip(self.names, nested, strict=True))
-        return attrs.evolve(
-            new,
-            registered=(*((by_name[name].name, by_name[name]) for name in self.registered), *self.extra),
-            unregistered=tuple((name, by_name[name]) for name in self.unregistered),
-        )
-
-
-def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> DescribedRecordSerializer[Any] | None:
-    """Give the serializer of a stored subclass that has lost its @record, and that is still there (REC-14).
-
-    Only what is imported is looked at: a name out of a savepoint must not have a module imported.
-    """
-    from .hints import record_serializer  # which needs the records
-
-    subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else record_serializer(subclass)
-
-
-def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> _Subclasses:
-    """Pair stored subclasses with those known to the new serializer, by class name or alias (REC-14)."""
-    known = [*new.registered, *new.unregistered]
-    stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
-    names, children, findings, taken = [], [], [], set()
-    for name, snapshot in stored:
-        match = next((s for n, s in known if n == name or name in s.aliases), None) or _no_longer_registered(new, name)
-        if match is None or snapshot is None:
-            reason = "values of this subclass may be stored, and the new type knows no such subclass"
-            ways = new.advice.subclass(name)
-            findings.append(Finding("$", "REC-14", Verdict.INCOMPATIBLE, name, "", reason, ways))
-            continue
-        names.append(name)
-        taken.add(match.name)
-        result = match.ensure_compatibility(snapshot)
-        children.append(Child(f"|{name.rpartition('.')[2]}", match, result, snapshot.restore_serializer))
-    registered = tuple(name for name, _ in old.registered_subclasses() if name in names)
-    unregistered = tuple(name for name, _ in old.unregistered_subclasses() if name in names)
-    extra = tuple((name, serializer) for name, serializer in new.registered if serializer.name not in taken)
-    pinned = (*registered, *(name for name, _ in extra))
-    if not findings and (pinned != tuple(name for name, _ in new.registered) or unregistered):
-        reason = "stored tags of subclasses are kept; new ones come after them"
-        old_names, new_names = (", ".join(n.rpartition(".")[2] for n, _ in side) for side in (stored, new.registered))
-        verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
-        findings.append(Finding("$", "REC-14", verdict, old_names, new_names, reason))
-    return _Subclasses(tuple(names), children, findings, registered, unregistered, extra)
 
 
 @attrs.frozen

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import DeclarationError
-from .hints import record_field, serializer_for, strip_none
-from .record_classes import class_fields, is_record_class, qualified_name
+from .hints import record_field, retired_type, serializer_for, strip_none
+from .record_classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of, qualified_name
 from .record_fields import RecordField
 from .rows import RowSerializer
 
@@ -37,7 +37,9 @@ def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = 
     if isinstance(stored, str):
         raise DeclarationError("stored is a tuple of names, and one string was given")
     names = [field.name for field in _of_class(stored)] if isinstance(stored, type) else stored
-    return RowSerializer(fields, tuple(names))
+    options = options_of(columns) if isinstance(columns, type) else NO_RECORD_OPTIONS
+    types = tuple((name, *retired_type(hint)) for name, hint in options.retired_types)
+    return RowSerializer(fields, tuple(names), retired=options.retired, retired_types=types)
 
 
 def _column(name: str, hint: Any) -> RecordField:

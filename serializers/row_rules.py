@@ -13,9 +13,10 @@ import attrs
 
 from .compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
 from .errors import StateShiftError, add_step
-from .pieces import keep_null_flag, outer_result
+from .field_pairs import pair_fields
+from .pieces import keep_null_flag, nulls_untold, outer_result
 from .record_fields import Default, StoredField
-from .record_rules import pair_fields
+from .record_rules import come_back
 from .row_values import Row
 from .serializer import CONVERTER, KEEP_OLD_TYPE, incompatible
 
@@ -57,7 +58,8 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
         ways = ("leave `stored=` out where the savepoint has the new columns already", KEEP_OLD_TYPE)
         names = ", ".join(new.stored_names), ", ".join(new.names)
         findings.append(Finding("$", "ROW-8", Verdict.REQUIRES_MIGRATION, *names, reason, ways, (Flag.UNVERIFIED,)))
-    return _composed(new, old, pairs, (*_kinds(new, old), *findings))
+    retired = come_back(new.columns, new.retired, new.retired_types)
+    return _composed(new, old, pairs, (*_kinds(new, old), *retired, *findings))
 
 
 def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
@@ -140,7 +142,7 @@ def _composed(
     for pair in pairs:
         step, stored = new.step(pair.place), old.nested[pair.reads]
         serializer, kept = keep_null_flag(pair.column.serializer, stored, step, nullable=pair.column.optional)
-        findings += kept
+        findings += kept + nulls_untold(serializer, stored, step, nullable=pair.column.optional)
         result = serializer.ensure_compatibility(stored)
         children.append(Child(step, serializer, result, stored.restore_serializer))
 

@@ -28,7 +28,7 @@ from .registry import register_snapshot
 from .row_recipes import row_recipe
 from .row_rules import resolve
 from .row_values import Row, RowKind
-from .serializer import TypeSerializer, unrelated
+from .serializer import DECLARED, TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
@@ -54,11 +54,15 @@ class RowSerializer(TypeSerializer["AnyRow"]):
             names, or none has.
         stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
         supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
+        retired: Names of columns that must not come back.
+        retired_types: As which they may: name, type in words, digest of the type's snapshot.
     """
 
     columns: tuple[RecordField, ...]
     stored_names: tuple[str, ...] = ()
     supports_row_kind: bool = True
+    retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired_types: tuple[tuple[str, str, str], ...] = attrs.field(default=(), metadata=DECLARED)
 
     def __attrs_post_init__(self) -> None:
         names = [column.name for column in self.columns]

@@ -2,7 +2,8 @@
 
     key group = murmur(hash of the key) mod max parallelism
 
-Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings and tuples of these.
+Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings, and tuples and lists
+of these.
 Keys of other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that
 Flink is not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a
 signed 32-bit number. Reading never needs a hash: the key group stands in every entry.
@@ -16,7 +17,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, Any
 
-from ..compat.key_hashes import is_stable, murmur
+from ..compat.key_hashes import is_checked, is_stable, murmur
 from ..compat.repartition import MAX_KEY_GROUPS
 from ..serializers.errors import DeclarationError, ValueNotConvertible, shown
 from ..serializers.views import DataOutputView, split_surrogates
@@ -31,6 +32,7 @@ ONE_BYTE_KEY_GROUPS = 128
 _MASK = 0xFFFFFFFF
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
 _LAST_UNIT = 0xFFFF
+_WORD = 32
 _FLOAT, _DOUBLE = struct.Struct(">f"), struct.Struct(">d")
 _FLOAT_BITS, _DOUBLE_BITS = struct.Struct(">i"), struct.Struct(">q")
 _FLOAT_NAN, _DOUBLE_NAN = 0x7FC00000, 0x7FF8000000000000
@@ -77,6 +79,11 @@ def has_stable_hash(serializer: TypeSerializer[Any]) -> bool:
     return is_stable(serializer.snapshot_configuration())
 
 
+def has_checked_hash(serializer: TypeSerializer[Any]) -> bool:
+    """Whether the hash of stored keys of this type is computed again where entries are looked at."""
+    return is_checked(serializer.snapshot_configuration())
+
+
 def java_hash(value: Any, serializer: TypeSerializer[Any]) -> int:
     """Give Java's `hashCode` of a key, as a signed 32-bit number.
 
@@ -114,10 +121,12 @@ def _java_hasher(snapshot: TypeSerializerConfigSnapshot[Any]) -> Callable[[Any],
     if not is_stable(snapshot):
         raise DeclarationError(
             f"keys of type {snapshot.describe()} have no hash that is the same on every machine",
-            advice="use a number, a string, a boolean or a tuple of these as the key",
+            advice="use a number, a string, a boolean, or a tuple or list of these as the key",
         )
     if snapshot.kind == "tuple":
         return _tuple_hasher([_java_hasher(child) for child in snapshot.children()])
+    if snapshot.kind == "list":
+        return _list_hasher(_java_hasher(snapshot.children()[0]))
     return _HASHES[snapshot.describe()]
 
 
@@ -131,6 +140,27 @@ def _tuple_hasher(fields: Sequence[Callable[[Any], int]]) -> Callable[[Any], int
         return _signed(code)
 
     return hashed
+
+
+def _list_hasher(element: Callable[[Any], int]) -> Callable[[Any], int]:
+    def hashed(value: Any) -> int:
+        if not isinstance(value, list | tuple):
+            raise ValueNotConvertible(f"{shown(value)} is not a list")
+        code = 1
+        for item in value:
+            code = 31 * code + element(item) & _MASK
+        return _signed(code)
+
+    return hashed
+
+
+def _big_integer_hash(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueNotConvertible(f"{shown(value)} is not an integer")
+    size, code = -(-abs(value).bit_length() // _WORD), 0
+    for place in reversed(range(size)):
+        code = 31 * code + (abs(value) >> _WORD * place & _MASK) & _MASK
+    return _signed(-code if value < 0 else code)
 
 
 def _integer_hasher(name: str) -> Callable[[Any], int]:
@@ -193,6 +223,7 @@ def _double_hash(value: Any) -> int:
 
 _HASHES: dict[str, Callable[[Any], int]] = {
     **{name: _integer_hasher(name) for name in _INTEGER_BITS},
+    "bigint": _big_integer_hash,
     "boolean": _boolean_hash,
     "char": _char_hash,
     "string": _string_hash,

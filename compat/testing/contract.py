@@ -19,6 +19,7 @@ from ...serializers.errors import CorruptSavepoint, StateShiftError, ValueNotCon
 from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from ...serializers.views import DataInputView, DataOutputView
 from .coding import read, written
+from .neighbours import declared_type, neighbours_of
 from .twin import shipped, written_elsewhere
 from .values import disturb
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import SearchStrategy
 
+    from ...serializers.compatibility import CompatibilityResult
     from ...serializers.serializer import TypeSerializer
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from .neighbours import Samples
 
 _THREADS, _MOST_TRUNCATIONS = 10, 50
 
@@ -40,12 +44,18 @@ class SerializerContract:
         values: A hypothesis strategy of its values.
         edges: Values that are tried each time: the empty one, the largest, None where it is allowed.
         max_examples: How many draws of `values` each case makes.
+        declared: A strategy of the declared type, also of values that do not fit; by default drawn of the type that the
+            class names, `TypeSerializer[int]`.
+        neighbours: Other serializers about whose snapshots it is asked, besides plain ones and itself with other
+            parameters: earlier versions, or others of your own.
         bytes_beyond_length: What each value takes more than the declared length. Only Flink's void namespace has one.
     """
 
     serializer: ClassVar[TypeSerializer[Any]]
     values: ClassVar[SearchStrategy[Any]]
     edges: ClassVar[Sequence[Any]] = ()
+    declared: ClassVar[SearchStrategy[Any] | None] = None
+    neighbours: ClassVar[Sequence[TypeSerializer[Any]]] = ()
     max_examples: ClassVar[int] = 25
     bytes_beyond_length: ClassVar[int] = 0
 
@@ -80,6 +90,64 @@ class SerializerContract:
         for value in self._some():
             data = self.write(value)
             assert data == written(restored, read(restored, data)), "the restored serializer writes other bytes"
+
+    def test_answers_about_others_are_true(self) -> None:
+        """B21: what it calls compatible it reads as it was; what it migrates it can write (V-5)."""
+        for other, samples in neighbours_of(self.serializer, self.neighbours, [*self._some()]):
+            snapshot = snapshot_from_bytes(snapshot_to_bytes(other.snapshot_configuration()))
+            result = self.serializer.ensure_compatibility(snapshot)
+            if result.is_migration_required():
+                self._expect_migrated(result, snapshot, samples)
+            elif not result.is_incompatible():
+                copy = self.serializer if result.is_compatible_as_is() else result.reconfigured_serializer
+                self._expect_the_same(copy, other, samples)
+
+    def _expect_the_same(self, copy: TypeSerializer[Any], other: TypeSerializer[Any], samples: Samples) -> None:
+        words = f"it calls what {other.describe()} wrote compatible"
+        for value, data in samples:
+            try:
+                found = read(copy, data)
+            except (StateShiftError, AssertionError) as error:
+                raise AssertionError(f"{words}, and cannot read {value!r} of it: {error}") from error
+            assert self.are_equal(value, found), f"{words}, and reads {value!r} of it as {found!r}"
+            assert data == written(copy, found), f"{words}, and writes {value!r} in other bytes"
+
+    def _expect_migrated(
+        self, result: CompatibilityResult[Any], snapshot: TypeSerializerConfigSnapshot[Any], samples: Samples
+    ) -> None:
+        for _, data in samples:
+            try:
+                value = read(result.fallback or snapshot.restore_serializer(), data)
+                self.write(value if result.conversion is None else result.conversion(value))
+            except StateShiftError:
+                continue  # a value that does not fit ends the run, and is told
+
+    def test_values_of_the_declared_type_fit_or_are_refused(self) -> None:
+        """B22: a value of the declared type comes back, or is `ValueNotConvertible`; none is cut off, or wraps."""
+
+        def holds(value: object) -> None:
+            try:
+                data = self.write(value)
+            except ValueNotConvertible:
+                return
+            self._assert_equal(value, self.read(data))
+
+        strategy = self.declared if self.declared is not None else self._of_declared_type()
+        if strategy is not None:
+            self._drawn(strategy, holds)
+
+    def _of_declared_type(self) -> SearchStrategy[Any] | None:
+        from hypothesis import strategies as st
+        from hypothesis.errors import HypothesisException
+
+        hint = declared_type(self.serializer)
+        strategy = None if hint is None else st.from_type(hint).filter(_is_itself)
+        try:
+            if strategy is not None:
+                strategy.validate()
+        except HypothesisException:
+            return None  # nobody tells how values of it are made
+        return strategy
 
     def test_declared_length_is_true(self) -> None:
         """B04: where a length is declared, every value has it."""
@@ -266,6 +334,14 @@ def _expect_refused(use: Callable[[DataInputView], object], data: bytes) -> None
     except CorruptSavepoint:
         return
     raise AssertionError(f"bytes that are cut off were taken for a value: {data.hex()}")
+
+
+def _is_itself(value: Any) -> bool:
+    """Whether a value is equal to itself, as NaN is not."""
+    try:
+        return bool(value == value)  # noqa: PLR0124 - that is the question
+    except Exception:  # noqa: BLE001 - a signalling NaN
+        return False
 
 
 def _is_hashable(value: object) -> bool:

@@ -13,7 +13,7 @@ import attrs
 from ...serializers.recipe import Counted, Fixed, Literal, Sequence, Sized, recipe_of
 from ...serializers.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ..description import StateKind
-from ..key_hashes import is_stable
+from ..key_hashes import is_checked
 from .compiler import compile_check
 from .facts import plain_size
 from .framing import ValueFraming, value_framing
@@ -85,7 +85,7 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
     elif value is not None and value_framing(kind) is ValueFraming.WHOLE and plain_size(value):
         value_size, value = plain_size(value), None
     key = _key_recipe(types, prefix_bytes) if has_user_key or not is_told else None
-    is_hashed = types.key is not None and is_stable(types.key.snapshot_configuration())
+    is_hashed = types.key is not None and is_checked(types.key.snapshot_configuration())
     shape = Shape.of(
         shape_parts,
         groups=groups if is_hashed else 0,
@@ -140,7 +140,7 @@ def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
 
 def _key_parts(snapshot: TypeSerializerConfigSnapshot[Any], factor: int) -> Parts | None:
     """Give the parts of a key with their factors; None where it has others than those that are known."""
-    if not is_stable(snapshot):
+    if not is_checked(snapshot):
         return None
     if snapshot.kind != "tuple":
         return [(_KINDS[snapshot.describe()], factor)]

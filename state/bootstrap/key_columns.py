@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.transcode.numpy_placed import key_groups_of
-from ..key_groups import has_stable_hash
+from ...serializers.views import DataInputView
+from ..key_groups import has_checked_hash, has_stable_hash, key_hasher
 
 if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
@@ -25,6 +26,7 @@ Codes = np.ndarray[Any, np.dtype[np.uint32]]
 
 _U32 = np.uint32
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
+_MASK = 0xFFFFFFFF
 
 __all__ = ["hash_column", "key_groups_of"]
 
@@ -37,9 +39,14 @@ def hash_column(serializer: TypeSerializer[Any], column: pa.Array, encoded: pa.A
         column: The keys; of tuples a struct. Without nulls, and strings of ASCII only: hashes of others are of no use.
         encoded: The bytes of the keys; they are hashed where the type has no stable Java hash.
     """
+    if has_checked_hash(serializer):
+        return _java_hashes(serializer.snapshot_configuration(), column)
+    keys: list[bytes] = encoded.to_pylist()
     if not has_stable_hash(serializer):
-        return np.fromiter((zlib.crc32(key) for key in encoded.to_pylist()), np.uint32, len(encoded))
-    return _java_hashes(serializer.snapshot_configuration(), column)
+        return np.fromiter(map(zlib.crc32, keys), np.uint32, len(keys))
+    hashed = key_hasher(serializer)
+    codes = (hashed(serializer.deserialize(DataInputView(key))) & _MASK for key in keys)
+    return np.fromiter(codes, np.uint32, len(keys))
 
 
 def _java_hashes(snapshot: TypeSerializerConfigSnapshot[Any], column: pa.Array) -> Codes:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
-from ..key_groups import has_stable_hash, key_group, key_hasher
+from ..key_groups import has_checked_hash, key_group, key_hasher
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
@@ -148,7 +148,7 @@ class StateTable:
         Args:
             keys: As a column has them.
         """
-        if not isinstance(self.columns, KeyedColumns) or not has_stable_hash(self.columns.key.serializer):
+        if not isinstance(self.columns, KeyedColumns) or not has_checked_hash(self.columns.key.serializer):
             return None
         if not self.columns.key.is_plain:
             return None

@@ -27,7 +27,7 @@ from ...serializers.errors import (
     located,
     shown,
 )
-from ..key_groups import has_stable_hash, key_group, key_hasher, prefix_size
+from ..key_groups import has_checked_hash, key_group, key_hasher, prefix_size
 from .entries import EntryDecoder
 from .entry_keys import EntryKey, TimerKeyFormat, decode
 from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
@@ -154,7 +154,7 @@ class StreamCheck:
             _StateCheck.of(info, key, max_parallelism, with_values=at not in without)
             for at, info in enumerate(header.states)
         ]
-        return cls(key is not None and has_stable_hash(key), {one.name for one in states if one.is_unread}, states)
+        return cls(key is not None and has_checked_hash(key), {one.name for one in states if one.is_unread}, states)
 
     @property
     def is_fast(self) -> bool:
@@ -272,7 +272,7 @@ class _EntryCheck:
         key, namespace, value = types.key, types.namespace, types.value
         if key is None or namespace is None:
             return cls(max_parallelism, key)
-        hasher = key_hasher(key) if has_stable_hash(key) else None
+        hasher = key_hasher(key) if has_checked_hash(key) else None
 
         def read_namespace(parts: EntryKey | TimerKey, _: bytes) -> None:
             decode(namespace, parts.namespace)

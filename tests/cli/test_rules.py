@@ -24,7 +24,7 @@ def test_letters_alone_mean_the_family_and_nothing_means_all(run):
     def told(*arguments):
         return [rule["identifier"] for rule in run("rules", *arguments, "--json").data["rules"]]
 
-    assert ["OPT-1", "OPT-2", "OPT-3", "OPT-4", "TUP-3"] == told("TUP-3", "OPT")
+    assert ["OPT-1", "OPT-2", "OPT-3", "OPT-4", "OPT-5", "TUP-3"] == told("TUP-3", "OPT")
     assert list(rule_book()) == told()
 
 

@@ -25,11 +25,11 @@ def stored_in(savepoint_of):
 
 
 def findings_of(report):
-    """Every difference, without remarks that only a declared type can lead to (REC-17)."""
+    """Every difference, without remarks that only a declared type can lead to (REC-17, OPT-5)."""
     return [
         (state.name, finding.path, finding.rule, finding.verdict)
         for _, state, finding in report.findings()
-        if finding.rule != "REC-17"
+        if finding.rule not in {"REC-17", "OPT-5"}
     ]
 
 

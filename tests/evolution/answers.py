@@ -158,7 +158,7 @@ def item_of(answer, *, takes_null):
         if value is not None:
             return answer.convert(value, as_read)
         if as_read and not takes_null:
-            raise Unfit("a null where none is declared")
+            raise Unfit("a null where none is declared", "may_fail_per_value")
         return None
 
     return convert

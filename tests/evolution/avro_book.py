@@ -6,6 +6,7 @@ import ctypes
 
 from evolution.answers import MIGRATE, OK, REFUSE, Answer, Unfit, judges
 from evolution.avro_shapes import WIDER
+from evolution.fields_book import pair
 from evolution.shapes import NOTHING
 
 SAME_BYTES = {("int", "long"), ("string", "bytes")}
@@ -16,9 +17,8 @@ ROUNDED = {("int", "float"), ("long", "float"), ("long", "double")}
 def _record(old, new):
     """AV-4 and AV-5: compatible is only what the new schema alone reads from the old bytes."""
     by_name = {field.name: field for field in old.fields}
-    names = {}
-    for field in new.fields:
-        names[field.name] = next((name for name in (field.name, *field.aliases) if name in by_name), None)
+    names = dict.fromkeys(field.name for field in new.fields)
+    names |= {field.name: name for name, field in pair(old.fields, new.fields).items()}
     parts = {f.name: _resolved(by_name[names[f.name]].shape, f.shape) for f in new.fields if names[f.name]}
     verdicts = [verdict for verdict, _ in parts.values()]
     verdicts += [REFUSE if field.default is NOTHING else MIGRATE for field in new.fields if not names[field.name]]

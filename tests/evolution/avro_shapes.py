@@ -133,7 +133,13 @@ def avro_changed(draw, shape):
     at = draw(st.integers(0, len(shape.fields) - 1))
     fields, chosen = list(shape.fields), shape.fields[at]
     free = [name for name in "abcdef" if name not in {field.name for field in fields}]
-    match draw(st.sampled_from(["type", "type", "add", "remove", "order", "rename"])):
+    match draw(st.sampled_from(["type", "type", "add", "remove", "order", "rename", "claim"])):
+        case "claim" if len(fields) > 1:
+            other = draw(st.sampled_from([place for place in range(len(fields)) if place != at]))
+            fields[at] = attrs.evolve(chosen, aliases=(fields[other].name,))
+            if draw(st.booleans()):
+                fields[other] = attrs.evolve(fields[other], aliases=(chosen.name,))
+            return Avro(tuple(fields))  # with names that are claimed twice
         case "add" if free:
             fields.insert(at, draw(avro_fields(draw(st.sampled_from(free)), has_default=draw(st.integers(0, 3)) > 0)))
         case "remove" if len(fields) > 1:

@@ -36,6 +36,11 @@ from evolution.shapes import (
 def pair(stored, fields):
     """Pair new fields with stored ones, by name and then by alias: {stored name: new field}."""
     by_name = {field.name for field in stored}
+    former = {field.name: set(field.aliases) - {field.name} for field in fields if field.name in by_name}
+    for _ in former:
+        former = {name: names.union(*(former.get(one, ()) for one in names)) for name, names in former.items()}
+    if any(name in names for name, names in former.items()):
+        raise Misdeclared("fields take each other's values")
     claims = {field.name: field for field in fields if field.name in by_name}
     for field in fields:
         alias = next((name for name in field.aliases if name in by_name), None)
@@ -112,8 +117,10 @@ def _field(old, new, stored, field):
     if takes_null and isinstance(was, Maybe) and not isinstance(becomes, Maybe):
         becomes, outer = Maybe(becomes), {("$", "OPT-3"): COPY}  # its own null flag is kept
     inner = judge(was, becomes)
-    if not takes_null and not old.java and stored.is_optional:
-        outer |= {("$", "OPT-2"): REFUSE} if field.on_none is NOTHING else {("$", "REC-10"): MIGRATE}
+    if not takes_null and field.on_none is not NOTHING and (old.java or stored.is_optional):
+        outer |= {("$", "REC-10"): MIGRATE}  # Flink does not say of a POJO's field that no null is stored
+    elif not takes_null and not old.java and stored.is_optional:
+        outer |= {("$", "OPT-2"): REFUSE}
 
     def convert(value, as_read):
         if value is None and as_read and not takes_null:

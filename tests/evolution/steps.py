@@ -305,6 +305,18 @@ def _fields_reordered(draw, node):
     return _with_fields(node, draw(st.permutations(_inside(node)[1])))
 
 
+def _fields_swapped(draw, node):
+    """Two fields say that they had each other's names."""
+    _, fields = _inside(node)
+    if len(fields) == 1 or not fields[0].name:
+        return None
+    one, other = draw(st.permutations(range(len(fields))))[:2]
+    changed = list(fields)
+    changed[one] = attrs.evolve(fields[one], aliases=(fields[other].name,))
+    changed[other] = attrs.evolve(fields[other], aliases=(fields[one].name,) if draw(st.integers(0, 3)) else ())
+    return _with_fields(node, changed)
+
+
 def _field_toggled(draw, node):
     """A field becomes optional; or required, with or without `on_none`."""
     _, fields = _inside(node)
@@ -357,8 +369,8 @@ _OF_FIELDS = [_field_added, _field_removed, _field_renamed, _fields_reordered, _
 _CHANGES = {
     Leaf: [_widened, _widened, _retyped],
     EnumOf: _OF_ENUMS,
-    RecordOf: [*_OF_FIELDS, *_OF_FIELDS, _class_renamed, _java_changed, _form_changed, _as_row],
-    RowOf: _OF_FIELDS,
+    RecordOf: [*_OF_FIELDS, *_OF_FIELDS, _fields_swapped, _class_renamed, _java_changed, _form_changed, _as_row],
+    RowOf: [*_OF_FIELDS, _fields_swapped],
     TupleOf: [_items_changed],
     ListOf: [_unwrapped, _as_set, _as_array],
     ArrayOf: [_as_list, _as_list, _unwrapped],

@@ -213,7 +213,9 @@ class Takeover:
         found = again.ask()
         assert again.becomes == self.becomes
         again._reads(after, found)
-        assert runs.plans_nothing(after, again.job)
+        # Flink does not say of a POJO's field that no null is stored, so that on_none asks each time (REC-10).
+        assert {rule for _, rule in again.answer.findings} <= {"REC-10"} or not again.answer.migrates
+        assert runs.plans_nothing(after, again.job) is not again.answer.migrates
 
 
 def _converted_unless_it_collides(answer, piece):

@@ -93,6 +93,11 @@ CASES = [  # rule, stored type, new type
         record(field("c", aliases=("a",)), field("b"), java="acme.A"),
     ),
     ("REC-10", record(field("a", Maybe(LONG))), record(field("a", LONG, on_none=A_LONG))),
+    (
+        "REC-10",
+        record(field("a", Maybe(LONG)), java="acme.A"),
+        record(field("a", LONG, on_none=A_LONG), java="acme.A"),
+    ),
     ("REC-11", record(field("a")), record(field("a"), name="store.Order", aliases=("shop.Order",))),
     ("REC-11", record(field("a")), record(field("a"), name="store.Order")),
     ("FAM-4", record(field("a"), field("b", TEXT)), row(field("b", TEXT), field("a"))),

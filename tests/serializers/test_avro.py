@@ -191,7 +191,7 @@ class TestValues:
         with pytest.raises(ValueNotConvertible) as failure:
             write(AvroSerializer(schema), {"lines": [None, ("L", {"n": "x"})]})
 
-        assert "$.lines[]|1.n" == failure.value.where["path"]
+        assert "$.lines[]?.n" == failure.value.where["path"]
 
 
 class TestBadBytes:

@@ -10,7 +10,16 @@ import attrs
 import fastavro
 import pytest
 
-from stateshift import AvroSerializer, CorruptSavepoint, Field, Float32, Int32, NaiveDatetime
+from stateshift import (
+    AvroSerializer,
+    CorruptSavepoint,
+    Field,
+    Float32,
+    Int32,
+    NaiveDatetime,
+    Record,
+    ValueNotConvertible,
+)
 from stateshift.serializers.avro import AvroSnapshot
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.registry import registry
@@ -92,7 +101,46 @@ class TestClasses:
                         field("articleId", "string"))  # fmt: skip
         serializer = AvroSerializer(schema, Line)
 
-        assert Line("a", decimal.Decimal(2)) == read(serializer, write(serializer, Line("a", decimal.Decimal(2), 7)))
+        assert Line("a", decimal.Decimal(2)) == read(serializer, write(serializer, Line("a", decimal.Decimal(2))))
+
+    def test_a_field_that_the_schema_lacks_is_not_lost_in_silence(self, write):
+        schema = record("other.Line", field("price", logical("bytes", "decimal", precision=9, scale=2)),
+                        field("articleId", "string"))  # fmt: skip
+
+        with pytest.raises(ValueNotConvertible, match=r"7 in 'count' of .*Line, for which the schema") as caught:
+            write(AvroSerializer(schema, Line), Line("a", decimal.Decimal(2), 7))
+
+        assert "$.count" == caught.value.where["path"]
+
+    @pytest.mark.parametrize("wrap", [lambda hint: hint, lambda hint: list[hint], lambda hint: hint | None])
+    def test_a_subclass_is_not_written_as_its_base(self, write, wrap):
+        @attrs.frozen
+        class Priced(Line):
+            discount: int = 0
+
+        holder = attrs.make_class("Holder", {"held": attrs.field(type=wrap(Line))})
+        holder.__module__, holder.__qualname__ = "shop", "Holder"
+        value = Priced("a", decimal.Decimal(2), 7, 50)
+
+        with pytest.raises(ValueNotConvertible, match="Priced is a subclass of"):
+            write(AvroSerializer.of(holder), holder([value] if wrap(int) == list[int] else value))
+
+    def test_an_object_without_a_bound_class_loses_nothing_either(self, write, read):
+        @attrs.frozen
+        class Point:
+            x: float
+            y: float
+
+        @attrs.frozen
+        class Point3(Point):
+            z: float
+
+        serializer = AvroSerializer(POINT)
+
+        assert {"x": 1.0, "y": 2.0} == read(serializer, write(serializer, Point(1.0, 2.0)))
+        for value in (Point3(1.0, 2.0, 3.0), Record("geo.Point", {"x": 1.0, "y": 2.0, "z": 3.0})):
+            with pytest.raises(ValueNotConvertible, match=r"'z' is no field of geo\.Point"):
+                write(serializer, value)
 
     @pytest.mark.parametrize(
         ("schema", "words"),
@@ -140,6 +188,21 @@ class TestSchemas:
 
 
 class TestSnapshot:
+    @pytest.mark.parametrize("kind", ["float", "double", ["null", "double"]])
+    def test_a_whole_number_that_is_not_exact_is_refused(self, write, read, kind):
+        serializer = AvroSerializer(kind)
+
+        assert 2.0**24 == read(serializer, write(serializer, 2**24))
+        with pytest.raises(ValueNotConvertible, match="not exact"):
+            write(serializer, 2**53 + 1)
+
+    @pytest.mark.parametrize(
+        "schema", [{"type": "enum", "name": "E", "symbols": ["a-b"]}, '{"type": "int", "doc": "\ud800"}']
+    )
+    def test_what_cannot_be_kept_is_refused_when_it_is_declared(self, schema):
+        with pytest.raises(DeclarationError, match="an Avro schema"):
+            AvroSerializer(schema)
+
     def test_av_12_it_keeps_the_schema_and_the_fingerprint_of_its_canonical_form(self):
         plain = AvroSerializer(POINT).snapshot_configuration()
         documented = AvroSerializer({**POINT, "doc": "a place"}).snapshot_configuration()

@@ -14,11 +14,14 @@ import fastavro
 import pytest
 from avro_schemas import array, enum, field, fixed, map_of, record
 
-from stateshift import AvroSerializer, ValueNotConvertible, Verdict, serializer_for
+import stateshift
+from stateshift import AvroSerializer, ValueNotConvertible, Verdict, row_of, serializer_for
 from stateshift.serializers.avro_codec import round_float
+from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.flink_avro import AvroSerializerSnapshot
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
+FIXED = {"type": "fixed", "name": "F", "size": 16}
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 PROMOTIONS = {
     ("int", "long"): OK,
@@ -116,6 +119,63 @@ class TestNames:
         new = record("R", field("b", "double", aliases=["a"]), field("a", "int"))
 
         assert {"b": 2.0, "a": 1} == migrate(AvroSerializer(new), AvroSerializer(old), {"a": 1, "b": 2})
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            [field("a", "int"), field("b", "int", default=0, aliases=["a"])],
+            [field("b", "int", aliases=["a"]), field("c", "int", default=0, aliases=["a"])],
+        ],
+    )
+    def test_av_2_a_stored_field_that_is_claimed_twice_is_an_error(self, ask, fields):
+        with pytest.raises(DeclarationError, match="the stored field 'a' is claimed by"):
+            ask(AvroSerializer(record("R", *fields)), AvroSerializer(record("R", field("a", "int"))))
+
+    def test_av_2_fields_that_would_swap_by_their_aliases_are_an_error(self, ask):
+        old = record("R", field("a", "int"), field("b", "int"))
+        new = record("R", field("a", "int", aliases=["b"]), field("b", "int", aliases=["a"]))
+
+        with pytest.raises(DeclarationError, match="the aliases of 'a', 'b' swap them"):
+            ask(AvroSerializer(new), AvroSerializer(old))
+
+    def test_av_2_two_branches_must_not_claim_one_stored_type(self, ask):
+        new = [record("s.Sale", aliases=["s.Ad"]), record("s.Visit", aliases=["s.Ad"])]
+
+        with pytest.raises(DeclarationError, match="is claimed by the aliases of"):
+            ask(AvroSerializer(new), AvroSerializer([record("s.Ad"), "null"]))
+
+    def test_av_2_branches_that_become_one_are_lossy(self, ask):
+        old = [record("s.Ad", field("a", "int")), record("s.Visit", field("a", "int"))]
+        new = ["null", record("s.Sale", field("a", "int"), aliases=["s.Ad", "s.Visit"])]
+
+        assert ("$|1", "lossy") in flags(ask, old, new)
+
+    @pytest.mark.parametrize("make", [AvroSerializer.of, lambda cls: row_of(cls, stored=["id"])])
+    def test_rec_16_a_retired_name_must_not_come_back(self, ask, make):
+        @stateshift.record(retired=["level"])
+        @attrs.frozen
+        class Before:
+            id: int
+
+        @stateshift.record(retired=["level"])
+        @attrs.frozen
+        class Changed:
+            id: int
+            level: int = 0
+
+        @stateshift.record(retired={"level": int})
+        @attrs.frozen
+        class AsItWas(Changed):
+            pass
+
+        for made in (Before, Changed, AsItWas):
+            made.__module__, made.__qualname__ = "shop", "Account"
+        found = {
+            made: [(one.path, one.verdict) for one in ask(make(made), make(Before)).findings if one.rule == "REC-16"]
+            for made in (Before, Changed, AsItWas)
+        }
+
+        assert {Before: [], Changed: [("$.level", REFUSE)], AsItWas: []} == found
 
     def test_structural_match_refused(self, ask):
         """F20: a renamed record of equal shape; the alias to write is named (AV-10)."""
@@ -341,6 +401,23 @@ class TestLogicalTypes:
         assert value == ask(AvroSerializer(annotated), AvroSerializer(base)).conversion(raw)
         assert (OK, [("$", "AV-8")]) == judged(ask, annotated, base)
         assert raw == ask(AvroSerializer(base), AvroSerializer(annotated)).conversion(value)
+
+    @pytest.mark.parametrize(
+        ("base", "annotated", "may_fail"),
+        [
+            ("string", logical("string", "uuid"), True),
+            ("int", logical("int", "date"), True),
+            ("long", logical("long", "timestamp-micros"), True),
+            ("bytes", decimals(4, 2), True),
+            ("long", logical("long", "timestamp-nanos"), False),
+            (FIXED, {**FIXED, "logicalType": "uuid"}, False),
+        ],
+    )
+    def test_av_8_an_annotation_that_does_not_hold_all_values_says_so(self, ask, base, annotated, may_fail):
+        old, new = (record("R", field("x", ["null", kind])) for kind in (base, annotated))
+
+        assert may_fail == (("$.x?", "may_fail_per_value") in flags(ask, old, new))
+        assert not flags(ask, new, old)
 
     @pytest.mark.parametrize(
         ("old", "new"),

@@ -86,10 +86,10 @@ def test_a_compatible_check_restores_nothing(stored):
         (lambda part: ListSerializer(OptionalSerializer(part)), "$[]?"),
     ],
 )
-def test_paths_say_how_a_part_is_reached(stored, wrap, path):
+def test_paths_say_how_a_part_is_reached(stored, rules, wrap, path):
     result = wrap(Refuses()).ensure_compatibility(stored(wrap(V1())))
 
-    assert [path] == [finding.path for finding in result.findings]
+    assert [path] == [found for found, _ in rules(result)]
 
 
 def test_words_of_a_decision_come_from_the_verdict():

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.serializers.numeric import (
     BigIntSerializer,
     BooleanSerializer,
@@ -69,3 +70,10 @@ def test_an_exact_widening_keeps_the_largest_and_the_smallest_prim_2(migrate, ol
 def test_a_number_becomes_nothing_else_and_nothing_else_a_number_prim_4(ask, rules, other):
     for old, new in ((other, LongSerializer()), (LongSerializer(), other)):
         assert [("$", "PRIM-4")] == rules(ask(new, old))
+
+
+@pytest.mark.parametrize(("serializer", "most"), [(FloatSerializer(), 2**24), (DoubleSerializer(), 2**53)])
+def test_a_whole_number_is_written_as_a_float_only_where_it_is_exact(write, read, serializer, most):
+    assert most == read(serializer, write(serializer, most))
+    with pytest.raises(ValueNotConvertible, match="not exact"):
+        write(serializer, most + 1)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import pickle
+import signal
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from decimal import Decimal
+from typing import Annotated
 
 import attrs
 import cloudpickle
 import pytest
 
 from stateshift import (
+    Array,
     BigInt,
+    Field,
+    Float32,
     NaiveDatetime,
     PickledValue,
     PickleSerializer,
@@ -314,6 +320,87 @@ class TestOutOfPickle:
 
         assert result.is_incompatible()
         assert [("$", "FAM-2")] == rules(result)
+
+    @pytest.mark.parametrize(
+        ("hint", "value", "rule"),
+        [
+            (Float32, 0.1, "PRIM-3"),
+            (Float32 | None, 0.1, "PRIM-3"),
+            (list[Float32], [0.5, 0.1], "PRIM-3"),
+            (Array[Float32], [0.5, 0.1], "PRIM-3"),
+            (int, True, "PRIM-4"),
+            (float, True, "PRIM-4"),
+            (BigInt, False, "PRIM-4"),
+            (dict[str, int], {"a": True}, "PRIM-4"),
+            (int, signal.SIGINT, "ENUM-8"),
+        ],
+    )
+    def test_no_value_becomes_another_one_in_silence(self, hint, value, rule, module, moved):
+        shop = module("class Account:\n    def __init__(self, held):\n        self.held = held\n")
+        old = PickleSerializer(shop.Account, references=[signal.Signals])
+
+        with pytest.raises(ValueNotConvertible, match="which is another value as") as caught:
+            moved(old, serializer_for(described(hint)), shop.Account(value), trust={*ALL, "signal.Signals"})
+
+        assert rule == caught.value.where["rule"]
+
+    @pytest.mark.parametrize(("hint", "value"), [(Float32, 0.5), (Float32, math.inf), (Float32, 3), (float, 0.1)])
+    def test_numbers_that_fit_are_as_they_were(self, hint, value, module, moved, read):
+        shop = module("class Account:\n    def __init__(self, held):\n        self.held = held\n")
+        new = serializer_for(described(hint))
+
+        assert value == read(new, moved(PickleSerializer(shop.Account), new, shop.Account(value))).held
+
+    def test_an_attribute_of_the_name_goes_before_an_alias(self, module, moved):
+        shop = module("class Account:\n    def __init__(self, name):\n        self.name = name\n")
+        made = attrs.make_class(
+            "Account",
+            {
+                "first": attrs.field(type=Annotated[str, Field(aliases=["name"])], default=""),
+                "name": attrs.field(type=str),
+            },
+            kw_only=True,
+        )
+        made.__module__ = "shop"
+
+        with pytest.raises(DeclarationError, match="'name' is claimed by 'name' and, as an alias, by 'first'"):
+            moved(PickleSerializer(shop.Account), serializer_for(made), shop.Account("ada"))
+
+    def test_a_listed_subclass_is_no_damage(self, module, write, read):
+        shop = module(
+            HEAD + "@attrs.define\nclass Account:\n    a: int\n@attrs.define\nclass Gold(Account):\n    b: int\n"
+        )
+        old = PickleSerializer(shop.Account, references=[shop.Gold])
+        data = write(old, shop.Gold(1, 2))
+        new = serializer_for(shop.Account)
+        result = new.ensure_compatibility(old.snapshot_configuration())
+
+        with (
+            trusting({"shop.Account", "shop.Gold"}),
+            pytest.raises(ValueNotConvertible, match=r"a pickle holds a shop\.Gold"),
+        ):
+            result.conversion(read(old.snapshot_configuration().restore_serializer(), data))
+
+    def test_a_direct_name_goes_before_the_alias_of_another_subclass_rec_14(self, module, write, read):
+        source = HEAD + "@record()\n@attrs.define\nclass Ad:\n    a: int\n"
+        shop = module(
+            source + "@attrs.define\nclass Sale(Ad):\n    b: int\n@attrs.define\nclass Tail(Ad):\n    b: int\n"
+        )
+        old = PickleSerializer(shop.Ad, references=[shop.Sale, shop.Tail])
+        data = [write(old, value) for value in (shop.Sale(1, 2), shop.Tail(3, 4))]
+        shop = module(
+            source
+            + "@record()\n@attrs.define\nclass Sale(Ad):\n    b: int\n"
+            + "@record(aliases=['shop.Sale', 'shop.Tail'])\n@attrs.define\nclass ZSale(Ad):\n    b: int\n"
+        )
+        new = serializer_for(shop.Ad)
+        stored = old.snapshot_configuration()
+        convert = new.ensure_compatibility(stored).conversion
+
+        with trusting({"shop.Ad", "shop.Sale", "shop.Tail"}):
+            found = [convert(read(stored.restore_serializer(), one)) for one in data]
+
+        assert ["shop.Sale", "shop.ZSale"] == [record._type_name for record in found]
 
     def test_a_snapshot_that_lies_about_the_class_is_harmless(self, module, write):
         shop = module(NESTED)

@@ -427,3 +427,14 @@ class TestByValue:
 
         assert Verdict.INCOMPATIBLE is result.verdict
         assert "the class comes within stored pickles" in result.findings[0].reason
+
+
+@pytest.mark.parametrize("aliases", [{"shop.Gold": "Account"}, [("shop.Old", "Account"), ("shop.Old", "Gold")]])
+def test_a_former_name_of_two_classes_or_of_a_present_one_is_refused(module, aliases):
+    shop = module("class Account: pass\nclass Gold(Account): pass\n")
+    pairs = aliases.items() if isinstance(aliases, dict) else aliases
+
+    with pytest.raises(DeclarationError, match="is declared a former name of"):
+        PickleSerializer(
+            shop.Account, references=[shop.Gold], aliases=[(was, getattr(shop, name)) for was, name in pairs]
+        )

@@ -345,6 +345,25 @@ class TestNames:
         with pytest.raises(DeclarationError, match="claimed by 'name' and, as an alias, by 'title'"):
             ask(named(Twice), named(One))
 
+    def test_fields_that_would_swap_by_their_aliases_are_an_error_where_both_are_stored(self, ask) -> None:
+        @attrs.frozen
+        class Swapped:
+            email: Annotated[str, Field(aliases=("name",))]
+            name: Annotated[str, Field(aliases=("email",))]
+
+        fields = [attrs.evolve(field, aliases=()) for field in named(Swapped).fields]
+        with pytest.raises(DeclarationError, match="the aliases of 'email', 'name' swap them"):
+            ask(named(Swapped), named(Swapped, fields=tuple(fields)))
+
+    def test_a_field_may_keep_the_name_that_another_one_had_once(self, ask) -> None:
+        @attrs.frozen
+        class Later:
+            id: int
+            title: Annotated[str, Field(aliases=("name",))]
+            name: str = ""
+
+        assert ask(named(Later), named(Later)).is_compatible_as_is()
+
     def test_rec_11_another_class_name_needs_an_alias(self, ask, rules) -> None:
         assert [("$", "REC-11")] == rules(ask(named(One, "shop.Customer"), named(One)))
         assert ask(named(One, "shop.Customer"), named(One)).is_incompatible()
@@ -391,6 +410,26 @@ class TestJavaClass:
             ("$.name", "may_fail_per_value"),
             ("$.visits", "may_fail_per_value"),
         } == set(result.flags)
+
+    def test_rec_10_on_none_of_a_java_class_migrates_so_that_no_null_stays(self, ask, migrate) -> None:
+        @record(java_class="com.shop.Account")
+        @attrs.frozen
+        class Boxed:
+            visits: int | None = None
+
+        @record(java_class="com.shop.Account")
+        @attrs.frozen
+        class Primitive:
+            visits: Annotated[int, Field(on_none=-1)] = 0
+
+        new, old = record_serializer(Primitive), record_serializer(Boxed)
+        result = ask(new, old)
+
+        assert Verdict.REQUIRES_MIGRATION is result.verdict
+        assert (("$.visits", "lossy"),) == result.flags
+        assert "take on_none off" in result.findings[0].ways_out[0]
+        assert Primitive(-1) == migrate(new, old, Boxed(None))
+        assert Primitive(7) == migrate(new, old, Boxed(7))
 
     def test_an_optional_container_is_written_as_flink_2_writes_it(self, write, read) -> None:
         serializer = record_serializer(JavaOne)

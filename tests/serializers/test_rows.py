@@ -219,7 +219,7 @@ STORED = Row(1, "Ada", "Lovelace")
 class TestRules:
     def test_the_same_named_columns_are_compatible(self, ask):
         """ROW-1, for a job that names the stored columns."""
-        assert CompatibilityResult.compatible() == ask(row_of(OrderV1, stored=OrderV1), OLD)
+        assert ask(row_of(OrderV1, stored=OrderV1), OLD).is_compatible_as_is()
 
     @pytest.mark.parametrize("rule", ["ROW-2", "ROW-6"])
     def test_columns_in_another_order_are_written_anew(self, ask, migrate, rules, rule):
@@ -267,7 +267,7 @@ class TestRules:
         result = ask(new, OLD)
 
         assert [("$.first", "ROW-4")] == rules(result)
-        assert (("$.first", "drops:$.first"),) == result.flags
+        assert ("$.first", "drops:$.first") == result.flags[0]
         assert Row(id=1, last="Lovelace") == migrate(new, OLD, STORED)
 
     def test_several_changes_are_all_reported_and_made_in_one_migration(self, ask, migrate, rules):
@@ -301,7 +301,7 @@ class TestRules:
         result = ask(swapped, OLD)
 
         assert [("$", "ROW-7"), ("$.id", "PRIM-2")] == rules(result)
-        assert (("$", "unverified"),) == result.flags
+        assert ("$", "unverified") == result.flags[0]
         assert any("row_of(…, stored=(…))" in way for way in result.findings[0].ways_out)
         assert "Ada" == migrate(swapped, OLD, STORED).last
 

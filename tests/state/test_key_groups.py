@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.containers import TupleSerializer
+from stateshift.serializers.containers import ListSerializer, TupleSerializer
 from stateshift.serializers.decimals import DecimalSerializer
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
 from stateshift.serializers.numeric import (
+    BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -108,6 +109,10 @@ def test_the_hash_of_a_string_goes_by_its_utf_16_units(value):
         (("a", 2), TupleSerializer((STRING, LONG)), 31 * 97 + 2),
         (("a", None), TupleSerializer((STRING, LONG)), 31 * 97),
         ((5,), TupleSerializer((LONG,)), 5),
+        (0, BigIntSerializer(), 0),
+        (-(2**32), BigIntSerializer(), -31),
+        ([], ListSerializer(LONG), 1),
+        (["a", "b"], ListSerializer(STRING), 31 * (31 + 97) + 98),
     ],
 )
 def test_hashes_are_those_of_java(value, serializer, expected):
@@ -127,6 +132,8 @@ def test_hashes_are_those_of_java(value, serializer, expected):
         (1e300, FloatSerializer()),
         ("x", DoubleSerializer()),
         (("a",), TupleSerializer((STRING, LONG))),
+        (True, BigIntSerializer()),
+        ("a", ListSerializer(STRING)),
     ],
 )
 def test_a_key_of_another_type_is_refused(value, serializer):
@@ -162,6 +169,7 @@ SERIALIZERS = {
     "short": ShortSerializer(),
     "int": IntSerializer(),
     "long": LONG,
+    "bigint": BigIntSerializer(),
     "float": FloatSerializer(),
     "double": DoubleSerializer(),
     "string": STRING,
@@ -170,6 +178,9 @@ SERIALIZERS = {
 
 def typed(kind, value):
     """A key of the table as Python has it, and its serializer."""
+    if str(kind).startswith("list<"):
+        items = [typed(kind[len("list<") : -1], item) for item in value]
+        return [item for item, _ in items], ListSerializer(SERIALIZERS[kind[len("list<") : -1]])
     if isinstance(kind, list):
         fields = [typed(*field) for field in zip(kind, value, strict=True)]
         return tuple(field for field, _ in fields), TupleSerializer(tuple(serializer for _, serializer in fields))

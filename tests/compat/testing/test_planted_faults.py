@@ -109,6 +109,11 @@ def learns(self, value, target):
     target.write_int(value ^ next(COUNTER) & 1)
 
 
+def wraps(self, value, target):
+    """The lowest bits of what does not fit."""
+    target.write_int((value + 2**31) % 2**32 - 2**31)
+
+
 FAULTS = {
     "bytes in another order": (Longs, LongSerializer, "serialize", swapped, "test_round_trip_one_by_one"),
     "a byte more than declared": (Ints, IntSerializer, "serialize", one_byte_more, "test_declared_length_is_true"),
@@ -125,6 +130,13 @@ FAULTS = {
     "refuses its own snapshot": (
         Longs, LongSerializer, "ensure_compatibility", lambda self, snapshot: CompatibilityResult.incompatible(),
         "test_own_snapshot_is_compatible",
+    ),
+    "takes everything for its own": (
+        Ints, IntSerializer, "ensure_compatibility", lambda self, snapshot: CompatibilityResult.compatible(),
+        "test_answers_about_others_are_true",
+    ),
+    "numbers that wrap": (
+        Ints, IntSerializer, "serialize", wraps, "test_values_of_the_declared_type_fit_or_are_refused",
     ),
     "asks for a migration from itself": (
         Texts, StringSerializer, "ensure_compatibility",

@@ -1,5 +1,6 @@
 package fx;
 
+import java.math.BigInteger;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -42,6 +43,14 @@ public class Hashes {
             keys.addAll(List.of(random.nextLong(), random.nextInt(), (short) random.nextInt(), (byte) random.nextInt(),
                 (char) random.nextInt(), random.nextGaussian(), random.nextFloat() * 1e6f, text(random)));
         }
+        for (int bits : new int[] {0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 300}) {
+            keys.addAll(List.of(BigInteger.ONE.shiftLeft(bits), BigInteger.ONE.shiftLeft(bits).negate(), new BigInteger(bits, random)));
+            keys.add(List.of(random.nextLong(), (long) bits));
+            keys.add(List.of(text(random), text(random), "é"));
+            keys.add(List.of(new BigInteger(bits, random), BigInteger.TEN.negate()));
+            keys.add(List.of(random.nextDouble()));
+            keys.add(Tuple2.of(new BigInteger(bits, random), text(random)));
+        }
         for (int i = 0; i < 25; i++) {
             keys.add(Tuple1.of(random.nextLong()));
             keys.add(Tuple2.of(text(random), random.nextInt()));
@@ -66,6 +75,13 @@ public class Hashes {
             }
             return "[" + String.join(", ", fields) + "]";
         }
+        if (key instanceof List) {
+            String inner = type(((List<?>) key).get(0));
+            return "\"list<" + inner.substring(1, inner.length() - 1) + ">\"";
+        }
+        if (key instanceof BigInteger) {
+            return "\"bigint\"";
+        }
         String name = key.getClass().getSimpleName();
         return "\"" + (name.equals("Integer") ? "int" : name.equals("Character") ? "char" : name.toLowerCase()) + "\"";
     }
@@ -77,6 +93,13 @@ public class Hashes {
                 fields.add(value(((Tuple) key).getField(i)));
             }
             return "[" + String.join(", ", fields) + "]";
+        }
+        if (key instanceof List) {
+            List<String> items = new ArrayList<>();
+            for (Object item : (List<?>) key) {
+                items.add(value(item));
+            }
+            return "[" + String.join(", ", items) + "]";
         }
         if (key instanceof Double) {
             return "\"" + Double.toHexString((Double) key) + "\"";

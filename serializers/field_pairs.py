@@ -1,0 +1,108 @@
+"""Which new field takes which stored one: by name, then by alias; for records, rows, Avro and pickles.
+
+Source: compatibility rules, section 5.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import attrs
+
+from .errors import DeclarationError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+
+class _Stored(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _Declared(_Stored, Protocol):
+    @property
+    def aliases(self) -> tuple[str, ...]: ...
+
+
+F = TypeVar("F", bound=_Declared)
+S = TypeVar("S", bound=_Stored)
+
+
+@attrs.frozen
+class Pairing(Generic[F, S]):
+    """Which new field takes which stored one; `added` and `removed` are what is left on either side."""
+
+    paired: tuple[tuple[F, S], ...]
+    added: tuple[F, ...]
+    removed: tuple[S, ...]
+
+    @property
+    def stored_order(self) -> list[str]:
+        """The new names of the paired fields, in stored order."""
+        return [field.name for field, _ in self.paired]
+
+
+def pair_fields(fields: Sequence[F], stored: Sequence[S]) -> Pairing[F, S]:
+    """Pair by name, then by alias, in listed order.
+
+    Raises:
+        DeclarationError: Two new fields claim one stored field, or aliases lead in a circle.
+    """
+    names = {field.name for field in stored}
+    claims = claims_of(fields, {name: name for name in names}, names)
+    paired = tuple((claims[field.name], field) for field in stored if field.name in claims)
+    taken = {field.name for field, _ in paired}
+    return Pairing(
+        paired,
+        added=tuple(field for field in fields if field.name not in taken),
+        removed=tuple(field for field in stored if field.name not in claims),
+    )
+
+
+def claims_of(fields: Iterable[F], direct: Mapping[str, str], stored: Collection[str]) -> dict[str, F]:
+    """Give the new field that takes each stored name.
+
+    Args:
+        fields: The new fields.
+        direct: By the name of a field the stored name that is its own, where there is one.
+        stored: The stored names.
+
+    Raises:
+        DeclarationError: Two fields claim one stored name, or aliases lead in a circle.
+    """
+    present = {field.name: field for field in fields if field.name in direct}
+    _refuse_swaps(present)
+    claims = {direct[name]: field for name, field in present.items()}
+    for field in fields:
+        alias = next((alias for alias in field.aliases if alias in stored), None)
+        if field.name in direct or alias is None:
+            continue
+        if alias in claims:
+            raise DeclarationError(
+                f"the stored field {alias!r} is claimed by {claims[alias].name!r} and, as an alias, by {field.name!r}",
+                advice=f"remove the alias {alias!r} from one of them",
+            )
+        claims[alias] = field
+    return claims
+
+
+def _refuse_swaps(present: Mapping[str, _Declared]) -> None:
+    """Refuse fields that have each other's names as aliases: what is stored does not tell whether they were swapped.
+
+    Args:
+        present: The fields whose names are stored, by name.
+    """
+    for field in present.values():
+        reached, pending = set[str](), [alias for alias in field.aliases if alias != field.name]
+        while pending:
+            alias = pending.pop()
+            if alias in present and alias not in reached:
+                reached.add(alias)
+                pending += present[alias].aliases
+        if field.name in reached:
+            raise DeclarationError(
+                f"the aliases of {', '.join(map(repr, sorted(reached)))} swap them, and all of these are stored:"
+                " nothing tells whether their values were swapped before",
+                advice="remove the aliases, and let a converter swap the values once",
+            )
