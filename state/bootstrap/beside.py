@@ -18,8 +18,9 @@ from ...compat.labels import Labels
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import MigrationFailed, located
 from ..migration.performing import perform
+from ..migration.rekey_task import digest_of
 from ..migration.rewrite import new_keyed_header
-from ..migration.run import new_parallelism, publish_result, split, subtasks_for
+from ..migration.run import first_digests, new_parallelism, publish_result, split, subtasks_for
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader
@@ -148,7 +149,8 @@ class _Merge:
         new = self.new
         groups, own = new.key_groups[subtask], self.plan.operators[0]
         handles = tuple(one for one in self._handles if one.reaches(groups))
-        return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles)
+        digests = first_digests(self.base, handles, groups)
+        return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles, digests)
 
     def kept(self, _: int, subtask: int) -> KeptBlocks:
         """Give what a subtask's stream keeps."""
@@ -156,7 +158,8 @@ class _Merge:
 
     def _blocks(self, task: KeyedTask) -> Iterator[Block]:
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
-            with open_keyed(handle, self.base.folder, self.new.max_parallelism) as reader:
+            xxh128 = digest_of(task.digests, handle.stream)
+            with open_keyed(handle, self.base.folder, self.new.max_parallelism, xxh128) as reader:
                 ids = [self.new.header.state_id(info.name) for info in reader.header.states]
                 held: list[Block] = []
                 for block in blocks_ahead(reader, task.key_groups):

@@ -110,7 +110,8 @@ class MigrationReport:
         if self.source_has_digests:
             return ""
         return (
-            "the source has no digests: damage within keys, values and names that left them readable could not be seen"
+            "the source has no digests, or they were not to be looked at: "
+            "damage within keys, values and names that left them readable could not be seen"
         )
 
     @property

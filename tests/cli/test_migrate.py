@@ -13,6 +13,9 @@ import time
 
 import pytest
 
+from stateshift import Int32, Job, Operator, ValueStateDescriptor
+from stateshift.state.savepoint.writer import SavepointWriter
+
 CHILD = {
     name: value
     for name, value in os.environ.items()
@@ -311,3 +314,52 @@ def test_a_forbidden_flag_ends_with_1_before_anything_is_written(run, savepoint_
 
     assert (ran.status, ran.stdout) == (1, "")
     assert "accept it: do not forbid drops" in ran.stderr
+
+
+class TestDigests:
+    """A savepoint that a migration wrote tells the digests of its files; the next one looks at them."""
+
+    OLD = (
+        "from stateshift import Int32, Job, Operator, ValueStateDescriptor\n"
+        "job = Job([Operator('o', key=int, states=[ValueStateDescriptor('s', Int32), ValueStateDescriptor('t', str)])])\n"
+    )
+    REWRITE = ("--job", "counts_new:job")
+    COPY = ("--job", "counts_old:job")
+
+    @pytest.fixture
+    def flipped(self, job_folder, tmp_path):
+        """A savepoint with a flipped bit within a value, which leaves it readable."""
+        (job_folder / "counts_old.py").write_text(self.OLD)
+        (job_folder / "counts_new.py").write_text(self.OLD.replace("'s', Int32", "'s', int"))
+        states = [ValueStateDescriptor("s", Int32), ValueStateDescriptor("t", str)]
+        with SavepointWriter(tmp_path / "old", Job([Operator("o", key=int, states=states)])) as writer:
+            for number in range(2000):
+                writer.put("o", "s", number, number)
+                writer.put("o", "t", number, "some text")
+        file = next(file for file in (tmp_path / "old").iterdir() if b"some text" in file.read_bytes())
+        file.write_bytes(file.read_bytes().replace(b"some text", b"sOme text", 1))
+        return tmp_path / "old"
+
+    @pytest.mark.parametrize("asked", [REWRITE, COPY])
+    def test_a_flipped_bit_in_a_stream_is_refused_however_it_is_read(self, run, flipped, tmp_path, asked):
+        ran = run("migrate", flipped, tmp_path / "new", *asked)
+
+        assert (ran.status, ran.stdout) == (3, "")
+        assert "the digest differs" in ran.stderr
+        assert "--no-source-digests" in ran.stderr
+        assert not (tmp_path / "new" / "_metadata").exists()
+
+    @pytest.mark.parametrize("asked", [REWRITE, COPY])
+    def test_it_is_read_as_it_is_when_asked_for_and_the_report_says_what_that_means(
+        self, run, flipped, tmp_path, asked
+    ):
+        ran = run("migrate", flipped, tmp_path / "new", *asked, "--no-source-digests")
+
+        assert ran.status == 0
+        assert 1 == ran.stdout.count("damage within keys, values and names that left them readable could not be seen")
+        assert 0 == run("verify", tmp_path / "new").status
+
+    def test_a_plan_keeps_what_was_said_of_digests(self, run, flipped, tmp_path):
+        run("plan", flipped, *self.REWRITE, "--no-source-digests", "-o", tmp_path / "plan.json")
+
+        assert 0 == run("migrate", flipped, tmp_path / "new", "--plan", tmp_path / "plan.json").status

@@ -16,11 +16,13 @@ from stateshift import (
 )
 from stateshift.compat.description import StateKind
 from stateshift.serializers.errors import (
+    CorruptSavepoint,
     ValueNotConvertible,
 )
 from stateshift.state.bootstrap import row_files
 from stateshift.state.columns.table import StateTable
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.savepoint.writer import SavepointWriter
 
 # What is new
 
@@ -282,3 +284,21 @@ def test_what_is_read_as_columns_and_written_again_has_the_bytes_that_flink_wrot
 
     kinds_of_rows = {"row"} if "tuple" in name else set()
     assert (UNLIKE if "zoo" in name else kinds_of_rows) == unlike
+
+
+def test_a_base_that_is_not_what_its_digests_say_is_refused(tmp_path):
+    job = Job([Operator("o", key=int, states=[MapStateDescriptor("m", str, str), MapStateDescriptor("s", str, int)])])
+    with SavepointWriter(tmp_path / "old", job, max_parallelism=4) as writer:
+        for number in range(2000):
+            writer.put("o", "m", number, {"a": "some text", "b": "another"})
+            writer.put("o", "s", number, {"a": number})
+    rows = pa.table({"key": [1], "user_key": ["a"], "value": [7]})
+    file = next(file for file in (tmp_path / "old").iterdir() if b"some text" in file.read_bytes())
+    arguments = {"base": tmp_path / "old", "overwrite": True}
+    assert {1: {"a": 7}} == values(write(tmp_path / "sound", rows, **arguments))
+    file.write_bytes(file.read_bytes().replace(b"some text", b"sOme text", 1))
+
+    with pytest.raises(CorruptSavepoint, match="digest differs") as caught:
+        write(tmp_path / "new", rows, **arguments)
+    assert file.name == caught.value.where["file"]
+    assert not (tmp_path / "new" / "_metadata").exists()
