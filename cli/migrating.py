@@ -268,6 +268,20 @@ def _size_line(report: MigrationReport) -> str:
     return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
 
 
+def _lost_lines(report: MigrationReport) -> Iterator[str]:
+    """Say what is in no value any more, beside the entries that the table counts."""
+    renames: dict[str, list[str]] = {}
+    for lost in report.dropped_fields:
+        where = f"{lost.operator}/{lost.state}"
+        yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
+        for rename in lost.possible_renames:
+            renames.setdefault(rename, []).append(where)
+    for rename, places in renames.items():
+        old, _, new = rename.partition("->")
+        advice = f"if it is that field, give {new} the alias {old} and migrate anew"
+        yield f"possible_rename: {rename}, of {', '.join(places)}; {advice}"
+
+
 def _below(report: MigrationReport) -> Iterator[str]:
     """What stands below the table."""
     elements = sum(count.dropped_elements for count in report.states)
@@ -289,6 +303,8 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
     if report.states:
         rows = [[[(cell, "")] for cell in row] for row in _rows(report)]
         yield Table(_columns(report), rows, indent=2)
+    for line in _lost_lines(report):
+        yield [(f"  {line}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
 

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from stateshift import Int32, Job, Operator, ValueStateDescriptor
+from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
 from stateshift.state.savepoint.writer import SavepointWriter
 
 CHILD = {
@@ -321,7 +321,8 @@ class TestDigests:
 
     OLD = (
         "from stateshift import Int32, Job, Operator, ValueStateDescriptor\n"
-        "job = Job([Operator('o', key=int, states=[ValueStateDescriptor('s', Int32), ValueStateDescriptor('t', str)])])\n"
+        "states = [ValueStateDescriptor('s', Int32), ValueStateDescriptor('t', str)]\n"
+        "job = Job([Operator('o', key=int, states=states)])\n"
     )
     REWRITE = ("--job", "counts_new:job")
     COPY = ("--job", "counts_old:job")
@@ -363,3 +364,30 @@ class TestDigests:
         run("plan", flipped, *self.REWRITE, "--no-source-digests", "-o", tmp_path / "plan.json")
 
         assert 0 == run("migrate", flipped, tmp_path / "new", "--plan", tmp_path / "plan.json").status
+
+
+def test_the_report_counts_dropped_fields_and_repeats_what_may_be_a_rename(run, job_folder, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(job_folder)
+    declared = (
+        "import attrs\nfrom stateshift import Job, Operator, ValueStateDescriptor, record\n"
+        "@record(aliases=['cars.Car'])\n@attrs.frozen\nclass Car:\n    name: str\n    {fields}\n"
+        "job = Job([Operator('o', key=int, states=[ValueStateDescriptor('s', Car)])])\n"
+    )
+    fields = "maker: str = 'x'\n    parts: list[int] = attrs.field(factory=list)"
+    (job_folder / "cars.py").write_text(declared.format(fields=fields))
+    (job_folder / "cars_new.py").write_text(declared.format(fields="mfr: str = ''"))
+    job = load_job("cars:job")
+    with SavepointWriter(tmp_path / "old", job) as writer:
+        for number in range(50):
+            writer.put("o", "s", number, sys.modules["cars"].Car(f"c{number}"))
+
+    ran = run("migrate", tmp_path / "old", tmp_path / "new", "--job", "cars_new:job")
+    asked = run("migrate", tmp_path / "old", tmp_path / "again", "--job", "cars_new:job", "--json")
+
+    assert 0 == ran.status, ran.stderr
+    assert "  dropped fields: $.maker (50), $.parts (50), of o/s" in ran.stdout.splitlines()
+    assert "  possible_rename: maker->mfr, of o/s; if it is that field, give mfr the alias maker" in ran.stdout
+    assert [
+        {"operator": "o", "state": "s", "paths": ["$.maker", "$.parts"], "possible_renames": ["maker->mfr"],
+         "entries": 50}
+    ] == asked.data["dropped_fields"]  # fmt: skip
