@@ -188,9 +188,9 @@ def _compare_group(group: int, told: dict[str, StateValues], a: _KeyedSide, b: _
     for part in range(parts):
         chosen = [side.some(group, lambda key: zlib.crc32(key) % parts == part) for side in (a, b)]  # noqa: B023
         for name, values in told.items():
-            entries = [side.get(name, {}) for side in chosen]
-            values.entries += len(entries[0])
-            _compare_entries(values, *entries, a, b)
+            some, others = (side.get(name, {}) for side in chosen)
+            values.entries += len(some)
+            _compare_entries(values, some, others, a, b)
 
 
 def _entries(blocks: Sequence[Block]) -> dict[bytes, bytes]:
