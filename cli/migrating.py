@@ -228,16 +228,24 @@ def start_command(report: MigrationReport) -> str | None:
 def _headline(report: MigrationReport) -> str:
     if report.copied_only:
         return f"copied: nothing had to change; every file is as it was, in {report.target}"
-    actions = {count.action for count in report.states}
+    by_action = Counter(count.action for count in report.states)
+    actions = set(by_action)
     if actions <= {"copy"}:
         done = "written anew" if report.tasks else "copied under what was asked for"
         return f"{done}: every entry as it was, in {report.target}"
     if "convert" not in actions and "rekey" in actions:
         entries = sum(count.written for count in report.states if count.action == "rekey")
         return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
+    if "convert" not in actions and "drop" in actions:
+        return (
+            f"written anew without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
+        )
+    if "convert" not in actions:
+        headers = many(by_action["relabel"], "state")
+        return f"written under new headers: every entry as it was, of {headers}, in {report.target}"
     entries = sum(count.written for count in report.states if count.action == "convert")
-    converted = sum(count.action == "convert" for count in report.states)
-    return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"
+    converted = many(by_action["convert"], "state")
+    return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
 
 
 def _columns(report: MigrationReport) -> tuple[Column, ...]:

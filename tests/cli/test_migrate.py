@@ -391,3 +391,16 @@ def test_the_report_counts_dropped_fields_and_repeats_what_may_be_a_rename(run, 
         {"operator": "o", "state": "s", "paths": ["$.maker", "$.parts"], "possible_renames": ["maker->mfr"],
          "entries": 50}
     ] == asked.data["dropped_fields"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "headline"),
+    [
+        (["--rename-state", "version-free=vf"], "written under new headers: every entry as it was, of 1 state"),
+        (["--drop", "version-free"], "written anew without 1 state: every other entry as it was"),
+    ],
+)
+def test_the_headline_says_what_was_done_where_nothing_was_converted(run, savepoint_of, tmp_path, asked, headline):
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *asked)
+
+    assert (0, f"{headline}, in {tmp_path / 'new'}") == (ran.status, ran.stdout.splitlines()[0])
