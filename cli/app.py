@@ -62,6 +62,7 @@ Exit status, of every command:
   4  of a check: migrate first (0 with --allow-migration)
   5  of a check against a history: drift, the job is not recorded (0 with --allow-drift)
   6  the run failed; nothing was published
+  7  of an export: what cannot be read was left out
 """
 
 

@@ -57,7 +57,8 @@ jsonl   one line for each key of a state, or element of an operator's list, as i
 tagged  one document {"operators": [ … ]}, sorted, in which equal savepoints are equal texts
 
 Values that JSON has no form for carry a tag, as {"$bytes": "00ff"}. States whose values this release cannot read are
-left out with a notice. Needs neither the job nor its classes.""",
+left out with a notice. Needs neither the job nor its classes.
+Exit status 7: something was left out; all else is there.""",
 )
 @savepoint_argument()
 @click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
@@ -164,8 +165,8 @@ class _Selection:
 
     @property
     def status(self) -> Status:
-        """How the command ends: what was found unreadable on the way may have left half a state."""
-        return Status.UNREADABLE if self.met else Status.DONE
+        """How the command ends: who reads on from a file must not take a part of the savepoint for all of it."""
+        return Status.INCOMPLETE if self.unsupported or self.met else Status.DONE
 
     @classmethod
     def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:

@@ -50,6 +50,7 @@ class Status(enum.IntEnum):
     MIGRATE_FIRST = 4
     DRIFT = 5
     FAILED = 6
+    INCOMPLETE = 7
     INTERRUPTED = 130
     OUTPUT_CLOSED = 141
 

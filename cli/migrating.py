@@ -230,16 +230,24 @@ def start_command(report: MigrationReport) -> str | None:
 def _headline(report: MigrationReport) -> str:
     if report.copied_only:
         return f"copied: nothing had to change; every file is as it was, in {report.target}"
-    actions = {count.action for count in report.states}
+    by_action = Counter(count.action for count in report.states)
+    actions = set(by_action)
     if actions <= {"copy"}:
         done = "written anew" if report.tasks else "copied under what was asked for"
         return f"{done}: every entry as it was, in {report.target}"
     if "convert" not in actions and "rekey" in actions:
         entries = sum(count.written for count in report.states if count.action == "rekey")
         return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
+    if "convert" not in actions and "drop" in actions:
+        return (
+            f"written anew without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
+        )
+    if "convert" not in actions:
+        headers = many(by_action["relabel"], "state")
+        return f"written under new headers: every entry as it was, of {headers}, in {report.target}"
     entries = sum(count.written for count in report.states if count.action == "convert")
-    converted = sum(count.action == "convert" for count in report.states)
-    return f"migrated: {many(entries, 'entry', 'entries')} of {many(converted, 'state')} converted, in {report.target}"
+    converted = many(by_action["convert"], "state")
+    return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
 
 
 def _columns(report: MigrationReport) -> tuple[Column, ...]:
@@ -270,6 +278,20 @@ def _size_line(report: MigrationReport) -> str:
     return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
 
 
+def _lost_lines(report: MigrationReport) -> Iterator[str]:
+    """Say what is in no value any more, beside the entries that the table counts."""
+    renames: dict[str, list[str]] = {}
+    for lost in report.dropped_fields:
+        where = f"{lost.operator}/{lost.state}"
+        yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
+        for rename in lost.possible_renames:
+            renames.setdefault(rename, []).append(where)
+    for rename, places in renames.items():
+        old, _, new = rename.partition("->")
+        advice = f"if it is that field, give {new} the alias {old} and migrate anew"
+        yield f"possible_rename: {rename}, of {', '.join(places)}; {advice}"
+
+
 def _below(report: MigrationReport) -> Iterator[str]:
     """What stands below the table."""
     elements = sum(count.dropped_elements for count in report.states)
@@ -291,6 +313,8 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
     if report.states:
         rows = [[[(cell, "")] for cell in row] for row in _rows(report)]
         yield Table(_columns(report), rows, indent=2)
+    for line in _lost_lines(report):
+        yield [(f"  {line}", "yellow")]
     for line in _below(report):
         yield [(f"  {line}", "dim")]
 

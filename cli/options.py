@@ -263,6 +263,13 @@ def migration_options(function: F) -> F:
     @repartition_options
     @target_option
     @trust_option
+    @click.option(
+        "--no-source-digests",
+        "source_digests",
+        flag_value=False,
+        default=True,
+        help="Read a source whose files are not what its lineage says, though damage could then pass for values.",
+    )
     @policy_options
     @click.option(
         "--bad-values",
@@ -294,6 +301,7 @@ def migration_options(function: F) -> F:
         target: str,
         trust_stored_serializers: bool,
         trust: tuple[str, ...],
+        source_digests: bool,
         policy: Policy,
         bad_values: str,
         max_bad_values: int | None,
@@ -314,6 +322,7 @@ def migration_options(function: F) -> F:
             repartition=repartition,
             trust_stored_serializers=trust_stored_serializers,
             trust=trust,
+            source_digests=source_digests,
             policy=policy,
             bad_values=BadValues(bad_values),
             max_bad_values=max_bad_values or MAX_BAD_VALUES,

@@ -41,16 +41,21 @@ def describe_side(text: str) -> JobDescription:
     if not text:
         raise click.BadParameter(f"a side is empty; give {_KINDS}")
     place = Path(text)
-    is_here = is_there(place)
-    if is_here and place.is_file() and place.name != "_metadata":
-        return read_recorded(text)
-    if is_uri(text) and text.endswith(RECORDED):
-        return read_recorded(text)
-    if is_uri(text) or is_here:
+    if is_savepoint(text):
         return open_savepoint(text).describe()
+    if is_uri(text) or is_there(place):
+        return read_recorded(text)
     if _JOB.fullmatch(text):
         return load_job_here(text).describe(f"job {text}")
     raise click.UsageError(f"{text!r} is not there; give {_KINDS}")
+
+
+def is_savepoint(text: str) -> bool:
+    """Whether an argument names a savepoint: a folder, its `_metadata`, or a URI of no recorded snapshot."""
+    place = Path(text)
+    if is_there(place):
+        return not place.is_file() or place.name == "_metadata"
+    return is_uri(text) and not text.endswith(RECORDED)
 
 
 def is_there(place: Path) -> bool:

@@ -179,8 +179,16 @@ class StatePlan:
     @property
     def drops(self) -> tuple[str, ...]:
         """Paths of what is left out of the new values."""
-        prefix = f"{Flag.DROPS}:"
-        return tuple(flag.removeprefix(prefix) for _, flag in self.flags if flag.startswith(prefix))
+        return self._told_of(Flag.DROPS)
+
+    @property
+    def possible_renames(self) -> tuple[str, ...]:
+        """What is left out, and may be called otherwise now, as `old->new`."""
+        return self._told_of(Flag.POSSIBLE_RENAME)
+
+    def _told_of(self, flag: Flag) -> tuple[str, ...]:
+        prefix = f"{flag}:"
+        return tuple(told.removeprefix(prefix) for _, told in self.flags if told.startswith(prefix))
 
     @property
     def flags(self) -> tuple[tuple[str, str], ...]:

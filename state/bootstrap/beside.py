@@ -18,8 +18,9 @@ from ...compat.labels import Labels
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import MigrationFailed, located
 from ..migration.performing import perform
+from ..migration.rekey_task import digest_of
 from ..migration.rewrite import new_keyed_header
-from ..migration.run import new_parallelism, publish_result, split, subtasks_for
+from ..migration.run import first_digests, new_parallelism, publish_result, split, subtasks_for
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader
@@ -27,6 +28,7 @@ from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import keyed_state
 from ..savepoint.metadata import OperatorState
 from ..savepoint.states import keyed_handles
+from .as_stored import StoredForms
 from .kept import KeptBlocks
 from .publication import check_counts
 from .row_files import sorted_batches
@@ -99,6 +101,7 @@ class _Merge:
         new: What is written.
         state_id: Of the rows' state, in the new header.
         keeps: Whether entries of that state stay.
+        forms: Gives rows the form of the entries that they replace; None where columns tell all.
         added: The operator, where the base does not have it.
         read: Entries that came from the base, by state id; `_REPLACED`: those that did not come with them.
     """
@@ -109,6 +112,7 @@ class _Merge:
     new: NewOperator
     state_id: int
     keeps: bool
+    forms: StoredForms | None
     added: tuple[OperatorState, ...]
     read: Counter[int] = attrs.field(factory=Counter)
 
@@ -137,7 +141,8 @@ class _Merge:
         whole = frozenset({state_id} if state.kind is StateKind.LIST else ())
         new = NewOperator(write.operator_id, write.source.title, key, states, header, count, groups, whole)
         keeps = is_there and not write.overwrite
-        return cls(base, stored, plan, new, state_id, keeps, () if found is not None else (stored,))
+        forms = StoredForms.of(known[state.name], state) if write.overwrite and state.name in known else None
+        return cls(base, stored, plan, new, state_id, keeps, forms, () if found is not None else (stored,))
 
     @property
     def _handles(self) -> list[KeyedHandle]:
@@ -148,15 +153,19 @@ class _Merge:
         new = self.new
         groups, own = new.key_groups[subtask], self.plan.operators[0]
         handles = tuple(one for one in self._handles if one.reaches(groups))
-        return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles)
+        digests = first_digests(self.base, handles, groups)
+        return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles, digests)
 
     def kept(self, _: int, subtask: int) -> KeptBlocks:
         """Give what a subtask's stream keeps."""
-        return KeptBlocks(self._blocks(self.task(subtask)), self.state_id if self.keeps else None)
+        appended = self.state_id if self.keeps else None
+        replaced = self.state_id if self.forms is not None else None
+        return KeptBlocks(self._blocks(self.task(subtask)), appended, replaced, self.forms)
 
     def _blocks(self, task: KeyedTask) -> Iterator[Block]:
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
-            with open_keyed(handle, self.base.folder, self.new.max_parallelism) as reader:
+            xxh128 = digest_of(task.digests, handle.stream)
+            with open_keyed(handle, self.base.folder, self.new.max_parallelism, xxh128) as reader:
                 ids = [self.new.header.state_id(info.name) for info in reader.header.states]
                 held: list[Block] = []
                 for block in blocks_ahead(reader, task.key_groups):
@@ -164,11 +173,13 @@ class _Merge:
                         yield from held
                         held = []
                     state_id = ids[block.state_id]
+                    moved = attrs.evolve(block, state_id=state_id)
                     if state_id == self.state_id and not self.keeps:
                         self.read[_REPLACED] += block.entries
+                        if self.forms is not None:
+                            yield moved
                         continue
                     self.read[state_id] += block.entries
-                    moved = attrs.evolve(block, state_id=state_id)
                     if state_id == self.state_id:
                         held.append(moved)  # the rows of the key group follow it
                     else:
@@ -191,10 +202,11 @@ class _Merge:
                 )
             dropped = self.read[_REPLACED] if is_own else 0
             action = StateAction.WRITE if is_own else StateAction.COPY
-            kind = str(state.kind)
-            counts.append(
-                StateCount(own.operator_id, own.uid, state.name, kind, str(action), read + dropped, written, dropped)
+            kind, rescaled = str(state.kind), self.forms.rescaled if is_own and self.forms is not None else 0
+            count = StateCount(
+                own.operator_id, own.uid, state.name, kind, str(action), read + dropped, written, dropped
             )
+            counts.append(attrs.evolve(count, rescaled=rescaled))
         return tuple(counts)
 
 

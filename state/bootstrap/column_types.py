@@ -211,16 +211,17 @@ def _fits(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool:
         return bool(pa.types.is_boolean(kind))
     if isinstance(serializer, _INTEGERS):
         return bool(pa.types.is_integer(kind))
+    is_text = bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
     if isinstance(serializer, BigIntSerializer):
-        return bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
+        return is_text or bool(pa.types.is_integer(kind)) or (bool(pa.types.is_decimal(kind)) and kind.scale == 0)
     if isinstance(serializer, FloatSerializer | DoubleSerializer):
         return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
     if isinstance(serializer, StringSerializer | CharSerializer | EnumSerializer):
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+        return is_text
     if isinstance(serializer, BytesSerializer):
         return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
     if isinstance(serializer, DecimalSerializer):
-        return bool(pa.types.is_decimal(kind))
+        return is_text or bool(pa.types.is_decimal(kind))
     return fits_temporal(serializer, kind) is not False
 
 
@@ -287,11 +288,25 @@ def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) ->
         kind: Of the column.
         path: To it.
     """
-    is_named = isinstance(serializer, DescribedRecordSerializer) or bool(getattr(serializer, "names", ()))
-    if is_named and pa.types.is_struct(kind):
-        yield path, serializer, kind
+    for one_path, one_serializer, one_kind in _parts_in(serializer, kind, path):
+        is_record = isinstance(one_serializer, DescribedRecordSerializer)
+        is_named = is_record or bool(getattr(one_serializer, "names", ()))
+        if is_named and pa.types.is_struct(one_kind):
+            yield one_path, one_serializer, one_kind
+
+
+def unscaled_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[str]:
+    """Give the paths of decimals whose scale a column does not tell; arguments as of `structs_in`."""
+    for one_path, one_serializer, one_kind in _parts_in(serializer, kind, path):
+        if isinstance(one_serializer, DecimalSerializer) and pa.types.is_decimal(one_kind):
+            yield one_path
+
+
+def _parts_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, Any, pa.DataType]]:
+    """Give what a column becomes, and each part of it: path, serializer and type."""
+    yield path, serializer, kind
     for part in (*_fields_of(serializer, kind, path), *_items_of(serializer, kind, path)):
-        yield from structs_in(*part)
+        yield from _parts_in(*part)
 
 
 def _fields_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]:

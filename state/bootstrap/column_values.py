@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import decimal
+import re
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import pyarrow as pa
 
 from ...serializers.containers import SetSerializer
+from ...serializers.decimals import DecimalSerializer
 from ...serializers.either import EitherSerializer, Left, Right
 from ...serializers.enums import EnumSerializer
 from ...serializers.errors import ValueNotConvertible, cause_text, shown
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...serializers.serializer import TypeSerializer
+
+
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
@@ -117,7 +124,9 @@ def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
     if isinstance(serializer, EnumSerializer):
         return lambda value: Symbol(value) if isinstance(value, str) else value
     if isinstance(serializer, BigIntSerializer):
-        return int
+        return lambda value: int(_number_of(value, _INTEGER))
+    if isinstance(serializer, DecimalSerializer):
+        return _number_of
     return _maker(serializer)
 
 
@@ -173,6 +182,18 @@ def _row_reader(serializer: RowSerializer) -> Callable[[Any], Any]:
         return Row._of([_read(*pair) for pair in zip(readers, items, strict=True)], names)  # noqa: SLF001 - its public way
 
     return read
+
+
+def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
+    """Read a big number from text, as the exact form of a column has it: with all digits, and its scale."""
+    if not isinstance(value, str):
+        return value
+    try:
+        if form.fullmatch(value) is not None:
+            return decimal.Decimal(value)
+    except decimal.DecimalException:  # an exponent out of all bounds
+        pass
+    raise ValueNotConvertible(f"{shown(value)} is no such number", advice="write it with ASCII digits: 12.50, 1.2E+3")
 
 
 def _set_of(items: list[Any]) -> frozenset[Any]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..savepoint.blocks import Block
+    from .as_stored import StoredForms
 
 
 class KeptBlocks:
@@ -17,24 +18,39 @@ class KeptBlocks:
         blocks: Under the state ids of the new header; key groups ascending, and in each the blocks of `appended` last,
             so that rows can follow them.
         appended: The state to which rows are added, or None. The keys that it has in one key group are remembered.
+        replaced: The state of which rows take the place, or None: its blocks are not given. Its entries in one key
+            group are remembered.
+        forms: Gives the rows the form of what they replace.
     """
 
-    def __init__(self, blocks: Iterator[Block], appended: int | None = None) -> None:
+    def __init__(
+        self,
+        blocks: Iterator[Block],
+        appended: int | None = None,
+        replaced: int | None = None,
+        forms: StoredForms | None = None,
+    ) -> None:
         self._blocks = blocks
         self._waiting: Block | None = None
-        self._appended = appended
+        self._appended, self._replaced, self._forms = appended, replaced, forms
         self._key_group = -1
         self._keys: set[bytes] = set()
+        self._stored: dict[bytes, bytes] = {}
 
     def up_to(self, key_group: int) -> Iterator[Block]:
         """Give what comes before the new rows of a key group."""
         if key_group != self._key_group:
             self._key_group = key_group
             self._keys.clear()
+            self._stored.clear()
         while (block := self._waiting or next(self._blocks, None)) is not None:
             self._waiting = block if block.key_group > key_group else None
             if self._waiting is not None:
                 return
+            if block.state_id == self._replaced:
+                if block.key_group == key_group:
+                    self._stored.update(block.items())
+                continue
             if block.state_id == self._appended and block.key_group == key_group:
                 self._keys.update(key for key, _ in block.items())
             yield block
@@ -42,8 +58,17 @@ class KeptBlocks:
     def rest(self) -> Iterator[Block]:
         """Give what comes after the last rows."""
         if self._waiting is not None:
-            yield self._waiting
-        yield from self._blocks
+            yield from self._but_replaced([self._waiting])
+        yield from self._but_replaced(self._blocks)
+
+    def _but_replaced(self, blocks: Iterable[Block]) -> Iterator[Block]:
+        return (block for block in blocks if block.state_id != self._replaced)
+
+    def as_stored(self, block: Block) -> Block:
+        """Give a block of new rows in the form of the entries that they replace, after `up_to` for their key group."""
+        if self._forms is None or not self._stored or block.state_id != self._replaced:
+            return block
+        return self._forms.restored(block, self._stored)
 
     def taken_by(self, block: Block) -> bytes | None:
         """Give a key of new rows that has an entry already, after `up_to` for their key group; None: there is none."""

@@ -21,7 +21,7 @@ from ..descriptors import (
 )
 from ..job import OPERATOR_ID, Job, Operator
 from ..key_groups import has_stable_hash
-from .column_types import column_of_field, structs_in
+from .column_types import column_of_field, structs_in, unscaled_in
 from .inferred import inferred_serializer
 from .sources import StateColumns, find_keyed_state, find_operator
 
@@ -305,6 +305,30 @@ def require_all_fields(source: ResolvedSource, schema: pa.Schema, *, may_default
     for column, serializer in parts:
         for path, record, kind in structs_in(serializer, schema.field(column).type, column):
             _require_fields(path, record, [field.name for field in kind], may_default=may_default)
+
+
+def refuse_unscaled_keys(source: ResolvedSource, schema: pa.Schema, *, is_there: bool) -> None:
+    """Refuse decimals as keys of state that is there, which they would miss: 1.5 and 1.50 are two keys.
+
+    Args:
+        source: What becomes what.
+        schema: Of the rows.
+        is_there: Whether the state is stored, and not only its operator.
+
+    Raises:
+        DeclarationError: A key has such.
+    """
+    columns = [(name, source.key) for name in source.key_columns if source.key_columns == (KEY,)]
+    if is_there and source.user_key_columns:
+        whole: Any = source.description.value.new_side()
+        columns.append((USER_KEY, whole.key))
+    for name, serializer in columns:
+        for path in unscaled_in(serializer, schema.field(name).type, name):
+            raise DeclarationError(
+                f"{path} is a decimal of a column, which has one scale, and each stored key has one of its own:"
+                " other keys would be written",
+                advice="read them with option('exact', 'true'), which gives text with the scale, and write that",
+            )
 
 
 def _require_fields(path: str, record: Any, names: list[str], *, may_default: bool) -> None:

@@ -39,7 +39,16 @@ from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
 from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
-from .state_types import Wanted, added_operator, changed_state, columns_of, new_job, refuse_untold, require_all_fields
+from .state_types import (
+    Wanted,
+    added_operator,
+    changed_state,
+    columns_of,
+    new_job,
+    refuse_unscaled_keys,
+    refuse_untold,
+    require_all_fields,
+)
 from .streams import RowCount, write_streams
 
 if TYPE_CHECKING:
@@ -242,6 +251,9 @@ def settle(
         columns = columns_of(wanted, write.source.description, schema)
         source = resolve_columns(write.source, columns, schema)
         require_all_fields(source, schema, may_default=wanted.job is not None)
+        if base is not None and (found := _operator_in(base, wanted.operator)) is not None:
+            is_there = any(state.name == wanted.state for state in found.states)
+            refuse_unscaled_keys(source, schema, is_there=is_there)
         return attrs.evolve(write, source=source)
 
 

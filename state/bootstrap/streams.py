@@ -260,6 +260,7 @@ class _Stream:
             if self._kept is not None:
                 self._put_kept(self._kept.up_to(block.key_group))
                 self._refuse_taken(block, self._kept)
+                block = self._kept.as_stored(block)
             self._writer.add(block)
         self._count(rows, states)
 

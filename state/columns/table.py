@@ -12,6 +12,7 @@ Cuts are between key groups, also within those of a subtask.
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -251,8 +252,8 @@ def _sizes(slot: KeyedSlice) -> dict[int, int]:
     filled = sorted(
         (offset, group) for group, offset in zip(slot.key_groups, slot.handle.offsets, strict=True) if offset
     )
-    ends = [offset for offset, _ in filled[1:]] + [slot.handle.stream.size]
-    return {group: max(end - offset, 1) for (offset, group), end in zip(filled, ends, strict=True)}
+    edges = [*filled, (slot.handle.stream.size, -1)]
+    return {group: max(end - offset, 1) for (offset, group), (end, _) in pairwise(edges)}
 
 
 def _cut(sizes: dict[int, int], wanted: int) -> Iterator[range]:

@@ -37,6 +37,7 @@ class MigrationOptions:
             number of key groups (rule ROLE-4).
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
         trust: Qualified names of pickled classes whose values may be opened; see `Savepoint.describe`.
+        source_digests: Whether files of a source that has digests are held against them while they are read (RUN-3).
         policy: Flags that are an error; by default none.
         bad_values: What becomes of a value that does not fit its new type (rule RUN-4).
         max_bad_values: How many values may go to quarantine in all, at least one; with more, the run fails. Quarantine
@@ -51,6 +52,7 @@ class MigrationOptions:
     repartition: Repartition | None = None
     trust_stored_serializers: bool = False
     trust: tuple[str, ...] = ()
+    source_digests: bool = True
     policy: Policy = ACCEPT_ALL
     bad_values: BadValues = BadValues.ABORT
     max_bad_values: int = attrs.field(default=MAX_BAD_VALUES, validator=attrs.validators.ge(1))

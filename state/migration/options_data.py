@@ -122,6 +122,7 @@ _FORMS: dict[str, _Form] = {
     ),
     "trust_stored_serializers": _FLAG,
     "trust": _Form(list, lambda facts, name: facts.texts(name)),
+    "source_digests": _FLAG,
     "policy": _Form(_policy_data, _policy),
     "bad_values": _Form(str, lambda facts, name: BadValues(facts.text(name))),
     "max_bad_values": _Form(_plain, lambda facts, name: facts.number(name)),

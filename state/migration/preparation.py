@@ -70,6 +70,7 @@ def prepare(
             have so many subtasks.
         UnsupportedFormat: What must be rewritten is in a format of which only the header is read.
     """
+    savepoint = savepoint if options.source_digests else savepoint.without_digests()
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
     old = options.edits.apply(stored)
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()

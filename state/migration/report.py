@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.plan import MigrationPlan, OperatorAction
+from ...compat.plan import MigrationPlan, OperatorAction, StateAction
 from ...compat.plan_data import to_data
 from .tasks import CopyTask
 
@@ -18,6 +18,25 @@ if TYPE_CHECKING:
     from .estimate import Estimate
     from .journal import Redone
     from .tasks import Task
+
+
+@attrs.frozen
+class DroppedFields:
+    """What values of a state have lost, since the new type does not have it.
+
+    Attributes:
+        operator: Its uid or id.
+        state: Its name.
+        paths: Of the fields.
+        possible_renames: Those that may be called otherwise now, as `old->new`.
+        entries: Of how many entries.
+    """
+
+    operator: str
+    state: str
+    paths: tuple[str, ...]
+    possible_renames: tuple[str, ...]
+    entries: int
 
 
 @attrs.frozen(kw_only=True)
@@ -100,6 +119,19 @@ class MigrationReport:
         return sum(count.quarantined for count in self.states)
 
     @property
+    def dropped_fields(self) -> tuple[DroppedFields, ...]:
+        """What the values that were written have lost, and in how many entries; nothing before a run."""
+        written = {(count.operator_id, count.kind, count.state): count.written for count in self.states}
+        found = []
+        for operator in self.plan.operators:
+            for state in operator.states:
+                place = operator.new_id or operator.operator_id, str(state.kind), state.new_name or state.name
+                if state.action is StateAction.CONVERT and state.drops and place in written:
+                    title = operator.uid or place[0]
+                    found.append(DroppedFields(title, place[2], state.drops, state.possible_renames, written[place]))
+        return tuple(found)
+
+    @property
     def copied_only(self) -> bool:
         """Whether no state had to be rewritten, so that files were copied as they are."""
         return self.plan.is_empty
@@ -110,7 +142,8 @@ class MigrationReport:
         if self.source_has_digests:
             return ""
         return (
-            "the source has no digests: damage within keys, values and names that left them readable could not be seen"
+            "there were no digests to hold the source against: "
+            "damage within keys, values and names that left them readable could not be seen"
         )
 
     @property
@@ -144,6 +177,7 @@ class MigrationReport:
             "phases": {phase: round(seconds, 3) for phase, seconds in self.phases.items()},
             "operators": operators,
             "states": [attrs.asdict(count) for count in self.states],
+            "dropped_fields": [attrs.asdict(one) for one in self.dropped_fields],
             "quarantined": self.quarantined,
             "source_quarantined": self.source_quarantined,
             "tried": [

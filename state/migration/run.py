@@ -97,8 +97,7 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
             groups = key_group_range(index, count, stored.max_parallelism)
             overlapping = tuple(handle for handle in handles if handle.reaches(groups))
             if overlapping:
-                whole = (handle.stream for handle in overlapping if handle.first_key_group >= groups.start)
-                digests = _digests(savepoint, whole)
+                digests = first_digests(savepoint, overlapping, groups)
                 yield KeyedTask(
                     rewrites, str(stored), index, count, groups, stored.max_parallelism, overlapping, digests
                 )
@@ -174,6 +173,11 @@ def _digests(savepoint: Savepoint, streams: Iterable[StreamHandle]) -> Digests:
         if isinstance(stream, RelativeFileHandle) and (digest := savepoint.digest_of(stream.path)) is not None:
             found[stream.path] = digest.xxh128
     return found
+
+
+def first_digests(savepoint: Savepoint, handles: Iterable[KeyedHandle], key_groups: range) -> Digests:
+    """Give the digests of the streams that begin in a range of key groups: one task looks at each as a whole."""
+    return _digests(savepoint, (handle.stream for handle in handles if handle.first_key_group >= key_groups.start))
 
 
 def _copy_task(

@@ -28,7 +28,7 @@ LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
 """What the lineage is called of a savepoint that is about to replace another."""
 FORMAT = 2
-_LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined"})
+_LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined", "rescaled"})
 
 # What is read is checked by type: anybody may have edited the file.
 _TEXT = attrs.validators.instance_of(str)
@@ -94,6 +94,7 @@ class StateCount:
             whole among them. (Of map state each user key is an entry.)
         entries: How many entries there are, where keys were counted; else None.
         merged: Entries that are in others now, since their keys have become one; `keys` counts each of them.
+        rescaled: Decimals written from rows that did not fit the scale of those that they replace, and have another.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -109,6 +110,7 @@ class StateCount:
     dropped_elements: int = attrs.field(default=0, validator=_NUMBER)
     entries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_NUMBER))
     merged: int = attrs.field(default=0, validator=_NUMBER)
+    rescaled: int = attrs.field(default=0, validator=_NUMBER)
 
 
 @attrs.frozen(kw_only=True)

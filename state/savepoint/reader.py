@@ -331,6 +331,10 @@ class Savepoint:
         """
         return self.lineage.digest_of(name) if self.lineage is not None else None
 
+    def without_digests(self) -> Savepoint:
+        """Give the same savepoint as if nothing told what its files must be."""
+        return self if self.lineage is None else attrs.evolve(self, lineage=attrs.evolve(self.lineage, files={}))
+
     def require_intact_metadata(self) -> None:
         """Refuse `_metadata` that is not what the lineage says, before anything that it tells is carried over.
 

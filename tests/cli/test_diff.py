@@ -7,11 +7,17 @@ import os
 import shutil
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, Savepoint, ValueStateDescriptor
 from stateshift.compat.type_difference import Kind
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.savepoint import value_difference
+from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.testing import migrate_in_process
 
 HERE = Path(__file__).parent
 
@@ -195,3 +201,103 @@ def test_diff_loads_no_spark(savepoint_of, root):
 
     assert 1 == ran.returncode
     assert "loaded []" == ran.stdout.splitlines()[-1]
+
+
+STATES = [ValueStateDescriptor("s", str), MapStateDescriptor("m", str, set[str]), ListStateDescriptor("l", int)]
+DECLARED = Job([
+    Operator("o", key=int, states=STATES, list_states=[ListStateDescriptor("e", int)]),
+    Operator("empty", key=str, states=[ValueStateDescriptor("s", int)]),
+])  # fmt: skip
+
+
+def written(place, count=300, parallelism=1, max_parallelism=16, change=lambda number: f"v{number}", elements=(1, 2)):
+    with SavepointWriter(place, DECLARED, parallelism=parallelism, max_parallelism=max_parallelism) as writer:
+        for number in range(count):
+            writer.put("o", "s", number, change(number))
+            writer.put("o", "m", number, {"a": {"x", "y"}, "b": set()})
+            writer.put("o", "l", number, [number, 1])
+        for element in elements:
+            writer.add("o", "e", element)
+    return place
+
+
+class TestValues:
+    """Of two savepoints the values are compared, too."""
+
+    @pytest.mark.parametrize("held", [64 << 20, 300])
+    def test_equal_means_equal_whatever_the_parallelism(self, run, tmp_path, monkeypatch, held):
+        monkeypatch.setattr(value_difference, "HELD_BYTES", held)
+        one, other = written(tmp_path / "a"), written(tmp_path / "b", parallelism=3, elements=(2, 1))
+
+        ran = run("diff", one, other)
+
+        assert (0, "equal: 2 operators with 5 states") == (ran.status, ran.stdout.splitlines()[0])
+        assert "values: equal in 5 states, with 1,202 entries" == ran.stdout.splitlines()[-1]
+
+    @pytest.mark.parametrize("held", [64 << 20, 300])
+    def test_what_was_changed_added_and_removed_is_counted_and_the_first_are_shown(
+        self, run, tmp_path, monkeypatch, held
+    ):
+        monkeypatch.setattr(value_difference, "HELD_BYTES", held)
+        one = written(tmp_path / "a", count=301)
+        other = written(
+            tmp_path / "b", change=lambda number: "new" if number % 60 == 7 else f"v{number}", elements=(1, 5)
+        )
+
+        ran, told = run("diff", one, other), run("diff", one, other, "--json")
+
+        lines = ran.stdout.splitlines()
+        assert (1, "different: the types are equal, values of 4 states are not") == (ran.status, lines[0])
+        assert "values of o/s: 5 changed, 0 added, 1 removed" in lines
+        assert "  … and 3 more" in lines
+        assert "values of o/m: 0 changed, 0 added, 2 removed" in lines
+        assert "  - 300, 'a'  frozenset({'x', 'y'})" in [line.replace("{'y', 'x'}", "{'x', 'y'}") for line in lines]
+        assert {"  + 5", "  - 2"} < set(lines)
+        states = {(one["uid"], one["state"]): one for one in told.data["values"]}
+        assert not told.data["equal"]
+        assert (301, 5, 0, 1) == tuple(states["o", "s"][name] for name in ("entries", "changed", "added", "removed"))
+        assert {"'v7' -> 'new'"} >= {f"{c['a']} -> {c['b']}" for c in states["o", "s"]["first"] if c["key"] == "7"}
+        assert states["empty", "s"]["equal"]
+
+    def test_types_only_reads_no_entries(self, run, tmp_path):
+        one, other = written(tmp_path / "a"), written(tmp_path / "b", change=str)
+
+        ran = run("diff", one, other, "--types-only", "--json")
+
+        assert (0, True, None) == (ran.status, ran.data["equal"], ran.data["values"])
+
+    def test_what_cannot_be_compared_is_said_and_is_not_equal(self, run, tmp_path):
+        ran = run("diff", written(tmp_path / "a"), written(tmp_path / "b", max_parallelism=32))
+
+        assert 1 == ran.status
+        assert "values of o/s: not compared, since the numbers of key groups differ" in ran.stdout.splitlines()
+
+    @pytest.mark.parametrize("name", ["hashmap-zoo-p1-m128", "hashmap-windows-p2-m128", "hashmap-long-p2-m128-snappy"])
+    def test_what_flink_wrote_is_equal_to_itself_and_to_what_a_migration_copies(
+        self, run, savepoint_of, tmp_path, name
+    ):
+        place = savepoint_of(name)
+        migrate_in_process(Savepoint.open(place), tmp_path / "new", None, MigrationOptions(parallelism=3))
+
+        assert (0, 0) == (run("diff", place, place).status, run("diff", place, tmp_path / "new").status)
+
+    def test_values_that_python_takes_for_equal_are_two(self, run, tmp_path):
+        job = Job(
+            [Operator("o", key=int, states=[ValueStateDescriptor("d", Decimal), ValueStateDescriptor("f", float)])]
+        )
+        for name, amount, zero in (("a", "1.5", 0.0), ("b", "1.50", -0.0)):
+            with SavepointWriter(tmp_path / name, job) as writer:
+                writer.put("o", "d", 1, Decimal(amount))
+                writer.put("o", "f", 1, zero)
+
+        lines = run("diff", tmp_path / "a", tmp_path / "b").stdout.splitlines()
+
+        assert {"  ~ 1  Decimal('1.5') -> Decimal('1.50')", "  ~ 1  0.0 -> -0.0"} < set(lines)
+
+    def test_a_damaged_side_is_told_as_such(self, run, tmp_path, damage):
+        written(tmp_path / "a", count=3000)
+        other = written(tmp_path / "b", count=3000)
+        file = next(file for file in sorted(other.iterdir()) if "keyed" in file.name)
+        damage(file, cut=40)
+
+        assert 3 == run("diff", tmp_path / "a", other).status

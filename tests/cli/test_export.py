@@ -159,7 +159,7 @@ def test_jsonl_tells_timers_with_their_window_where_they_have_one(run, savepoint
 def test_a_state_of_an_unread_type_is_left_out_with_a_notice(run, kryo_in_pojo):
     ran = run("export", kryo_in_pojo)
 
-    assert ran.status == 0
+    assert ran.status == 7
     assert {json.loads(line)["state"] for line in ran.stdout.splitlines()} == {"plain"}
     assert "left out: state 'thing' of operator keyed-op: values of kryo<fx.Scenarios$Thing>" in ran.stderr
     assert "at $.inner" in ran.stderr
@@ -199,7 +199,7 @@ def test_a_value_that_is_found_unreadable_ends_its_state_and_nothing_else(run, u
     ran = run("export", undescribed_subclass, "--format", form, "-o", file)
     summary = run("export", undescribed_subclass, "--format", form, "-o", file, "--json")
 
-    assert (3, 3) == (ran.status, summary.status)
+    assert (7, 7) == (ran.status, summary.status)
     for name, path in (("home", "$"), ("homes", "$[]")):
         (line,) = (line for line in ran.stderr.splitlines() if f"state {name!r} of operator keyed-op: a fx" in line)
         assert line.startswith(("left out: ", "incomplete, after "))
@@ -214,7 +214,7 @@ def test_a_value_that_is_found_unreadable_ends_its_state_and_nothing_else(run, u
 def test_json_with_a_file_prints_a_summary(run, tmp_path, kryo_in_pojo):
     ran = run("export", kryo_in_pojo, "--json", "-o", tmp_path / "entries.jsonl")
 
-    assert (ran.status, ran.stderr) == (0, "")
+    assert (ran.status, ran.stderr) == (7, "")
     assert ran.data["states"] == [{"operator": "keyed-op", "state": "plain", "exported": 3}]
     assert [state["state"] for state in ran.data["unsupported"]] == ["thing"]
     assert len((tmp_path / "entries.jsonl").read_text(encoding="utf-8").splitlines()) == 3

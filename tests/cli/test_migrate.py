@@ -13,6 +13,9 @@ import time
 
 import pytest
 
+from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
+from stateshift.state.savepoint.writer import SavepointWriter
+
 CHILD = {
     name: value
     for name, value in os.environ.items()
@@ -311,3 +314,93 @@ def test_a_forbidden_flag_ends_with_1_before_anything_is_written(run, savepoint_
 
     assert (ran.status, ran.stdout) == (1, "")
     assert "accept it: do not forbid drops" in ran.stderr
+
+
+class TestDigests:
+    """A savepoint that a migration wrote tells the digests of its files; the next one looks at them."""
+
+    OLD = (
+        "from stateshift import Int32, Job, Operator, ValueStateDescriptor\n"
+        "states = [ValueStateDescriptor('s', Int32), ValueStateDescriptor('t', str)]\n"
+        "job = Job([Operator('o', key=int, states=states)])\n"
+    )
+    REWRITE = ("--job", "counts_new:job")
+    COPY = ("--job", "counts_old:job")
+
+    @pytest.fixture
+    def flipped(self, job_folder, tmp_path):
+        """A savepoint with a flipped bit within a value, which leaves it readable."""
+        (job_folder / "counts_old.py").write_text(self.OLD)
+        (job_folder / "counts_new.py").write_text(self.OLD.replace("'s', Int32", "'s', int"))
+        states = [ValueStateDescriptor("s", Int32), ValueStateDescriptor("t", str)]
+        with SavepointWriter(tmp_path / "old", Job([Operator("o", key=int, states=states)])) as writer:
+            for number in range(2000):
+                writer.put("o", "s", number, number)
+                writer.put("o", "t", number, "some text")
+        file = next(file for file in (tmp_path / "old").iterdir() if b"some text" in file.read_bytes())
+        file.write_bytes(file.read_bytes().replace(b"some text", b"sOme text", 1))
+        return tmp_path / "old"
+
+    @pytest.mark.parametrize("asked", [REWRITE, COPY])
+    def test_a_flipped_bit_in_a_stream_is_refused_however_it_is_read(self, run, flipped, tmp_path, asked):
+        ran = run("migrate", flipped, tmp_path / "new", *asked)
+
+        assert (ran.status, ran.stdout) == (3, "")
+        assert "the digest differs" in ran.stderr
+        assert "--no-source-digests" in ran.stderr
+        assert not (tmp_path / "new" / "_metadata").exists()
+
+    @pytest.mark.parametrize("asked", [REWRITE, COPY])
+    def test_it_is_read_as_it_is_when_asked_for_and_the_report_says_what_that_means(
+        self, run, flipped, tmp_path, asked
+    ):
+        ran = run("migrate", flipped, tmp_path / "new", *asked, "--no-source-digests")
+
+        assert ran.status == 0
+        assert 1 == ran.stdout.count("damage within keys, values and names that left them readable could not be seen")
+        assert 0 == run("verify", tmp_path / "new").status
+
+    def test_a_plan_keeps_what_was_said_of_digests(self, run, flipped, tmp_path):
+        run("plan", flipped, *self.REWRITE, "--no-source-digests", "-o", tmp_path / "plan.json")
+
+        assert 0 == run("migrate", flipped, tmp_path / "new", "--plan", tmp_path / "plan.json").status
+
+
+def test_the_report_counts_dropped_fields_and_repeats_what_may_be_a_rename(run, job_folder, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(job_folder)
+    declared = (
+        "import attrs\nfrom stateshift import Job, Operator, ValueStateDescriptor, record\n"
+        "@record(aliases=['cars.Car'])\n@attrs.frozen\nclass Car:\n    name: str\n    {fields}\n"
+        "job = Job([Operator('o', key=int, states=[ValueStateDescriptor('s', Car)])])\n"
+    )
+    fields = "maker: str = 'x'\n    parts: list[int] = attrs.field(factory=list)"
+    (job_folder / "cars.py").write_text(declared.format(fields=fields))
+    (job_folder / "cars_new.py").write_text(declared.format(fields="mfr: str = ''"))
+    job = load_job("cars:job")
+    with SavepointWriter(tmp_path / "old", job) as writer:
+        for number in range(50):
+            writer.put("o", "s", number, sys.modules["cars"].Car(f"c{number}"))
+
+    ran = run("migrate", tmp_path / "old", tmp_path / "new", "--job", "cars_new:job")
+    asked = run("migrate", tmp_path / "old", tmp_path / "again", "--job", "cars_new:job", "--json")
+
+    assert 0 == ran.status, ran.stderr
+    assert "  dropped fields: $.maker (50), $.parts (50), of o/s" in ran.stdout.splitlines()
+    assert "  possible_rename: maker->mfr, of o/s; if it is that field, give mfr the alias maker" in ran.stdout
+    assert [
+        {"operator": "o", "state": "s", "paths": ["$.maker", "$.parts"], "possible_renames": ["maker->mfr"],
+         "entries": 50}
+    ] == asked.data["dropped_fields"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "headline"),
+    [
+        (["--rename-state", "version-free=vf"], "written under new headers: every entry as it was, of 1 state"),
+        (["--drop", "version-free"], "written anew without 1 state: every other entry as it was"),
+    ],
+)
+def test_the_headline_says_what_was_done_where_nothing_was_converted(run, savepoint_of, tmp_path, asked, headline):
+    ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *asked)
+
+    assert (0, f"{headline}, in {tmp_path / 'new'}") == (ran.status, ran.stdout.splitlines()[0])

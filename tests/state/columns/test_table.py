@@ -3,11 +3,13 @@
 import attrs
 import pytest
 
+from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
 from stateshift.state.columns.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.writer import SavepointWriter
 
 
 def readable(place):
@@ -113,3 +115,21 @@ def test_a_stream_that_describes_less_than_others_do_is_read_by_its_own_snapshot
     wider = attrs.evolve(table, snapshots=(key, namespace, more))
 
     assert rows_of(table) == rows_of(wider)
+
+
+FEW = Job([
+    Operator("o", key=int, states=[ValueStateDescriptor("s", str), MapStateDescriptor("m", str, int)],
+             list_states=[ListStateDescriptor("l", int)]),
+])  # fmt: skip
+
+
+@pytest.mark.parametrize(("parallelism", "entries"), [(127, 3), (128, 128), (128, 0), (3, 0)])
+def test_subtasks_and_states_without_entries_have_no_rows(tmp_path, rows_of, holds, parallelism, entries):
+    with SavepointWriter(tmp_path / "sp", FEW, max_parallelism=128, parallelism=parallelism) as writer:
+        for number in range(entries):
+            writer.put("o", "s", number, f"v{number}")
+    operator = Savepoint.open(tmp_path / "sp").operator("o")
+
+    found = {state.name: rows_of(StateTable.of(operator, state.name)) for state in operator.states}
+    assert {"s": entries, "m": 0, "l": 0} == {name: len(rows) for name, rows in found.items()}
+    assert all(holds(rows, operator.state(name)) for name, rows in found.items())

@@ -1,0 +1,194 @@
+"""Rows that take the place of stored entries, in the form in which those entries lie there.
+
+A column has one scale for all its decimals, and each of Java's BigDecimals has one of its own; a set that is written
+is sorted. So what nobody touched gets the bytes that it had, and a decimal that changed the scale that it had.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.transcode.objects import SEPARATOR
+from ...serializers.containers import SetSerializer
+from ...serializers.decimals import DecimalSerializer, join_decimal, split_decimal
+from ...serializers.either import EitherSerializer, Left
+from ...serializers.errors import StateShiftError
+from ...serializers.maps import MapSerializer
+from ...serializers.optional import OptionalSerializer
+from ...serializers.record_values import Record
+from ...serializers.records import DescribedRecordSerializer
+from ...serializers.row_values import Row
+from ...serializers.rows import RowSerializer
+from ...serializers.ttl import TtlSerializer
+from ...serializers.tuples import TupleSerializer
+from ..savepoint.blocks import Block
+from ..savepoint.entries import read_separated
+from ..savepoint.entry_keys import decode, encode
+from ..savepoint.value_readers import value_reader
+from .column_types import SEQUENCES
+
+if TYPE_CHECKING:
+    import decimal
+    from collections.abc import Callable, Mapping
+
+    from ...compat.description import StateDescription
+    from ...serializers.serializer import TypeSerializer
+
+_MOST_DIGITS = 1000
+"""No value that a column holds is written with more of them: a stored scale may be one of two milliards."""
+_LOSING = {"decimal", "set"}
+_PRESENT, _NULL = b"\0", b"\1"
+
+
+@attrs.define
+class StoredForms:
+    """Gives values of one state the form of those that they replace. Made with `of`.
+
+    Attributes:
+        kind: Of the state.
+        value: Reads and writes its values; of list and map state the whole.
+        rescaled: How many decimals have got another scale than was stored in their place.
+    """
+
+    kind: StateKind
+    value: TypeSerializer[Any]
+    rescaled: int = attrs.field(default=0, init=False)
+
+    @classmethod
+    def of(cls, stored: StateDescription, new: StateDescription) -> StoredForms | None:
+        """Make it; None where columns tell all of the values, or where they are of another type now."""
+        is_same = new.kind is stored.kind and _is_same_type(stored, new)
+        if not is_same or not _loses(new):
+            return None
+        return cls(new.kind, value_reader(new.kind, new.value.snapshot))
+
+    def restored(self, block: Block, stored: Mapping[bytes, bytes]) -> Block:
+        """Give a block of rows, their values in the form of the stored entries that have their keys."""
+        return Block.of(
+            block.key_group,
+            block.state_id,
+            [(key, self._restored(stored.get(key, value), value)) for key, value in block.items()],
+        )
+
+    def _restored(self, stored: bytes, new: bytes) -> bytes:
+        if stored == new:
+            return new
+        try:
+            before, value = self._read(stored), self._read(new)
+            if self._written(value) != new:  # its bytes hold more than its reader tells
+                return new
+            written = self._written(self._formed(self.value, before, value))
+            return stored if written == self._written(before) else written
+        except StateShiftError:  # what goes may be damaged
+            return new
+
+    def _read(self, data: bytes) -> Any:
+        value: Any = self.value
+        if self.kind is StateKind.LIST:
+            return list(read_separated(value.element, data))
+        if self.kind is StateKind.MAP:
+            return {None: None if data[:1] == _NULL else decode(value.value, data[1:])}
+        return decode(value, data)
+
+    def _written(self, found: Any) -> bytes:
+        value: Any = self.value
+        if self.kind is StateKind.LIST:
+            return SEPARATOR.join(encode(value.element, item) for item in found)
+        if self.kind is StateKind.MAP:
+            return _NULL if found[None] is None else _PRESENT + encode(value.value, found[None])
+        return encode(value, found)
+
+    def _formed(self, serializer: TypeSerializer[Any], stored: Any, new: Any) -> Any:
+        """Give a value in the form of the one that was in its place, part by part."""
+        if stored is None or new is None:
+            return new
+        form = next((form for family, form in _FORMS if isinstance(serializer, family)), None)
+        return new if form is None else form(self, serializer, stored, new)
+
+    def _decimal(self, _: DecimalSerializer, stored: decimal.Decimal, new: decimal.Decimal) -> decimal.Decimal:
+        if new == stored:
+            return stored
+        wanted = split_decimal(stored)[1]
+        unscaled, scale = split_decimal(new)
+        if abs(wanted - scale) <= _MOST_DIGITS:
+            if wanted >= scale:
+                return join_decimal(unscaled * 10 ** (wanted - scale), wanted)
+            while scale > wanted and not unscaled % 10:
+                unscaled, scale = unscaled // 10, scale - 1
+        self.rescaled += scale != wanted
+        return join_decimal(unscaled, scale)
+
+    def _optional(self, serializer: OptionalSerializer[Any], stored: Any, new: Any) -> Any:
+        return self._formed(serializer.value, stored, new)
+
+    def _record(self, serializer: DescribedRecordSerializer[Any], stored: Any, new: Any) -> Any:
+        before, fields = stored._asdict(), new._asdict()
+        types = {field.name: field.serializer for field in serializer.fields}
+        formed = {name: self._formed(types[name], before.get(name), item) for name, item in fields.items()}
+        return Record(new._type_name, formed)  # noqa: SLF001 - its public way
+
+    def _row(self, serializer: RowSerializer, stored: Any, new: Any) -> Any:
+        items = [
+            self._formed(one.serializer, *pair) for one, *pair in zip(serializer.columns, stored, new, strict=True)
+        ]
+        return Row._of(items, serializer.names)._with_kind(stored._kind)  # noqa: SLF001 - its public way
+
+    def _tuple(self, serializer: TupleSerializer, stored: Any, new: Any) -> Any:
+        return tuple(self._formed(one, *pair) for one, *pair in zip(serializer.fields, stored, new, strict=True))
+
+    def _items(self, serializer: Any, stored: Any, new: Any) -> Any:
+        """Take elements with those of their place, counted from the end where elements at the begin are gone."""
+        shift = 0 if stored[:1] == new[:1] or len(stored) < len(new) else len(stored) - len(new)
+        before = [*stored[shift:], *[None] * len(new)]
+        return [self._formed(serializer.element, *pair) for pair in zip(before, new, strict=False)]
+
+    def _set(self, serializer: SetSerializer[Any], stored: Any, new: Any) -> Any:
+        before = {item: item for item in stored}
+        return frozenset(self._formed(serializer.element, before.get(item), item) for item in new)
+
+    def _map(self, serializer: MapSerializer[Any, Any], stored: Any, new: Any) -> Any:
+        keys = {name: name for name in stored}
+        return {
+            keys.get(name, name): self._formed(serializer.value, stored.get(name), item) for name, item in new.items()
+        }
+
+    def _stamped(self, serializer: TtlSerializer[Any], stored: Any, new: Any) -> Any:
+        return attrs.evolve(new, value=self._formed(serializer.value, stored.value, new.value))
+
+    def _either(self, serializer: EitherSerializer, stored: Any, new: Any) -> Any:
+        if type(stored) is not type(new):
+            return new
+        side = serializer.left if isinstance(new, Left) else serializer.right
+        return type(new)(self._formed(side, stored.value, new.value))
+
+
+_FORMS: tuple[tuple[Any, Callable[[StoredForms, Any, Any, Any], Any]], ...] = (
+    (DecimalSerializer, StoredForms._decimal),  # noqa: SLF001 - its own, as all below
+    (OptionalSerializer, StoredForms._optional),  # noqa: SLF001
+    (DescribedRecordSerializer, StoredForms._record),  # noqa: SLF001
+    (RowSerializer, StoredForms._row),  # noqa: SLF001
+    (TupleSerializer, StoredForms._tuple),  # noqa: SLF001
+    (SEQUENCES, StoredForms._items),  # noqa: SLF001
+    (SetSerializer, StoredForms._set),  # noqa: SLF001
+    (MapSerializer, StoredForms._map),  # noqa: SLF001
+    (TtlSerializer, StoredForms._stamped),  # noqa: SLF001
+    (EitherSerializer, StoredForms._either),  # noqa: SLF001
+)
+
+
+def _is_same_type(stored: StateDescription, new: StateDescription) -> bool:
+    return new.value.new_side().ensure_compatibility(stored.value.snapshot).is_compatible_as_is()
+
+
+def _loses(state: StateDescription) -> bool:
+    """Whether a column has less of the values than their bytes."""
+    pending = [state.value.snapshot]
+    while pending:
+        snapshot = pending.pop()
+        if snapshot.kind in _LOSING:
+            return True
+        pending += snapshot.children()
+    return False

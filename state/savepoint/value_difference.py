@@ -1,0 +1,350 @@
+"""Whether two savepoints hold the same values: key by key, one key group of both at a time.
+
+Entries of a key group lie in the order of their bytes, or in that of a hash table, and belong to it whatever the
+parallelism is. So those of one side are held while those of the other go by: where the blocks are the same bytes that
+is all, and where a key group has more than is to be held, it is gone through several times, a part of its keys each.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...serializers.errors import OldReaderUnavailable, StateShiftError, located, shown
+from ..key_groups import prefix_size
+from .entries import EntryDecoder
+from .entry_keys import decode
+from .keyed_readers import open_keyed
+from .meta_info import NAMESPACE_SERIALIZER
+from .state_kinds import info_snapshot
+from .states import keyed_handles
+from .tagged import tagged_elements, tagger_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...compat.difference import Difference, OperatorDifference
+    from .blocks import Block
+    from .keyed_readers import KeyedReader
+    from .meta_info import StateMetaInfo
+    from .reader import Savepoint, SavepointOperator
+    from .states import SavepointState
+
+HELD_BYTES = 64 << 20
+FIRST = 3
+_Entries = dict[str, dict[bytes, bytes]]
+
+
+@attrs.frozen
+class ValueChange:
+    """One entry that differs.
+
+    Attributes:
+        what: `changed`, `added` (only B has it) or `removed` (only A has it).
+        key: Its key, with the namespace and the user key where there are some; of an operator's list the element.
+        a: The value of A, or "".
+        b: The value of B, or "".
+    """
+
+    what: str
+    key: str
+    a: str = ""
+    b: str = ""
+
+
+@attrs.define
+class StateValues:
+    """What differs in the values of one state.
+
+    Attributes:
+        operator_id: 32 hexadecimal digits.
+        uid: Of the operator, or "".
+        state: Its name.
+        kind: Its kind.
+        entries: How many A has, entries of maps and elements of an operator's lists counted singly.
+        changed: Entries whose value is another.
+        added: Entries that only B has.
+        removed: Entries that only A has.
+        first: The first of them.
+        not_compared: Why the values were not compared, or "".
+    """
+
+    operator_id: str
+    uid: str
+    state: str
+    kind: str
+    entries: int = 0
+    changed: int = 0
+    added: int = 0
+    removed: int = 0
+    first: list[ValueChange] = attrs.field(factory=list)
+    not_compared: str = ""
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both sides were seen to hold the same."""
+        return not (self.changed or self.added or self.removed or self.not_compared)
+
+    def add(self, what: str, tell: Callable[[], tuple[str, str, str]]) -> None:
+        """Count an entry that differs; `tell` gives its key and both values, where it is one of the first."""
+        setattr(self, what, getattr(self, what) + 1)
+        if len(self.first) < FIRST:
+            self.first.append(ValueChange(what, *tell()))
+
+
+def compare_values(
+    a: Savepoint, b: Savepoint, difference: Difference, progress: Callable[[str], None] = lambda _: None
+) -> tuple[StateValues, ...]:
+    """Compare the values of all states that both sides have.
+
+    Args:
+        a: The one side.
+        b: The other.
+        difference: Of their types.
+        progress: Is told what is looked at.
+
+    Raises:
+        CorruptSavepoint: A side is damaged.
+    """
+    found: list[StateValues] = []
+    for operator in difference.operators:
+        if operator.a is not None and operator.b is not None:
+            progress(operator.uid or operator.operator_id)
+            sides = a.operator(operator.a.operator_id), b.operator(operator.b.operator_id)
+            found += _operator_values(operator, *sides)
+    return tuple(found)
+
+
+def _operator_values(operator: OperatorDifference, a: SavepointOperator, b: SavepointOperator) -> Iterator[StateValues]:
+    keyed: dict[str, StateValues] = {}
+    for state in operator.states:
+        if state.a is None or state.b is None:
+            continue
+        told = StateValues(a.operator_id, operator.uid, state.name, str(state.a.kind))
+        told.not_compared = _why_not(operator, is_keyed=state.a.kind.is_keyed, is_same=state.is_equal)
+        if state.a.kind.is_keyed and not told.not_compared:
+            keyed[state.name] = told
+        elif not told.not_compared:
+            _compare_elements(told, _state(a, state.name, state.a.kind), _state(b, state.name, state.b.kind))
+        yield told
+    if keyed:
+        with ExitStack() as stack:
+            sides = [stack.enter_context(closing(_KeyedSide(one, set(keyed)))) for one in (a, b)]
+            for group in range(a.max_parallelism):
+                _compare_group(group, keyed, *sides)
+            for name, why in (sides[0].hidden | sides[1].hidden).items():
+                keyed[name].not_compared = why
+
+
+def _why_not(operator: OperatorDifference, *, is_keyed: bool, is_same: bool) -> str:
+    if not is_same:
+        return "the types differ"
+    if is_keyed and operator.max_parallelism is not None:
+        return "the numbers of key groups differ"
+    return "the types of the keys differ" if is_keyed and operator.key and operator.key.changes else ""
+
+
+def _state(operator: SavepointOperator, name: str, kind: StateKind) -> SavepointState:
+    return next(state for state in operator.states if state.name == name and state.kind is kind)
+
+
+def _compare_elements(told: StateValues, a: SavepointState, b: SavepointState) -> None:
+    """Compare the elements of an operator's state, whichever subtask has them."""
+    if a.unsupported or b.unsupported:
+        told.not_compared = a.unsupported or b.unsupported
+        return
+    one, other = (
+        Counter(json.dumps(item, sort_keys=True) for part in _parts(state) for item in part) for state in (a, b)
+    )
+    told.entries = one.total()
+    for what, left in (("removed", one - other), ("added", other - one)):
+        for text in sorted(left.elements()):
+            told.add(what, lambda text=text: (shown(json.loads(text)), "", ""))  # type: ignore[misc]
+
+
+def _parts(state: SavepointState) -> list[list[Any]]:
+    parts = tagged_elements(state)
+    return parts[:1] if state.kind is StateKind.BROADCAST else parts  # every subtask has all of it
+
+
+def _compare_group(group: int, told: dict[str, StateValues], a: _KeyedSide, b: _KeyedSide) -> None:
+    held = [side.held(group) for side in (a, b)]
+    if held[0] is not None and held[1] is not None:
+        for name, values in told.items():
+            one, other = held[0].get(name, ()), held[1].get(name, ())
+            values.entries += sum(block.entries for block in one)
+            if not a.is_like(b, name) or b"".join(block.data for block in one) != b"".join(
+                block.data for block in other
+            ):
+                _compare_entries(values, _entries(one), _entries(other), a, b)
+        return
+    parts = -(-max(a.size(group), b.size(group)) // HELD_BYTES) + 1
+    for part in range(parts):
+        chosen = [side.some(group, lambda key: zlib.crc32(key) % parts == part) for side in (a, b)]  # noqa: B023
+        for name, values in told.items():
+            some, others = (side.get(name, {}) for side in chosen)
+            values.entries += len(some)
+            _compare_entries(values, some, others, a, b)
+
+
+def _entries(blocks: Sequence[Block]) -> dict[bytes, bytes]:
+    return {key: value for block in blocks for key, value in block.items()}
+
+
+def _compare_entries(
+    told: StateValues, one: dict[bytes, bytes], other: dict[bytes, bytes], a: _KeyedSide, b: _KeyedSide
+) -> None:
+    name, is_like = told.state, a.is_like(b, told.state)
+    for key, value in one.items():
+        found = other.pop(key, None)
+        if found is None:
+            told.add("removed", lambda key=key, value=value: (a.key(name, key), a.value(name, key, value), ""))  # type: ignore[misc]
+        elif (found != value or not is_like) and a.tagged(name, key, value) != b.tagged(name, key, found):
+            told.add(
+                "changed",
+                lambda key=key, value=value, found=found: (  # type: ignore[misc]
+                    a.key(name, key),
+                    a.value(name, key, value),
+                    b.value(name, key, found),
+                ),
+            )
+    for key, value in other.items():
+        told.add("added", lambda key=key, value=value: (b.key(name, key), "", b.value(name, key, value)))  # type: ignore[misc]
+
+
+class _KeyedSide:
+    """The keyed states of an operator of one side; one stream of it is open at a time."""
+
+    def __init__(self, operator: SavepointOperator, states: set[str]) -> None:
+        self._operator, self._states = operator, states
+        self._handles = list(keyed_handles(operator.stored))
+        self._open = ExitStack()
+        self._reader: KeyedReader | None = None
+        self._key_groups = range(0)
+        self._readers: dict[str, Callable[[bytes, bytes], Any] | None] = {}
+        self.hidden: dict[str, str] = {}
+
+    def close(self) -> None:
+        """Close the stream that is open."""
+        self._open.close()
+
+    def held(self, group: int) -> dict[str, list[Block]] | None:
+        """Give the blocks of a key group by state; None where they are more than is to be held."""
+        found: dict[str, list[Block]] = {}
+        size = 0
+        for name, block in self._blocks(group):
+            size += len(block.data)
+            if size > HELD_BYTES:
+                return None
+            found.setdefault(name, []).append(block)
+        return found
+
+    def size(self, group: int) -> int:
+        """Give the bytes of a key group."""
+        return sum(len(block.data) for _, block in self._blocks(group))
+
+    def some(self, group: int, wanted: Callable[[bytes], bool]) -> _Entries:
+        """Give the wanted entries of a key group by state."""
+        found: _Entries = {}
+        for name, block in self._blocks(group):
+            found.setdefault(name, {}).update((key, value) for key, value in block.items() if wanted(key))
+        return found
+
+    def is_like(self, other: _KeyedSide, name: str) -> bool:
+        """Whether the same bytes are the same values in the streams that are open."""
+        return bool(self._types(name) == other._types(name))
+
+    def key(self, name: str, key: bytes) -> str:
+        """Show a key."""
+        read = self._reader_of(name)
+        if read is None:
+            return shown(key.hex())
+        try:
+            told = read(key, b"")[0]
+        except StateShiftError:
+            return shown(key.hex())
+        return ", ".join(shown(part) for part in told)
+
+    def value(self, name: str, key: bytes, value: bytes) -> str:
+        """Show a value."""
+        read = self._reader_of(name)
+        return shown(value.hex() if read is None else read(key, value)[1])
+
+    def tagged(self, name: str, key: bytes, value: bytes) -> str | bytes:
+        """Give what equal values have in common, whatever the order of a set or map; without a reader the bytes."""
+        read = self._reader_of(name)
+        if read is None:
+            return value
+        return json.dumps(read(key, value)[2](), sort_keys=True)
+
+    def _blocks(self, group: int) -> Iterator[tuple[str, Block]]:
+        reader = self._at(group)
+        if reader is None:
+            return
+        with located(savepoint=self._operator.folder.place, operator=self._operator.title, file=reader.name):
+            names = [info.name for info in reader.header.states]
+            wanted = [at for at, name in enumerate(names) if name in self._states and name not in self.hidden]
+            for block in reader.blocks(range(group, group + 1), wanted) if wanted else ():
+                yield names[block.state_id], block
+
+    def _at(self, group: int) -> KeyedReader | None:
+        if group in self._key_groups:
+            return self._reader
+        handle = next((one for one in self._handles if group in one.key_groups), None)
+        if handle is None:
+            return None
+        self._open.close()
+        folder, groups = self._operator.folder, self._operator.max_parallelism
+        self._reader = self._open.enter_context(open_keyed(handle, folder, groups))
+        self._key_groups, self._readers = handle.key_groups, {}
+        self.hidden |= {name: why for name, why in self._reader.hidden.items() if name in self._states}
+        return self._reader
+
+    def _info(self, name: str) -> StateMetaInfo | None:
+        states = () if self._reader is None else self._reader.header.states
+        return next((info for info in states if info.name == name), None)
+
+    def _types(self, name: str) -> Any:
+        info = self._info(name)
+        return None if info is None else info.value
+
+    def _reader_of(self, name: str) -> Callable[[bytes, bytes], Any] | None:
+        if name not in self._readers:
+            try:
+                self._readers[name] = self._made(name)
+            except OldReaderUnavailable:
+                self._readers[name] = None
+        return self._readers[name]
+
+    def _made(self, name: str) -> Callable[[bytes, bytes], Any] | None:
+        """Make what reads an entry: parts of its key, its value, and what gives that as JSON."""
+        info, reader, groups = self._info(name), self._reader, self._operator.max_parallelism
+        if info is None or reader is None:
+            return None
+        kind = next(state.kind for state in self._operator.states if state.name == name and state.kind.is_keyed)
+        if kind is StateKind.TIMERS:
+            timer, start = info.value.restore_serializer(), prefix_size(groups)
+            return lambda key, value: ((decode(timer, key[start:]),), value, value.hex)
+        space = info_snapshot(info, NAMESPACE_SERIALIZER)
+        decoder = EntryDecoder.of(kind, reader.header.key_snapshot, space, info.value, groups)
+        tag = tagger_of(info.value)
+
+        def read(key: bytes, value: bytes) -> Any:
+            place, namespace, user_key = decoder.place(key)
+            parts = [part for part in decoder.read_key(place, namespace) if part is not None]
+            if kind is StateKind.MAP:
+                parts.append(decode(decoder.value.key, user_key))  # type: ignore[attr-defined]  # of a map
+            if not value and kind is not StateKind.LIST:
+                return parts, None, None
+            found = decoder.read_value(user_key, value)
+            if kind is StateKind.MAP:
+                return parts, found[1], lambda: tag({found[0]: found[1]})
+            return parts, found, lambda: tag(found)
+
+        return read
