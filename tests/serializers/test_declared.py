@@ -89,7 +89,9 @@ class TestNulls:
         assert code.python_name == again.python_name
 
     @pytest.mark.parametrize(
-        "hint", [Row[int, str], dict[str, int], set[int], Array[str], list[Row[int, str]]], ids=str
+        "hint",
+        [Row[int, str], dict[str, int], set[int], Array[str], list[Row[int, str]]],
+        ids=lambda hint: serializer_for(hint).describe(),
     )
     def test_so_are_columns_values_and_elements(self, hint):
         code = serializer_for(hint)
