@@ -146,10 +146,10 @@ def command(
         print_json(report.to_data() | {"start_command": start_command(report)})
     elif dry_run:
         print_lines(_dry_lines(report))
-        print_lines(_lost_lines(report, downgrade))
+        print_lines(_lost_on_the_way_back(report, downgrade))
     else:
         print_styled(_blocks(report))
-        print_lines(_lost_lines(report, downgrade))
+        print_lines(_lost_on_the_way_back(report, downgrade))
         print_lines(["", *_ending(report)])
         print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
     return Status.DONE
@@ -319,7 +319,7 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
         yield [(f"  {line}", "dim")]
 
 
-def _lost_lines(report: MigrationReport, downgrade: str) -> Iterator[str]:
+def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
     """Say what an old job does not get back, or may fail on: of a way back, as a check tells it of the way there."""
     from ..compat.explain import finding_line
 
