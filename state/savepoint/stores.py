@@ -114,8 +114,14 @@ def _split(uri: str) -> SplitResult:
     """Take a URI apart.
 
     Raises:
-        StorageFailed: It is none; the message does not show it, for it may have credentials in it.
+        StorageFailed: It is none, or has a fragment, which would stand for the place before it; the message does not
+            show it, for it may have credentials in it.
     """
+    if "#" in uri:
+        raise StorageFailed(
+            f"the {store_of(uri)} URI has a #, and what is behind that is no part of a place",
+            advice="write %23 for a # that is part of a name",
+        )
     try:
         return urlsplit(uri)
     except ValueError as error:  # all that is checked is the host

@@ -170,3 +170,13 @@ def test_a_symbolic_link_to_a_savepoint_is_followed(tmp_path):
     Path(tmp_path / "link").symlink_to(tmp_path / "real")
 
     assert Folder.at(tmp_path / "link").read("state") == b"x"
+
+
+@pytest.mark.parametrize("place", ["file:///data/a#b/sp", "file:/data/a#b", "s3://bucket/a#b/sp", "s3a://bucket/#"])
+def test_what_is_behind_a_fragment_would_be_another_place(place):
+    """Of these a store, and Java, take what is before the `#`: the folder `a`."""
+    with pytest.raises(StorageFailed, match="has a #, and what is behind that is no part of a place") as refused:
+        Folder.at(place)
+
+    assert "%23" in refused.value.advice
+    assert Folder.at("file:///data/a%23b").place == "/data/a#b"
