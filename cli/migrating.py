@@ -163,9 +163,10 @@ def _announce(report: MigrationReport) -> None:
         if expected.replaced_bytes:
             kept = size_text(expected.replaced_bytes)
             room += f", beside the savepoint of {kept} that stays until the new one is complete"
+        writing = f", about {size_text(expected.bytes_to_write)} to write" if expected.bytes_to_write else ""
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
-            f"{size_text(expected.bytes_to_read)} to read, about {size_text(expected.bytes_to_write)} to write{room}; "
+            f"{size_text(expected.bytes_to_read)} to read{writing}{room}; "
             f"about {max(round(expected.seconds), 1)} s {_where(expected)}"
         )
 

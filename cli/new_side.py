@@ -76,6 +76,8 @@ def new_side(job_place: str, like: str, *, or_else: str = "") -> NewSide:
         UsageError: None is given, or both.
     """
     if bool(job_place) is bool(like):
+        if job_place:
+            raise click.UsageError("--job and --like both tell the new types; give one of them")
         wanted = "give the new types: either --job MODULE:ATTRIBUTE or --like SAVEPOINT"
-        raise click.UsageError(f"{wanted}; {or_else}" if or_else and not job_place else wanted)
+        raise click.UsageError(f"{wanted}; {or_else}" if or_else else wanted)
     return NewSide(job_place, like)

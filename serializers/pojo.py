@@ -196,7 +196,7 @@ def java_default(snapshot: TypeSerializerConfigSnapshot[Any]) -> Default:
     That is what Flink gives a field which stored records lack. A snapshot does not tell `int` from `Integer`; the
     number is taken to be primitive. Nor does it tell what the class itself assigns.
     """
-    return Default(_ZEROS.get(type(snapshot)), title="Java's default")
+    return Default(_ZEROS.get(type(snapshot)), title="Java's default", null="null")
 
 
 def _field_key(field: PojoField) -> bytes | None:

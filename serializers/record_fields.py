@@ -24,11 +24,13 @@ class Default:
         value: The constant.
         factory: Makes a value for each record, in place of the constant.
         title: Whose default it is, for sentences.
+        null: What no value is called there.
     """
 
     value: Any = None
     factory: Callable[[], Any] | None = None
     title: str = attrs.field(default="the default", eq=False)
+    null: str = attrs.field(default="None", eq=False)
 
     def make(self) -> Any:
         """Give the value for one record."""
@@ -37,7 +39,7 @@ class Default:
     def describe(self) -> str:
         """Name it in a sentence: `0`, `list()`."""
         if self.factory is None:
-            return shown(self.value)
+            return self.null if self.value is None else shown(self.value)
         return f"{getattr(self.factory, '__qualname__', repr(self.factory))}()"
 
 

@@ -318,7 +318,7 @@ def _check_type(
         named = f"name the column it comes from, as in value={{{field!r}: …}}" if at_the_top else "add it to the struct"
         advice.append(f"{named}; or give the field a default")
     raise DeclarationError(
-        lines[0] if len(lines) == 1 else "columns do not fit:",
+        lines[0] if len(lines) == 1 else f"columns do not fit {', '.join('$' + path for path, _ in found)}:",
         details=[f"  - {line}" for line in lines] if len(lines) > 1 else (),
         advice="; ".join(advice),
         path="$" + found[0][0] if role == "value" else role,

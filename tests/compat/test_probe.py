@@ -55,7 +55,7 @@ def test_added_fields_get_javas_defaults(stored_in):
 
     reasons = {f.path: f.reason for _, state, f in report.findings() if f.rule == "REC-2" and state.name == "account"}
     assert {
-        "$.email": "the field is new; stored records get Java's default None",
+        "$.email": "the field is new; stored records get Java's default null",
         "$.score": "the field is new; stored records get Java's default 0.0",
     } == reasons
 
