@@ -45,15 +45,21 @@ def test_a_probe_of_the_same_job_says_start(run, savepoint_of):
     assert ran.stdout.startswith("start: ")
 
 
-@pytest.mark.parametrize("options", [[], ["--job", "a:b", "--like", "c"]])
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ([], "either --job MODULE:ATTRIBUTE or --like SAVEPOINT"),
+        (["--job", "a:b", "--like", "c"], "--job and --like both tell the new types; give one of them"),
+    ],
+)
 @pytest.mark.parametrize("command", ["check", "migrate"])
-def test_the_new_types_come_from_one_place(run, savepoint_of, tmp_path, command, options):
+def test_the_new_types_come_from_one_place(run, savepoint_of, tmp_path, command, options, told):
     target = [tmp_path / "new"] if command == "migrate" else []
 
     ran = run(command, savepoint_of("hashmap-account-v1"), *target, *options)
 
     assert 2 == ran.status
-    assert "either --job MODULE:ATTRIBUTE or --like SAVEPOINT" in ran.stderr
+    assert told in ran.stderr
 
 
 @pytest.mark.parametrize("command", ["check", "migrate"])
