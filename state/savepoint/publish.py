@@ -17,7 +17,7 @@ import attrs
 from ...serializers.errors import StateShiftError, TargetExists
 from .claim import Claim, claimed
 from .handles import InlineHandle, RelativeFileHandle
-from .lineage import LINEAGE, FileDigest, Lineage
+from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
 from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from .runs import (
     Contents,
@@ -223,9 +223,12 @@ def clean(folder: Folder) -> tuple[str, ...]:
             advice="if nobody needs the savepoint, delete its folder; that is not done here",
             written="Nothing was removed.",
         )
+    before = set(folder.names())
     with claimed(folder) as claim:
-        gone = clear(attrs.evolve(claim, taken=tuple((run, True) for run, _ in claim.taken)))
-        return tuple(sorted({*gone, *(f"_claim-{run}" for run, _ in claim.taken)}))
+        removed = clear(attrs.evolve(claim, taken=tuple((run, True) for run, _ in claim.taken)))
+        gone = before - set(folder.names())
+        renamed = set(filter(NEXT_LINEAGE.fullmatch, gone)) - set(removed)
+        return tuple(sorted(gone - renamed))
 
 
 def stream_bytes(folder: Folder, names: Container[str]) -> int:

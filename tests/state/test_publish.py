@@ -13,7 +13,7 @@ from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, Sta
 from stateshift.state.savepoint.claim import CLAIM_NAME, claimed
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage
+from stateshift.state.savepoint.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
 from stateshift.state.savepoint.publish import (
     INLINE_BYTES,
@@ -282,8 +282,11 @@ def test_a_replacement_that_was_cut_off_is_complete_or_absent_and_the_next_run_f
     for name in filter(CLAIM_NAME.fullmatch, taken.names()):  # the process is gone
         taken.write(name, b"{}")
         os.utime(f"{taken.place}/{name}", (0, 0))
+    before = set(taken.names())
     with suppress(TargetExists):  # nothing may be left
-        clean(taken)
+        told = clean(taken)
+        renamed = set(filter(NEXT_LINEAGE.fullmatch, before)) - set(told)
+        assert set(told) | renamed == before - set(taken.names())
     assert set(taken.names()) - {LINEAGE} == {"_metadata", *(old_files(old) if found == old else ())}
     assert Savepoint.open(taken.place) == found
 
