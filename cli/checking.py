@@ -14,6 +14,7 @@ from .gating import GateOptions, gate_options, hold_against
 from .new_side import new_side, new_side_options
 from .next_steps import options_given, start_lines
 from .options import (
+    all_option,
     common_options,
     edit_options,
     open_savepoint,
@@ -68,6 +69,7 @@ Exit status:
   5  drift: with --against, the job passes and differs from the last revision""",
 )
 @savepoint_argument(required=False)
+@all_option
 @new_side_options
 @click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
 @click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 where nobody takes stored state.")
@@ -84,6 +86,7 @@ def command(
     *,
     job_place: str,
     like: str,
+    everything: bool,
     allow_migration: bool,
     allow_non_restored_state: bool,
     edits: Edits,
@@ -122,16 +125,16 @@ def command(
         print_json(to_data(report) | {"exit_status": status})
         return status
     if is_terminal():
-        print_styled(map(_block, explain.blocks(report)))
+        print_styled(map(_block, explain.blocks(report, everything=everything)))
     else:
-        print_lines(explain.text_lines(report))
+        print_lines(explain.text_lines(report, everything=everything))
     print_lines(["", *_next_steps(report, savepoint)])
     return status
 
 
 _OF_A_SAVEPOINT = {
-    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target", "allow_empty",
-    "trust_stored_serializers",
+    "everything", "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
+    "allow_empty", "trust_stored_serializers",
 }  # fmt: skip
 
 

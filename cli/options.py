@@ -92,6 +92,13 @@ def common_options(function: F) -> F:
     )(function)
 
 
+def all_option(function: F) -> F:
+    """`--all`, for answers about very many states; the command gets it as `everything`."""
+    return click.option(
+        "--all", "everything", is_flag=True, help="List everything; else of very many, what is fine is counted."
+    )(function)
+
+
 def target_option(function: F) -> F:
     """`--target flink`, or of a release; or any, where Flink need not restore."""
     return click.option(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..compat.condensing import FEW
 from ..serializers.wording import many
 from .failures import Status
-from .options import common_options, import_option, open_savepoint, savepoint_argument
+from .options import all_option, common_options, import_option, open_savepoint, savepoint_argument
 from .output import Column, Line, Table, print_json, print_styled
 from .progress import spinning
 
@@ -36,9 +38,10 @@ which is no failure.
 Exit status 1: a check failed.""",
 )
 @savepoint_argument()
+@all_option
 @import_option
 @common_options
-def command(savepoint: str, *, with_json: bool) -> int:
+def command(savepoint: str, *, everything: bool, with_json: bool) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and the key group of every key."""
     from ..state.savepoint.verify import verify
 
@@ -48,7 +51,7 @@ def command(savepoint: str, *, with_json: bool) -> int:
     if with_json:
         print_json(to_data(opened.place, report))
     else:
-        print_styled(_blocks(opened.place, report))
+        print_styled(_blocks(opened.place, report, everything=everything))
     return Status.DONE if report.ok else Status.REFUSED
 
 
@@ -73,9 +76,19 @@ def _headline(place: str, report: VerifyReport) -> str:
     return f"verified: {place} ({checks}, {unproven} unproven)" if unproven else f"verified: {place} ({checks})"
 
 
-def _blocks(place: str, report: VerifyReport) -> Iterator[Line | Table]:
+def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Line | Table]:
     yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
-    yield Table(_COLUMNS, [_row(check) for check in report.checks], indent=2)
+    checks = report.checks
+    if len(checks) > FEW and not everything:
+        fine = Counter(check.name for check in checks if check.status == "ok")
+        rows = [_counted(name, count) for name, count in fine.items()]
+        yield Table(_COLUMNS, [*rows, *(_row(check) for check in checks if check.status != "ok")], indent=2)
+        return
+    yield Table(_COLUMNS, [_row(check) for check in checks], indent=2)
+
+
+def _counted(name: str, count: int) -> list[Line]:
+    return [[(name, "")], [("ok", _STYLES.get("ok", ""))], [(f"{many(count, 'check')} (--all lists them)", "")]]
 
 
 def _row(check: Check) -> list[Line]:

@@ -12,6 +12,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many
+from .condensing import FEW, Subject, condensed
 from .description import StateKind
 from .report import Status
 from .way_back import ways_back
@@ -100,26 +101,75 @@ class Differences:
         return cls(4, tuple(_rows(findings)))
 
 
-def blocks(report: CheckReport) -> Iterator[Words | Differences]:
-    """Give a report as lines and tables, for a terminal to fold."""
+def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words | Differences]:
+    """Give a report as lines and tables, for a terminal to fold.
+
+    Args:
+        report: What was found.
+        everything: Whether each state is listed, however many there are; else of very many what is fine is counted, and
+            what is said of several is said once.
+    """
     yield Words(0, ((str(report.decision), _STYLES[report.decision]), (f": {_headline(report)}", "bold")))
     yield Words(2, ((f"from {report.old.origin} to {report.new.origin}", "dim"),))
     backs = None if report.decision is Decision.REFUSE else ways_back(report)
-    for operator in report.operators:
+    subjects = [subject for at, operator in enumerate(report.operators) for subject in _subjects(at, operator, backs)]
+    is_whole = everything or len(subjects) <= FEW
+    shown, fine = ({}, "") if is_whole else condensed(subjects)
+    if is_whole:
+        for subject in subjects:
+            shown.setdefault(subject.operator, []).append((subject, ""))
+    for at, operator in enumerate(report.operators):
+        notes = list(_operator_notes(operator, report.target))
+        if not is_whole and not notes and at not in shown:
+            continue
         yield Words(0, ())
         yield _operator_line(operator)
-        yield from _operator_notes(operator, report.target)
-        if operator.key is not None:
-            more = f"; converter: {operator.key.converter}" if operator.key.converter else ""
-            yield from _subject("key", operator.key.old, operator.key.decision, operator.key.result.verdict, more)
-            yield Differences.of(operator.key.result.findings)
-            yield from _back_line(backs.keys.get(operator.operator_id) if backs else None)
-        for state in operator.states:
-            yield from _state_blocks(state)
-            yield from _back_line(backs.of(operator, state) if backs else None)
+        yield from notes
+        for subject, elsewhere in shown.get(at, ()):
+            yield subject.title
+            yield from subject.body
+            if elsewhere:
+                yield Words(4, ((elsewhere, "dim"),))
+    if fine:
+        yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
     if backs is not None and backs.states:
         yield Words(0, ())
         yield from _back_summary(backs)
+
+
+def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
+    """Give what there is to say of the key and of each state of an operator."""
+    if operator.key is not None:
+        key = operator.key
+        more = f"; converter: {key.converter}" if key.converter else ""
+        title = _subject("key", key.old, key.decision, key.result.verdict, more)
+        back = backs.keys.get(operator.operator_id) if backs else None
+        body = (Differences.of(key.result.findings), *_back_line(back))
+        yield _made(at, f"the key of {operator.title}", (title, *body), is_fine=key.decision is Decision.START)
+    for state in operator.states:
+        back = backs.of(operator, state) if backs else None
+        told = (*_state_blocks(state), *_back_line(back))
+        is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
+        is_fine = state.decision is Decision.START and is_taken
+        yield _made(
+            at, f"{operator.title}/{state.name}", told, is_fine=is_fine, status="" if is_taken else state.status
+        )
+
+
+def _made(
+    at: int, place: str, told: tuple[Words | Differences, ...], *, is_fine: bool, status: str = ""
+) -> Subject[Words | Differences]:
+    title, *body = told
+    words = (status, *(text for block in body for text in _texts(block)))
+    return Subject(at, place, title, tuple(body), words, is_fine)
+
+
+def _texts(block: Words | Differences) -> Iterator[str]:
+    if isinstance(block, Words):
+        yield "".join(text for text, _ in block.pieces)
+        return
+    for row in block.rows:
+        yield f"{row.word}\n{row.path}\n{row.types}\n{row.reason}\n{row.ways_out}"
 
 
 def _headline(report: CheckReport) -> str:
@@ -190,9 +240,9 @@ def _operator_notes(operator: OperatorReport, target: Target) -> Iterator[Words]
         yield Words(2, ((note, "yellow"),))
 
 
-def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Iterator[Words]:
+def _subject(what: str, words: str, decision: Decision, verdict: Verdict, more: str = "") -> Words:
     pieces = [(what, "bold"), (f"  {words}: " if words else ": ", ""), (str(decision), _STYLES[decision])]
-    yield Words(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
+    return Words(2, (*pieces, (f" ({verdict.label}{more})", "dim")))
 
 
 def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
@@ -208,7 +258,7 @@ def _state_blocks(state: StateReport) -> Iterator[Words | Differences]:
         more += f"; converter: {state.converter}"
     if state.transform:
         more += f"; transform: {state.transform}"
-    yield from _subject(what, state.old or state.new, state.decision, state.result.verdict, more)
+    yield _subject(what, state.old or state.new, state.decision, state.result.verdict, more)
     if state.note:
         yield Words(4, ((state.note, ""),))
     yield Differences.of(state.result.findings)
@@ -253,10 +303,10 @@ def _back_summary(backs: WaysBack) -> Iterator[Words]:
         yield Words(2, ((note, "dim"),))
 
 
-def text_lines(report: CheckReport) -> list[str]:
-    """Give a report as lines of plain text, for a pipe."""
+def text_lines(report: CheckReport, *, everything: bool = False) -> list[str]:
+    """Give a report as lines of plain text, for a pipe; see `blocks`."""
     lines: list[str] = []
-    for block in blocks(report):
+    for block in blocks(report, everything=everything):
         if isinstance(block, Words):
             lines.append((" " * block.indent + "".join(text for text, _ in block.pieces)).rstrip())
         else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor
+
 
 @pytest.mark.parametrize("name", ["rocksdb-account-v1", "hashmap-windows-p2-m128", "hashmap-string-p2-m128-files"])
 def test_savepoints_of_flink_are_verified(run, savepoint_of, name):
@@ -54,3 +56,17 @@ def test_an_entry_in_another_key_group_than_its_key_hashes_to_fails(run, savepoi
 
     assert ran.status == 1
     assert "RUN-3" in ran.stdout
+
+
+def test_of_very_many_checks_those_that_are_fine_are_counted(run, tmp_path):
+    job = Job([Operator(f"op-{at}", key=int, states=[ValueStateDescriptor("v", int)]) for at in range(30)])
+    with SavepointWriter(tmp_path / "sp", job) as writer:
+        for at in range(30):
+            writer.put(f"op-{at}", "v", 1, 1)
+
+    short, whole = run("verify", tmp_path / "sp"), run("verify", tmp_path / "sp", "--all")
+
+    assert (0, 0) == (short.status, whole.status)
+    assert any("30 checks (--all lists them)" in line for line in short.stdout.splitlines())
+    assert len(short.stdout.splitlines()) < 10
+    assert len(whole.stdout.splitlines()) > 60
