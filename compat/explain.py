@@ -144,8 +144,13 @@ def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iter
         more = f"; converter: {key.converter}" if key.converter else ""
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
-        body = (Differences.of(key.result.findings), *_back_line(back))
-        yield _made(at, f"the key of {operator.title}", (title, *body), is_fine=key.decision is Decision.START)
+        differences = Differences.of(key.result.findings)
+        yield _made(
+            at,
+            f"the key of {operator.title}",
+            (title, differences, *_back_line(back)),
+            is_fine=key.decision is Decision.START,
+        )
     for state in operator.states:
         back = backs.of(operator, state) if backs else None
         told = (*_state_blocks(state), *_back_line(back))
