@@ -144,20 +144,15 @@ def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iter
         more = f"; converter: {key.converter}" if key.converter else ""
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
-        differences = Differences.of(key.result.findings)
-        yield _made(
-            at,
-            f"the key of {operator.title}",
-            (title, differences, *_back_line(back)),
-            is_fine=key.decision is Decision.START,
-        )
+        told = (title, Differences.of(key.result.findings), *_back_line(back))
+        yield _made(at, f"the key of {operator.title}", told, is_fine=key.decision is Decision.START)
     for state in operator.states:
         back = backs.of(operator, state) if backs else None
-        told = (*_state_blocks(state), *_back_line(back))
+        lines = (*_state_blocks(state), *_back_line(back))
         is_taken = state.status is Status.MATCHED or state.kind is StateKind.TIMERS
         is_fine = state.decision is Decision.START and is_taken
         yield _made(
-            at, f"{operator.title}/{state.name}", told, is_fine=is_fine, status="" if is_taken else state.status
+            at, f"{operator.title}/{state.name}", lines, is_fine=is_fine, status="" if is_taken else state.status
         )
 
 
