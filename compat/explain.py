@@ -144,7 +144,7 @@ def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iter
         more = f"; converter: {key.converter}" if key.converter else ""
         title = _subject("key", key.old, key.decision, key.result.verdict, more)
         back = backs.keys.get(operator.operator_id) if backs else None
-        told = (title, Differences.of(key.result.findings), *_back_line(back))
+        told: tuple[Words | Differences, ...] = (title, Differences.of(key.result.findings), *_back_line(back))
         yield _made(at, f"the key of {operator.title}", told, is_fine=key.decision is Decision.START)
     for state in operator.states:
         back = backs.of(operator, state) if backs else None
