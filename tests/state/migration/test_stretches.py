@@ -189,14 +189,19 @@ def to_be_damaged(tmp_path_factory):
 
 
 @settings(max_examples=150)
-@given(st.data(), st.sampled_from([1, 2_000]))
-def test_of_damaged_bytes_the_same_is_said(to_be_damaged, data, most_bytes):
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 1 << 20), st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, None])), min_size=1, max_size=3
+    ),
+    st.sampled_from([1, 2_000]),
+)
+def test_of_damaged_bytes_the_same_is_said(to_be_damaged, damages, most_bytes):
     ready, file, start = to_be_damaged
     sound = file.read_bytes()
-    places = data.draw(st.lists(st.integers(start, len(sound) - 1), min_size=1, max_size=3))
     damaged = bytearray(sound)
-    for place in places:
-        damaged[place] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF, damaged[place] ^ 0x80]))
+    for number, byte in damages:
+        place = start + number % (len(sound) - start)
+        damaged[place] = damaged[place] ^ 0x80 if byte is None else byte
     file.write_bytes(damaged)
     try:
         with pytest.MonkeyPatch.context() as patch:
