@@ -22,6 +22,7 @@ from ..serializers.errors import DeclarationError
 from ..serializers.escaping import shell_word
 from .check import paired
 from .description import StateKind
+from .one_sided import is_like, sharing_states
 from .policy import ACCEPT_ALL, Policy
 
 if TYPE_CHECKING:
@@ -207,9 +208,7 @@ def _gone(place: str, state: StateDescription, renamed: str, why: str, *, is_bac
 
 def _likely_operator(was: OperatorDescription, started: list[OperatorDescription], *, is_only: bool) -> str:
     """Say how the operator may be called now: one that is new has states of its names, or is the only one."""
-    names = {state.name for state in was.states}
-    like = [one for one in started if names & {state.name for state in one.states}]
-    like = like or (started if is_only else [])
+    like = sharing_states({state.name for state in was.states}, started) or (started if is_only else [])
     if len(like) != 1 or not like[0].uid:
         return ""
     pair = shell_word(f"{was.uid or was.operator_id}={like[0].uid}")
@@ -217,15 +216,8 @@ def _likely_operator(was: OperatorDescription, started: list[OperatorDescription
 
 
 def _likely_state(title: str, was: StateDescription, started: list[StateDescription]) -> str:
-    """Say how the state may be called now: one that is new is of its kind, and of its type or nearly its name."""
-    import difflib  # seldom asked for, and slow to load
-
-    like = [
-        one
-        for one in started
-        if one.kind is was.kind
-        and (one.describe() == was.describe() or difflib.get_close_matches(one.name, [was.name], 1))
-    ]
+    """Say how the state may be called now, where one that is new is like it."""
+    like = [one for one in started if is_like(was, one)]
     if len(like) != 1:
         return ""
     pair = shell_word(f"{title}/{was.name}={like[0].name}")

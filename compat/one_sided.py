@@ -5,7 +5,7 @@ Either is fine where it is meant. Where the two may be one state under two names
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -15,10 +15,13 @@ from .description import StateKind
 from .report import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from .description import OperatorDescription, StateDescription
     from .policy import Policy
     from .report import OperatorReport, StateReport
+
+Operator = TypeVar("Operator", "OperatorReport", "OperatorDescription")
 
 _LEFT = {Status.ORPHANED, Status.NOT_IN_PROBE}
 
@@ -54,9 +57,8 @@ def _with_likely_uid(report: OperatorReport, reports: Sequence[OperatorReport], 
 
 def _stored_under_another_uid(report: OperatorReport, reports: Sequence[OperatorReport]) -> OperatorReport | None:
     """Give the one stored operator that the job lacks and that has states of the same names."""
-    names = {state.name for state in report.states}
-    left = [one for one in reports if one.status in _LEFT and (one.was is None or not one.was.stored_id)]
-    like = [one for one in left if names & {state.name for state in one.states}]
+    left = (one for one in reports if one.status in _LEFT and (one.was is None or not one.was.stored_id))
+    like = sharing_states({state.name for state in report.states}, left)
     return like[0] if len(like) == 1 else None
 
 
@@ -64,7 +66,9 @@ def _with_likely_name(state: StateReport, operator: OperatorReport, policy: Poli
     is_free = state.status is Status.NEW and not state.result.is_incompatible()
     if not is_free or policy.allows_empty(operator, state.name):
         return state
-    like = [old for old in operator.states if _is_left(old) and _is_like(old, state)]
+    becomes = state.becomes
+    stored = (old for old in operator.states if _is_left(old))
+    like = [old for old in stored if old.was is not None and becomes is not None and is_like(old.was, becomes)]
     if len(like) != 1:
         return state
     name = like[0].name
@@ -78,13 +82,18 @@ def _is_left(state: StateReport) -> bool:
     return state.status in _LEFT and (state.was is None or not state.was.stored_name)
 
 
-def _is_like(old: StateReport, new: StateReport) -> bool:
+def sharing_states(names: set[str], operators: Iterable[Operator]) -> list[Operator]:
+    """Give the operators that have states of these names: each may be that of another uid."""
+    return [one for one in operators if names & {state.name for state in one.states}]
+
+
+def is_like(was: StateDescription, becomes: StateDescription) -> bool:
     """Whether a state may be another one renamed: of the same kind, and of the same type or nearly the same name."""
-    if old.kind is not new.kind or new.kind is StateKind.TIMERS:
+    if was.kind is not becomes.kind or was.kind is StateKind.TIMERS:
         return False
     import difflib  # seldom asked for, and slow to load
 
-    return old.old == new.new or bool(difflib.get_close_matches(new.name, [old.name], 1))
+    return was.describe() == becomes.describe() or bool(difflib.get_close_matches(becomes.name, [was.name], 1))
 
 
 def _refused(state: StateReport, operator: OperatorReport, old: str, reason: str, way: str) -> StateReport:
