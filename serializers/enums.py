@@ -18,8 +18,9 @@ from . import enum_rules, recipe
 from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import BASE
+from .record_classes import qualified_name
 from .registry import register_snapshot
-from .serializer import DECLARED, TypeSerializer, unrelated
+from .serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
 from .symbols import Symbol
 
@@ -94,6 +95,7 @@ class EnumSerializer(TypeSerializer[Any]):
         aliases: Former names of the enum.
         symbol_aliases: Former names of symbols: (symbol, former names).
         default: The symbol for stored ones that are gone, or "".
+        python_name: Qualified name of the Python class, "" without one.
     """
 
     advice: ClassVar[Advice] = PYTHON
@@ -104,8 +106,13 @@ class EnumSerializer(TypeSerializer[Any]):
     aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
     symbol_aliases: SymbolAliases = attrs.field(default=(), metadata=DECLARED)
     default: str = attrs.field(default="", metadata=DECLARED)
+    python_name: str = attrs.field(metadata=IDENTITY)
     _members: tuple[Any, ...] = attrs.field(init=False, eq=False, repr=False)
     _ordinals: dict[str, int] = attrs.field(init=False, eq=False, repr=False)
+
+    @python_name.default
+    def _class_name(self) -> str:
+        return "" if self.enum_class is None else qualified_name(self.enum_class)
 
     def __attrs_post_init__(self) -> None:
         enum_rules.check_declaration(self)
@@ -142,17 +149,12 @@ class EnumSerializer(TypeSerializer[Any]):
         make = JavaEnumSerializer if options.java_class else EnumSerializer
         return make(
             symbols=tuple(member.name for member in enum_class),
-            name=options.java_class or f"{enum_class.__module__}.{enum_class.__qualname__}",
+            name=options.java_class or qualified_name(enum_class),
             enum_class=enum_class,
             aliases=options.aliases,
             symbol_aliases=options.symbol_aliases,
             default=options.default,
         )
-
-    @property
-    def python_name(self) -> str:
-        """Qualified name of the Python class, "" without one."""
-        return "" if self.enum_class is None else f"{self.enum_class.__module__}.{self.enum_class.__qualname__}"
 
     def is_named(self, stored_name: str) -> bool:
         """Whether a stored enum of that name is this one, without an alias."""

@@ -11,6 +11,7 @@ import pytest
 
 from stateshift import Array, Field, Int32, Row, Verdict, enum_options, record, row_of, serializer_for
 from stateshift.serializers.declared import declared_facts, with_facts
+from stateshift.serializers.enums import EnumSerializerSnapshot
 from stateshift.serializers.errors import CorruptFile
 
 
@@ -31,6 +32,11 @@ class Order:
 class Level(enum.Enum):
     OPEN = 1
     CLOSED = 2
+
+
+@enum_options(java_class="acme.Java")
+class Java(enum.Enum):
+    ON = 1
 
 
 @attrs.frozen
@@ -87,6 +93,15 @@ class TestNulls:
         assert [False, False] == [field.optional for field in again.fields]
         assert [None, None] == [field.default for field in again.fields]
         assert code.python_name == again.python_name
+
+    def test_so_is_the_python_name_of_an_enum_with_a_java_class(self):
+        """State that another release wrote under the Python name still belongs to it."""
+        code, again = serializer_for(Java), kept(serializer_for(Java))
+        before = EnumSerializerSnapshot(code.python_name, code.symbols)
+
+        assert f"{__name__}.Java" == again.python_name
+        assert code.ensure_compatibility(before).verdict is again.ensure_compatibility(before).verdict
+        assert not again.ensure_compatibility(before).is_incompatible()
 
     @pytest.mark.parametrize(
         "hint",
