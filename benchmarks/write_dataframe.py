@@ -51,10 +51,10 @@ def ways_of(shape: str, rows: DataFrame) -> dict[str, Callable[[str], Any]]:
     """Give what writes the rows to a place, by the name of the way."""
     job, columns = SHAPES[shape].before(), SHAPES[shape].columns
     module = f"{__package__}.states_before:{shape.upper()}"
-    options = {"operator": UID, "state": STATE, "job": module}
+    writer = keyed(rows, columns).write.format("savepoint").mode("append")
     return {
-        "parquet": lambda place: rows.write.parquet(place),
-        "df.write": lambda place: keyed(rows, columns).write.format("savepoint").options(**options).mode("append").save(place),
+        "parquet": rows.write.parquet,
+        "df.write": writer.options(operator=UID, state=STATE, job=module).save,
         "bootstrap": lambda place: bootstrap(place, job, StateSource(UID, STATE, rows, **columns)),
     }
 
@@ -93,7 +93,12 @@ def main() -> int:
         print(json.dumps({"machine": machine, "seconds": found}, indent=2))
         return 0
     lines = [
-        (way, f"{found[way]:.1f}", f"{arguments.entries / found[way] / 1e6:.2f}", f"{found[way] / found['parquet']:.1f}")
+        (
+            way,
+            f"{found[way]:.1f}",
+            f"{arguments.entries / found[way] / 1e6:.2f}",
+            f"{found[way] / found['parquet']:.1f}",
+        )
         for way in WAYS
     ]
     print_table(

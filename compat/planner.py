@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Verdict
+from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import IncompatibleState
 from ..serializers.recipe import fits_always, recipe_of
 from ..serializers.snapshot import snapshot_to_bytes
@@ -38,13 +38,17 @@ if TYPE_CHECKING:
     from .report import CheckReport, OperatorReport, StateReport
 
 
-def plan(report: CheckReport, *, reference_time: datetime | None = None) -> MigrationPlan:
+def plan(
+    report: CheckReport, *, reference_time: datetime | None = None, looks_at_values: bool = False
+) -> MigrationPlan:
     """Say what a migration does, for every stored operator and state.
 
     Args:
         report: The check.
         reference_time: See `MigrationPlan`; to the millisecond, with a time zone. By default the time of this call; it
             is not looked at where no state gains or loses a time to live.
+        looks_at_values: Whether a state is rewritten as well where its bytes stay and a value of it may not fit
+            (`may_fail_per_value`): so the value is found, by the migration and not by the job.
 
     Raises:
         IncompatibleState: The check refuses; with every state and every finding.
@@ -55,7 +59,7 @@ def plan(report: CheckReport, *, reference_time: datetime | None = None) -> Migr
     at = checked_time(reference_time) if reference_time is not None else None
     at = at or now() if any(_switches(state) for _, state in report.states()) else None
     stored = [operator for operator in report.operators if operator.status is not Status.NEW]
-    operators = tuple(_operator(operator, at) for operator in stored)
+    operators = tuple(_operator(operator, at, looks=looks_at_values) for operator in stored)
     groups = report.repartition.for_all if report.repartition is not None else 0
     return MigrationPlan(report.old.origin, report.new.origin, operators, report.target, at, groups)
 
@@ -64,8 +68,8 @@ def _switches(report: StateReport) -> bool:
     return any(finding.rule in {"STATE-4", "STATE-5"} for finding in report.result.findings)
 
 
-def _operator(report: OperatorReport, at: datetime | None) -> OperatorPlan:
-    states = tuple(_state(state, at) for state in report.states if state.was is not None)
+def _operator(report: OperatorReport, at: datetime | None, *, looks: bool) -> OperatorPlan:
+    states = tuple(_state(state, at, looks=looks) for state in report.states if state.was is not None)
     rekeying = _rekeying(report) if report.is_rekeyed else None
     if rekeying is not None:
         states = tuple(map(_rekeyed, states))
@@ -118,14 +122,15 @@ def _rekeyed(state: StatePlan) -> StatePlan:
     return attrs.evolve(state, action=StateAction.REKEY) if stays and state.kind.is_keyed else state
 
 
-def _state(report: StateReport, at: datetime | None) -> StatePlan:
+def _state(report: StateReport, at: datetime | None, *, looks: bool) -> StatePlan:
     was, new = report.was, report.labels_after
     assert was is not None and new is not None  # noqa: S101, PT018 - only stored states that are not refused get here
     old, findings = Labels.of(was), report.result.findings
     name, new_name = was.stored_name or was.name, was.name if was.stored_name else ""
     if report.status is Status.DROPPED:
         return StatePlan(name, was.kind, StateAction.DROP, old, old)
-    if report.values is None or report.values.verdict < Verdict.REQUIRES_MIGRATION:
+    is_read = looks and any(Flag.MAY_FAIL_PER_VALUE in finding.flags for finding in findings)
+    if report.values is None or (report.values.verdict < Verdict.REQUIRES_MIGRATION and not is_read):
         action = StateAction.COPY if old.digest() == new.digest() and not new_name else StateAction.RELABEL
         return StatePlan(name, report.kind, action, old, new, findings=findings, new_name=new_name)
     if not report.parts:  # timers: all of one is its address

@@ -9,6 +9,7 @@ import attrs
 from ...compat.check import check
 from ...compat.description import JobDescription
 from ...compat.edits import same_types
+from ...compat.plan import BadValues
 from ...compat.planner import plan
 from .journal import Journal, run_id
 from .reshaping import reshape
@@ -75,7 +76,9 @@ def prepare(
     old = options.edits.apply(stored)
     new = same_types(old) if job is None else job if isinstance(job, JobDescription) else job.describe()
     report = check(old, new, target=options.restore_target, policy=options.policy, repartition=options.repartition)
-    planned = options.with_bad_values(plan(report, reference_time=options.reference_time))
+    looks = options.bad_values is not BadValues.ABORT
+    planned = plan(report, reference_time=options.reference_time, looks_at_values=looks)
+    planned = options.with_bad_values(planned)
     planned = reshape(savepoint, planned, parallelism=options.parallelism, compression=options.compression)
     prepared = Preparation(savepoint, planned, split(savepoint, planned))
     if resumed is None or planned.reference_time is None or options.reference_time is not None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateshift import Array, Int32, Row, record
 from stateshift.compat.plan import BadValues
 from stateshift.compat.policy import Policy
 from stateshift.serializers.compatibility import Flag
@@ -103,6 +104,43 @@ def test_bad_value_aborts_with_key(tmp_path):
 
     with pytest.raises(ValueNotConvertible, match=r"key 2, path [$], rule TEXT-2"):
         migrate(tmp_path / "old", tmp_path / "new", new, MigrationOptions())
+
+
+@record(java_class="acme.Visits")
+@attrs.frozen
+class Counted:
+    visits: Int32 | None
+
+
+@record(java_class="acme.Visits")
+@attrs.frozen
+class Required:
+    visits: Int32
+
+
+@pytest.mark.parametrize(
+    ("nullable", "required", "fine", "bad", "path"),
+    [
+        (Counted, Required, Counted(1), Counted(None), "$.visits"),
+        (dict[str, int | None], dict[str, int], {"a": 1}, {"a": None}, "${}"),
+        (Row[int | None], Row[int], Row(1), Row(None), "$(0)"),
+        (Array[str | None], Array[str], ("a",), ("a", None), "$[]"),
+        (list[Counted], list[Required], [Counted(1)], [Counted(1), Counted(None)], "$[].visits"),
+    ],
+    ids=["field", "map value", "column", "array element", "field of an element"],
+)
+def test_a_null_that_may_be_none_is_found_where_no_byte_would_change(tmp_path, nullable, required, fine, bad, path):
+    """REC-17, OPT-5: the bytes are the same, so nothing looks at them unless quarantine is asked for."""
+    old, new = (
+        Job([Operator("op", key=int, states=[ValueStateDescriptor("s", hint)])]) for hint in (nullable, required)
+    )
+    written(tmp_path / "old", old, {1: fine, 2: bad})
+
+    assert prepare(Savepoint.open(tmp_path / "old"), new, MigrationOptions()).plan.is_empty
+    found, (aside,) = migrate(tmp_path / "old", tmp_path / "new", new)
+
+    assert [1] == list(values_of(found))
+    assert ((2, 1, 0, 1), "2", path) == (counts_of(found), aside.key, aside.path)
 
 
 def test_a_list_is_put_aside_whole_for_a_list_that_lacks_an_element_looks_whole(tmp_path):
