@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import sys
 
 # What is loaded stays: looking for garbage meanwhile, or among it later, takes a tenth of the time that it takes to
 # load. Nor is any looked for when the process ends, which gives all of it back.
@@ -11,6 +12,9 @@ try:
     from .app import main
 
     gc.freeze()
+except KeyboardInterrupt:  # within the first tenths of a second; a trace through imports helps nobody
+    sys.stderr.write("\ninterrupted.\n")
+    sys.exit(130)
 finally:
     if _was_enabled:
         gc.enable()

@@ -36,6 +36,8 @@ _COMMANDS = {
     "clean": "cleaning",
     "rules": "ruling",
 }
+_ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quarantine", "rules"}
+"""Nobody asks of these whether something was written."""
 
 _HELP = """Change the types of streaming state without losing the state.
 
@@ -107,7 +109,7 @@ class _Commands(click.Group):
             print_notice("", " ".join(["interrupted.", *told]))
             return Status.INTERRUPTED
         except StateShiftError as error:
-            print_error(error, with_json=with_json)
+            print_error(error, with_json=with_json, only_reads=ctx.invoked_subcommand in _ONLY_READ)
             return status_of(error)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise

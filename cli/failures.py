@@ -80,6 +80,7 @@ _STATUSES: Mapping[type[BaseException], Status] = {
     NoSpaceLeft: Status.FAILED,
     ValueNotConvertible: Status.FAILED,
 }
+_NOTHING_WRITTEN = "Nothing was written."
 _OWN_FACTS = {"what", "advice", "written", "where"}
 
 
@@ -115,9 +116,10 @@ def _plain(value: object) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else str(value)
 
 
-def print_error(error: StateShiftError, *, with_json: bool) -> None:
+def print_error(error: StateShiftError, *, with_json: bool, only_reads: bool) -> None:
     """Tell a person on stderr, or a program on stdout. A command that writes says itself how far it came."""
-    error.written = error.written or "Nothing was written."
+    if error.written in {"", _NOTHING_WRITTEN}:
+        error.written = "" if only_reads else _NOTHING_WRITTEN
     if with_json:
         print_json({"error": error_data(error)})
     else:

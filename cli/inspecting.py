@@ -70,7 +70,7 @@ def command(
     errors = inspected.errors()
     if not with_json:
         for error in errors:
-            print_error(error, with_json=False)
+            print_error(error, with_json=False, only_reads=True)
     return max((status_of(error) for error in errors), default=Status.DONE)
 
 

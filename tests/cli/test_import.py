@@ -108,3 +108,22 @@ def test_the_module_of_a_job_registers_for_it_without_the_option(purse, argument
 
     assert (answer.returncode, answer.stderr) == (0, "")
     assert "not registered" not in answer.stdout
+
+
+_INTERRUPTED = """
+import os, signal, sys
+
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == "stateshift.serializers.records":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, AtImport())
+import stateshift.cli
+"""
+
+
+def test_an_interrupt_while_the_program_is_loaded_is_told_without_a_trace():
+    ran = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, check=False)
+
+    assert (130, "", "\ninterrupted.\n") == (ran.returncode, ran.stdout, ran.stderr)
