@@ -337,8 +337,10 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
         if finding.rule == "STATE-4" and part is not None and part.nullable and not part.stamps_nulls:
             reason = f"{finding.reason}; a null, for which the type has no form, gets none, and Flink does not list it"
             return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
-        lived = new.former_time_to_live if new.kind.is_keyed else None
-        if finding.rule == "STATE-5" and part is not None and lived is not None:
+        if finding.rule == "STATE-5" and part is not None and new.kind.is_keyed:
+            lived = new.former_time_to_live
+            if lived is None:  # what had expired comes back, and nobody can say what
+                return attrs.evolve(finding, flags=(*finding.flags, Flag.UNVERIFIED))
             reason = f"time to live is switched off; what has expired, {length_text(lived)} after its last access, goes"
             return attrs.evolve(finding, reason=f"{reason}, and is counted", ways_out=_OFF_WAYS)
         return finding
