@@ -5,7 +5,7 @@ Each key and state is asked by itself, so that an override or a level of one is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
     from .description import JobDescription, OperatorDescription
     from .losses import Guard
+    from .memo import Memo
     from .report import CheckReport, OperatorReport, StateReport
 
 KEY = "<key>"
@@ -33,7 +34,12 @@ Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
 
 
 def answers(
-    revision: JobDescription, candidate: JobDescription, *, is_back: bool, guard: Guard | None
+    revision: JobDescription,
+    candidate: JobDescription,
+    *,
+    is_back: bool,
+    guard: Guard | None,
+    known: Memo[tuple[Any, ...], Any] | None = None,
 ) -> Iterator[Answer]:
     """Ask one side about the other; gives what was found of each key and state that both have.
 
@@ -44,13 +50,14 @@ def answers(
         candidate: The job as it is to be.
         is_back: Whether the revision's job is to take over what the candidate writes, instead of the other way round.
         guard: What is refused beside what the rules refuse.
+        known: What was answered about other revisions: the same is not asked again.
 
     Raises:
         NothingInCommon: The sides share no operator, and there is no guard, which tells what that means.
     """
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
-        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL), guard)
+        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL, known=known), guard)
     except NothingInCommon:
         if guard is None:
             raise

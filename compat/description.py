@@ -7,6 +7,8 @@ a savepoint knows snapshots and no serializers.
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -206,6 +208,19 @@ class SerializerDescription:
             return declared_facts(self.serializer)
         return self.declared or {}
 
+    @cached_property
+    def identity(self) -> tuple[str, str]:
+        """What a check goes by: the digest of the snapshot's bytes, and what code says beyond them, as JSON."""
+        # Of a record, that of the bytes in the file: this release may write the same in a later version (SNAP-5).
+        sha256 = self.sha256 or hashlib.sha256(snapshot_to_bytes(self.snapshot)).hexdigest()
+        said = self.what_code_says
+        return sha256, json.dumps(said, sort_keys=True) if said else "{}"
+
+    @cached_property
+    def is_flink(self) -> bool:
+        """Whether Flink knows the snapshot and all nested ones."""
+        return self.snapshot.is_flink
+
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be.
 
@@ -297,7 +312,7 @@ class OperatorDescription:
         if self.unreadable:
             return None
         parts = [part for state in self.states for part in state.serializers()]
-        return all(part.snapshot.is_flink for part in [*parts, *([self.key] if self.key else [])])
+        return all(part.is_flink for part in [*parts, *([self.key] if self.key else [])])
 
 
 @attrs.frozen

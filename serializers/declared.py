@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
@@ -27,6 +28,7 @@ Facts = dict[str, dict[str, Any]]
 """By the path of a part within a serializer: its attributes, as plain data."""
 
 _SHOWN_DEFAULT = 80
+_STEP = re.compile(r"[.\[]|$")
 
 
 def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
@@ -135,35 +137,42 @@ def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str,
     Raises:
         CorruptFile: The facts do not belong to it.
     """
+    above = {place[: step.start()] for place in facts for step in _STEP.finditer(place)}
     left = set(facts)
-    made: TypeSerializer[Any] = _rebuilt(serializer, "", facts, left)
+    made: TypeSerializer[Any] = _rebuilt(serializer, "", facts, above, left)
     if left:
         raise CorruptFile(f"there is no part {min(left)!r} in {serializer.describe()}")
     return made
 
 
-def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], left: set[str]) -> Any:
-    if not any(place.startswith(path) for place in facts):
+def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], above: set[str], left: set[str]) -> Any:
+    """Give a part with the facts about it and what is in it; `above` are the paths at and above which there are any."""
+    if path not in above:
         return value
     if isinstance(value, tuple):
-        return tuple(_rebuilt(item, f"{path}[{index}]", facts, left) for index, item in enumerate(value))
+        return tuple(_rebuilt(item, f"{path}[{index}]", facts, above, left) for index, item in enumerate(value))
     if not attrs.has(type(value)):
         return value
     changes = {}
-    known = {field.name: field for field in attrs.fields(type(value))}
-    for field in known.values():
-        if field.init and not _is_declared(field):
-            before = getattr(value, field.name)
-            after = _rebuilt(before, f"{path}.{field.name}", facts, left)
-            if after is not before:
-                changes[field.name] = after
+    for name in _parts(type(value)):
+        before = getattr(value, name)
+        after = _rebuilt(before, f"{path}.{name}", facts, above, left)
+        if after is not before:
+            changes[name] = after
     if path in facts:
         left.discard(path)
+        known = {field.name: field for field in attrs.fields(type(value))}
         for name, data in facts[path].items():
             if name not in known or not (_is_declared(known[name]) or _is_identity(known[name])):
                 raise CorruptFile(f"{name!r} is nothing that {type(value).__name__} declares")
             changes[name] = _read(data, value)
     return attrs.evolve(value, **changes) if changes else value
+
+
+@functools.cache
+def _parts(cls: Any) -> tuple[str, ...]:
+    """Give the names of the attributes in which there may be something declared."""
+    return tuple(field.name for field in attrs.fields(cls) if field.init and not _is_declared(field))
 
 
 def _read(data: Any, owner: Any) -> Any:
