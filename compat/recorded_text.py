@@ -96,7 +96,11 @@ def _ordered(value: Any) -> Any:
 def _seal(text: str) -> str:
     """Give the digest of a text: which letters are escaped depends on the release of Python that prints it."""
     ascii_text = text if text.isascii() else _OTHER_LETTER.sub(lambda found: json.dumps(found[0])[1:-1], text)
-    return hashlib.sha256(ascii_text.encode("ascii")).hexdigest()
+    return _digest(ascii_text.encode("ascii"))
+
+
+def _digest(data: bytes | memoryview) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 @attrs.frozen
@@ -112,8 +116,8 @@ class RecordedText:
     head: Fields
     is_sealed: bool
     has_types: bool
-    _operators: str | list[Any] = attrs.field(repr=False)
-    _types: str | dict[str, Any] = attrs.field(repr=False)
+    _operators: memoryview | list[Any] = attrs.field(repr=False)
+    _types: memoryview | dict[str, Any] = attrs.field(repr=False)
 
     @classmethod
     def of(cls, text: str | bytes, form: str) -> RecordedText:
@@ -129,14 +133,17 @@ class RecordedText:
 
     def operators(self) -> tuple[Fields, ...]:
         """Give the operators, parsed."""
-        data = parse_checked(self._operators) if isinstance(self._operators, str) else self._operators
+        data = self._operators
+        if isinstance(data, memoryview):
+            data = parse_checked(f"[{str(data, 'utf-8')}\n]")
         return Fields({_OPERATORS: data}, "the document").objects(_OPERATORS)
 
     def types(self) -> dict[str, str]:
         """Give the text of each type by its name: of one line, and not parsed."""
-        if not isinstance(self._types, str):
+        if not isinstance(self._types, memoryview):
             return {title: _one_line(value) for title, value in self._types.items()}
-        lines = self._types.removeprefix(_BEFORE_TYPE).split(f",{_BEFORE_TYPE}") if self._types else []
+        text = str(self._types, "utf-8")
+        lines = text.removeprefix(_BEFORE_TYPE).split(f",{_BEFORE_TYPE}") if text else []
         types: dict[str, str] = {}
         for line in lines:
             title, end = _title_in(line)
@@ -159,22 +166,25 @@ def _title_in(line: str) -> tuple[str, int]:
 
 def _cut(text: str | bytes, form: str) -> RecordedText | None:
     """Open a file that is laid out and sealed as this release does it; None of any other."""
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    end = data.rfind(_BEFORE_SEAL.encode())
+    view = memoryview(data)[: max(end, 0)]
     try:
-        whole = text if isinstance(text, str) else text.decode("utf-8")
+        seal = _digest(view) if data.isascii() else _seal(str(view, "utf-8"))
     except UnicodeDecodeError:
         return None
-    sealed, _, said = whole.rpartition(_BEFORE_SEAL)
-    if said != f"{_seal(sealed)}{_AFTER_SEAL}":
+    if data[len(view) :] != f"{_BEFORE_SEAL}{seal}{_AFTER_SEAL}".encode():
         return None
-    head, _, body = sealed.partition(_BEFORE_OPERATORS)
-    operators, found, types = body.partition(_BEFORE_TYPES)
-    if not found or not types.endswith(_END):
+    first = data.find(_BEFORE_OPERATORS.encode())
+    second = data.find(_BEFORE_TYPES.encode(), first)
+    if first < 0 or second < 0 or not data.endswith(_END.encode(), second, end):
         return None
-    facts = Fields(parse_checked(f"{head}\n}}"), "the document")
+    facts = Fields(parse_checked(f"{str(view[:first], 'utf-8')}\n}}"), "the document")
     if facts.text("format") != form or facts.number("version") != VERSION:
         return None
-    types = types.removesuffix(_END)
-    return RecordedText(facts, is_sealed=True, has_types=True, operators=f"[{operators}\n]", types=types)
+    operators = view[first + len(_BEFORE_OPERATORS) : second]
+    types = view[second + len(_BEFORE_TYPES) : end - len(_END)]
+    return RecordedText(facts, is_sealed=True, has_types=True, operators=operators, types=types)
 
 
 def _parsed(text: str | bytes, form: str) -> RecordedText:
