@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import Any
 
 MODULE = '''
+import functools
+
 import attrs
 from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor, record
 
 KINDS = (str, Int32, int, float, bool, list[str], dict[str, int], str | None, int | None, bytes)
 
 
+@functools.cache
 def class_of(number, fields, added):
     """A record; those of another number differ in the name of one field, and in the types of some."""
     named = {f"field_{index}": KINDS[index % len(KINDS)] for index in range(fields - 1)}

@@ -351,12 +351,12 @@ class _Matched:
     def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
         if self.was.unreadable:
             return None
-        kept = [state for state in states if state.status is not Status.DROPPED]
-        labels = [label for state in kept for label in state.labels_after or ()]
-        if self.was.key is not None:
-            given = self.becomes.key
-            labels.append(label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot)
-        return all(label.is_flink for label in labels)
+        kept = all(state.is_flink_after for state in states if state.status is not Status.DROPPED)
+        if self.was.key is None:
+            return kept
+        given = self.becomes.key
+        label = label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot
+        return kept and label.is_flink
 
 
 def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: str) -> Finding:

@@ -175,8 +175,10 @@ class SerializerDescription:
         Raises:
             OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
         """
-        if self.serializer is not None:
-            return self.serializer
+        return self.serializer if self.serializer is not None else self._restored
+
+    @cached_property
+    def _restored(self) -> TypeSerializer[Any]:
         restored = self.snapshot.restore_serializer()
         return with_facts(restored, self.declared) if self.declared else restored
 
