@@ -1,10 +1,10 @@
 """What a long history costs: a job of 500 states with 40 fields each, recorded again and again.
 
-    python -m benchmarks.long_history [--revisions 10 33 100] [--states 500] [--fields 40] [--keep FOLDER] [--json]
+    python -m benchmarks.long_history [--revisions 10 33 100] [--states 500] [--changed 5] [--keep FOLDER] [--json]
 
 Two jobs. In the one all states are `alike`, of one class that gets a field with every fifth revision. In the other they
 are `unlike`: each is of a class of its own, that differs from the others in the name and type of some fields; each
-revision gives a twentieth of the classes one more. Then the commands run, each in a process of its own, with the files
+revision gives some of the classes one more. Then the commands run, each in a process of its own, with the files
 in the page cache: CPU seconds and the most memory that the process had.
 """
 
@@ -41,12 +41,12 @@ def class_of(number, fields, added):
     return record(java_class=f"com.acme.orders.Order{number}")(made)
 
 
-def job_of(shape, revision, states, fields):
+def job_of(shape, revision, states, fields, changed):
     """The job as a revision has it."""
     if shape == "alike":
         classes = [class_of(0, fields, revision // 5)] * states
     else:
-        classes = [class_of(number, fields, (revision + number) // 20) for number in range(states)]
+        classes = [class_of(number, fields, (revision * changed + number) // states) for number in range(states)]
 
     def state(number):
         name, value = f"state-{number}", classes[number]
@@ -82,7 +82,7 @@ COMMANDS = {
 }
 
 
-def record_history(folder: Path, shape: str, revisions: int, states: int, fields: int) -> None:
+def record_history(folder: Path, shape: str, revisions: int, states: int, fields: int, changed: int) -> None:
     """Write the job's module, and its history; the job is one revision ahead of it. What is there is kept."""
     from stateshift.compat.history import SUFFIX, RecordedRevision
     from stateshift.compat.recording import digest
@@ -90,15 +90,18 @@ def record_history(folder: Path, shape: str, revisions: int, states: int, fields
     history = folder / "state_history"
     history.mkdir(parents=True, exist_ok=True)
     (folder / "orders.py").write_text(MODULE, encoding="utf-8")
-    (folder / "settings.py").write_text(f"SETTINGS = {(shape, revisions, states, fields)!r}\n", encoding="utf-8")
+    (folder / "settings.py").write_text(
+        f"SETTINGS = {(shape, revisions, states, fields, changed)!r}\n", encoding="utf-8"
+    )
     if len(list(history.iterdir())) == revisions:
         return
+    sys.modules.pop("orders", None)
     sys.path.insert(0, str(folder))
     orders = importlib.import_module("orders")
     sys.path.remove(str(folder))
     parents: tuple[str, ...] = ()
     for number in range(revisions):
-        made = orders.job_of(shape, number, states, fields).describe("job orders:job")
+        made = orders.job_of(shape, number, states, fields, changed).describe("job orders:job")
         facts = f"{number + 1:04}", parents, f"Revision {number}", dt.date(2026, 3, 1), digest(made), ()
         revision = RecordedRevision(*facts, describe=lambda made=made: made)
         (history / f"{revision.name}{SUFFIX}").write_text(revision.to_json(), encoding="utf-8")
@@ -120,7 +123,7 @@ def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     for shape in arguments.shapes:
         for revisions in arguments.revisions:
             place = folder / f"{shape}-{revisions}"
-            record_history(place, shape, revisions, arguments.states, arguments.fields)
+            record_history(place, shape, revisions, arguments.states, arguments.fields, arguments.changed)
             kept = set((place / "state_history").iterdir())
             size = sum(file.stat().st_size for file in kept)
             figures = {"size_mb": size / 1e6, "commands": {}}
@@ -139,6 +142,7 @@ def main() -> None:
     parser.add_argument("--shapes", nargs="+", choices=["alike", "unlike"], default=["alike", "unlike"])
     parser.add_argument("--states", type=int, default=500)
     parser.add_argument("--fields", type=int, default=40)
+    parser.add_argument("--changed", type=int, default=5, help="unlike classes that change with each revision")
     parser.add_argument("--keep", type=Path, help="write the histories here, and keep them for the next run")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()

@@ -44,7 +44,7 @@ def read_history(folder: Path) -> History:
 class _Files(Mapping[str, "str | bytes"]):
     """Files by their names, each read when it is asked for: a long history is not held in memory."""
 
-    def __init__(self, readers: dict[str, Callable[[], str | bytes]]) -> None:
+    def __init__(self, readers: Mapping[str, Callable[[], str | bytes]]) -> None:
         """Take what reads each."""
         self._readers = readers
 

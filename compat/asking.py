@@ -5,6 +5,7 @@ Each key and state is asked by itself, so that an override or a level of one is 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,6 +15,7 @@ from ..serializers.errors import NothingInCommon
 from .check import check
 from .description import StateKind
 from .losses import is_doubt, removed
+from .memo import Memo
 from .policy import ACCEPT_ALL
 from .report import Status
 
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
     from ..serializers.compatibility import Finding
     from .description import JobDescription, OperatorDescription
     from .losses import Guard
-    from .memo import Memo
     from .report import CheckReport, OperatorReport, StateReport
 
 KEY = "<key>"
 """What stands for an operator's key where a state is named."""
 
-Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
+Findings = tuple["Finding", ...]
+
+Answer = tuple[str, str, Decision, Findings]
 """Operator, state, what is decided of it, and what was found."""
 
 
@@ -57,7 +60,8 @@ def answers(
     """
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
-        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL, known=known), guard)
+        report = check(old, new, policy=guard.policy if guard else ACCEPT_ALL, known=known)
+        yield from _of_report(report, guard, known or Memo())
     except NothingInCommon:
         if guard is None:
             raise
@@ -68,7 +72,7 @@ def answers(
             yield operator, state, decision, (forbidden,)
 
 
-def _of_report(report: CheckReport, guard: Guard | None) -> Iterator[Answer]:
+def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, ...], Any]) -> Iterator[Answer]:
     for operator in report.operators:
         states = operator.states
         if operator.key is not None:
@@ -82,8 +86,13 @@ def _of_report(report: CheckReport, guard: Guard | None) -> Iterator[Answer]:
                 decision = Decision.MIGRATE if is_renamed and is_start else state.decision
                 findings = state.result.findings
                 if guard is not None and state.was is not None and state.was.value.knows_nulls:
-                    findings = tuple(finding for finding in findings if not is_doubt(finding))
+                    _, findings = known.once((id(findings),), partial(_sure, findings))
                 yield operator.title, state.name, decision, findings
+
+
+def _sure(findings: Findings) -> tuple[Findings, Findings]:
+    """Give findings, and those of them that are no mere doubts."""
+    return findings, tuple(finding for finding in findings if not is_doubt(finding))
 
 
 def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:

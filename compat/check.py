@@ -209,7 +209,7 @@ class _Matched:
         facts = self.target, self.left, self.stored_by, self.was.is_flink_restorable
         about = old, new, *more
         key = (*map(id, about), *facts, self.was.unreadable, self.becomes.unreadable)
-        _, answer = self.known.once(key, lambda: (about, ask(*about)))  # an id is nobody else's while its object lives
+        answer: T = self.known.once(key, lambda: (about, ask(*about)))[1]  # while it lives, its id is nobody else's
         return answer
 
     def _key(self, old: SerializerDescription | None, new: SerializerDescription | None) -> RoleReport | None:

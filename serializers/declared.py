@@ -167,7 +167,7 @@ def _rebuilt(value: Any, path: str, steps: _Steps, facts: Mapping[str, Mapping[s
         return value
     changes = {}
     for step, below in steps.items():
-        if step[1:] in _parts(type(value)):
+        if step[1:] in _parts(type(value)):  # type: ignore[arg-type]  # a class has a hash
             changes[step[1:]] = _rebuilt(getattr(value, step[1:]), f"{path}{step}", below, facts, left)
     if path in facts:
         left.discard(path)
