@@ -284,4 +284,4 @@ def revision(data: bytes) -> None:
 
 def _readers() -> Iterator:
     yield Stamps.from_json
-    yield lambda data: History.of({"0001_a.json": data}).revisions[0]
+    yield lambda data: History.of({"0001_a.json": data}).revisions[0].description
