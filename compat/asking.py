@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..serializers.compatibility import Finding
-    from .description import JobDescription, OperatorDescription
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
     from .losses import Guard
     from .report import CheckReport, OperatorReport, StateReport
 
@@ -34,6 +34,29 @@ Findings = tuple["Finding", ...]
 
 Answer = tuple[str, str, Decision, Findings]
 """Operator, state, what is decided of it, and what was found."""
+
+
+def with_shared_parts(job: JobDescription) -> JobDescription:
+    """Give a job in which equal types are one object: states that are alike are then judged once."""
+    known: dict[str, list[SerializerDescription]] = {}
+
+    def shared(part: SerializerDescription | None) -> SerializerDescription | None:
+        if part is None:
+            return None
+        like = known.setdefault(part.describe(), [])
+        found = next((one for one in like if one.is_one_with(part)), None)
+        if found is None:
+            like.append(part)
+        return found or part
+
+    def of_state(state: StateDescription) -> StateDescription:
+        value = shared(state.value) or state.value
+        return attrs.evolve(state, value=value, key=shared(state.key), namespace=shared(state.namespace))
+
+    operators = (
+        attrs.evolve(one, key=shared(one.key), states=tuple(map(of_state, one.states))) for one in job.operators
+    )
+    return attrs.evolve(job, operators=tuple(operators))
 
 
 def answers(

@@ -192,7 +192,7 @@ class _Matched:
             groups = self.keys_anew.groups(self.was)
             pairs = paired(self.was.states, self.becomes.states)
             states = sorted(
-                (self._once(self._state, old, new, key) for old, new in pairs),
+                (self._known_state(old, new, key) for old, new in pairs),
                 key=lambda state: (state.name, state.kind),
             )
         report = OperatorReport(
@@ -202,17 +202,30 @@ class _Matched:
         )  # fmt: skip
         return keyed_anew(report) if report.is_rekeyed else report
 
-    def _once(self, ask: Callable[..., T], old: S | None, new: S | None, *more: Any) -> T:
-        """Ask about parts of both sides, unless the answer is known."""
-        if old is None or new is None or self.keys_anew.allowed:
-            return ask(old, new, *more)
+    def _once(self, ask: Callable[[], T], *about: Any) -> T:
+        """Ask about some objects, unless the answer is known."""
+        if self.keys_anew.allowed:
+            return ask()
         facts = self.target, self.left, self.stored_by, self.was.is_flink_restorable
-        about = old, new, *more
         key = (*map(id, about), *facts, self.was.unreadable, self.becomes.unreadable)
-        answer: T = self.known.once(key, lambda: (about, ask(*about)))[1]  # while it lives, its id is nobody else's
+        answer: T = self.known.once(key, lambda: (about, ask()))[1]  # it lives on: its ids are nobody else's
         return answer
 
-    def _key(self, old: SerializerDescription | None, new: SerializerDescription | None) -> RoleReport | None:
+    def _known_state(
+        self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None
+    ) -> StateReport:
+        """Report a state; of two that are alike but for their names, what is found of the one is so of the other."""
+        if old is None or new is None or StateKind.TIMERS in {old.kind, new.kind}:
+            return self._state(old, new, key)
+
+        def alike() -> StateReport:
+            found = self._once(lambda: self._state(old, new, key), *old.likeness, *new.likeness, key)
+            return attrs.evolve(found, name=new.name, was=old, becomes=new)
+
+        return self._once(alike, old, new, key)
+
+    def _key(self) -> RoleReport | None:
+        old, new = self.was.key, self.becomes.key
         if old is None or new is None:
             return self.keys_anew.unknown_key(self.was)
         try:

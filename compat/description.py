@@ -223,6 +223,15 @@ class SerializerDescription:
         """Whether Flink knows the snapshot and all nested ones."""
         return self.snapshot.is_flink
 
+    def is_one_with(self, other: SerializerDescription) -> bool:
+        """Whether a check can find no difference: they are equal, and so is what does not count for that."""
+        apart = (self.stored, other.stored), (self.fallback, other.fallback)
+        return (
+            all(a is b for a, b in apart)
+            and self.done == other.done
+            and (self.declared == other.declared and self.sha256 == other.sha256 and self == other)
+        )
+
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be.
 
@@ -268,6 +277,12 @@ class StateDescription:
     def serializers(self) -> Iterator[SerializerDescription]:
         """All serializers of the state's metadata."""
         yield from (part for part in (self.namespace, self.key, self.value) if part is not None)
+
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """All that a check asks about, without the name."""
+        parts = self.kind, self.value, self.key, self.namespace
+        return (*parts, self.stored_name, self.is_dropped, self.former_time_to_live, self.transform)
 
     def describe(self) -> str:
         """Name the type in words; of broadcast state as a map."""

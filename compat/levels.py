@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from .asking import KEY, answers
+from .asking import KEY, answers, with_shared_parts
 from .losses import REMOVED, losses
 from .memo import Memo
 from .recording import digest, unchanged
@@ -295,7 +295,7 @@ def judge(
         NothingInCommon: A revision and the candidate share no operator, and no guard says what becomes of its state.
     """
     places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
-    known: Memo[tuple[Any, ...], Any] = Memo()
+    candidate, known = with_shared_parts(candidate), Memo[tuple[Any, ...], Any]()
     for revision in reversed(history):
         is_last = revision is history[-1]
         directions = [one for one in Direction if _is_asked(levels, one, guard, is_last=is_last)]

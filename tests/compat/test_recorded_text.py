@@ -98,7 +98,8 @@ class TestTypes:
     def test_each_state_has_a_line_that_names_its_type(self):
         (line,) = [line for line in to_json(job(list[Order])).split("\n") if '"s0"' in line]
 
-        assert "test_recorded_text.Order> " in line and line.startswith('        {"name": "s0", ')
+        assert "test_recorded_text.Order> " in line
+        assert line.startswith('        {"name": "s0", ')
 
     def test_one_class_of_two_defaults_is_two_types(self):
         other = attrs.make_class("Order", {"id": attrs.field(type=int), "note": attrs.field(type=str, default="x")})
@@ -234,6 +235,15 @@ class TestJudgedOnce:
         judge(judged(history.revisions), job(Order, int), Levels(Level.FULL_TRANSITIVE), today=DAY)
 
         assert {"s0": 2, "s1": 2} == Counter(asked)
+
+    def test_so_are_states_of_one_type(self, monkeypatch):
+        asked, real = [], check.judge
+        history = History.of(files_of(job(*[Narrow] * 9)))
+        monkeypatch.setattr(check, "judge", lambda old, new: asked.append(new.name) or real(old, new))
+        report = judge(judged(history.revisions), job(*[Order] * 9), Levels(Level.FULL), today=DAY)
+
+        assert ["s0", "s0"] == asked
+        assert {f"shop/s{number}" for number in range(9)} == {one.name for one in report.states if not one.passes}
 
     def test_states_of_an_operator_that_gives_lists_are_found_again_too(self):
         lists = [ListStateDescriptor("pending", Order)]
