@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 FORMAT = "stateshift snapshot"
 
 _SHOWN, _FINGERPRINT_LENGTH = 60, 16
+_COMPRESSION = 1
+"""The smallest blocks: hardly a snapshot fills one, and each takes memory as if it did."""
 
 
 def to_json(description: JobDescription) -> str:
@@ -142,7 +144,7 @@ def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | No
         types[title] = {
             "type": type_text(part.snapshot),
             "sha256": sha256,
-            "bzip2": base64.b64encode(bz2.compress(data)).decode("ascii"),
+            "bzip2": base64.b64encode(bz2.compress(data, _COMPRESSION)).decode("ascii"),
             "declared": declared,
         }
     return title
