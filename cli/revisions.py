@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from ..serializers.escaping import shell_word
 from .sides import describe_side, is_there
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ..compat.description import JobDescription
     from ..compat.history import History
     from ..compat.levels import Revision
@@ -34,7 +38,24 @@ def read_history(folder: Path) -> History:
 
     names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     with located(history=str(folder)):
-        return History.of({file.name: _content(file) for file in names if file.name != FILE})
+        return History.of(_Files({file.name: partial(_content, file) for file in names if file.name != FILE}))
+
+
+class _Files(Mapping[str, "str | bytes"]):
+    """Files by their names, each read when it is asked for: a long history is not held in memory."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], str | bytes]]) -> None:
+        """Take what reads each."""
+        self._readers = readers
+
+    def __getitem__(self, name: str) -> str | bytes:
+        return self._readers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
 
 
 def read_stamps(folder: Path) -> Stamps:
@@ -90,12 +111,16 @@ def _history_in(top: Path, commit: str, folder: Path) -> History:
     path = folder.resolve().relative_to(top).as_posix()
     listed = _git(top, "ls-tree", "-z", "--name-only", commit, f"{path}/") or ""
     files = {
-        Path(name).name: _git(top, "show", f"{commit}:{name}") or ""
+        Path(name).name: partial(_shown, top, f"{commit}:{name}")
         for name in listed.split("\0")
         if name.endswith(SUFFIX) and Path(name).name != FILE
     }
     with located(history=f"{path} at {commit[:12]}"):
-        return History.of(files)
+        return History.of(_Files(files))
+
+
+def _shown(top: Path, name: str) -> str:
+    return _git(top, "show", name) or ""
 
 
 def require_kept(earlier: History, kept: History, reference: str, folder: Path) -> None:
@@ -214,4 +239,5 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
             ) from error
     require_kept(at_reference, kept, text, folder)
     at_reference.require_one_head()
-    return judged(at_reference.revisions)
+    known = {revision.id for revision in at_reference.revisions}
+    return judged(revision for revision in kept.revisions if revision.id in known)

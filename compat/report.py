@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -134,6 +135,11 @@ class StateReport:
             return Labels.of(self.was)
         namespace = self.namespace.result if self.namespace else None
         return labels_after(self.was, self.becomes, self.values, namespace, self.parts)
+
+    @cached_property
+    def is_flink_after(self) -> bool:
+        """Whether Flink knows all these snapshots."""
+        return all(label.is_flink for label in self.labels_after or ())
 
     @property
     def transform(self) -> str:
