@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..compat.transcode.executors import ExecutorName, chosen_executor
+from ..compat.transcode.executors import LITTLE_BYTES, ExecutorName, chosen_executor, pays_to_load
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -257,10 +257,13 @@ def _tidied(
 
 def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
     """Start Spark for a run; where there is much to do, machine code is loaded before workers are forked."""
-    by_machine_code = needed.bytes_to_read >= _MUCH_BYTES or chosen_executor() is ExecutorName.NUMBA
+    much, wanted = needed.bytes_to_read >= _MUCH_BYTES, chosen_executor()
+    by_machine_code = wanted is ExecutorName.NUMBA or (
+        wanted is ExecutorName.AUTO and much and pays_to_load(needed.bytes_to_read)
+    )
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
-    settings = (daemon.SETTINGS if by_machine_code else {}) | ({} if shuffles else _JAVA_SCHEDULES)
-    return own_driver(master or DEFAULT_MASTER, settings)
+    forked = daemon.settings(max(needed.bytes_to_read, LITTLE_BYTES)) if by_machine_code else {}
+    return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else _JAVA_SCHEDULES))
 
 
 def _cores(session: SparkSession | None, master: str) -> int:
