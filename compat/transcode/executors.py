@@ -34,8 +34,8 @@ LITTLE_BYTES = 1 << 20
 """Less is gone through in plain Python."""
 COMPILING_BYTES = 4 << 30
 """From here on it pays to compile machine code first: half a minute, and numpy is two to four seconds a GB slower."""
-_SLOW_COMPILING_BYTES = 256 << 20
-"""The same of op lists that numpy cannot carry out: plain Python takes some ten seconds for 100 MB."""
+_SLOW_COMPILING_BYTES = 32 << 20
+"""The same of op lists that numpy cannot carry out: plain Python takes a second for each, or half of one."""
 COMPILING_S = 35.0
 """How long that takes, about."""
 _NUMBA_MODULE = f"{__package__}.numba_kernels"

@@ -34,7 +34,7 @@ SAMPLE_ENTRIES = 500
 SAMPLE_BYTES = 256 << 10
 """Of a state, about: once its sample has so many, or a value alone has, nothing more of it is converted."""
 _COPY_BYTES_PER_S = 400 << 20
-_GIANT_BYTES_PER_S = 4 << 20
+_GIANT_BYTES_PER_S = 2 << 20
 _ELEMENT_BYTES_PER_S = 2 << 20
 _USERS_ENTRY_S = 100e-6
 _REKEYED_ENTRY_S = 15e-6

@@ -136,7 +136,7 @@ def test_it_pays_to_compile_only_for_very_much():
 
 @pytest.mark.usefixtures("empty_cache")
 def test_what_numpy_cannot_do_is_compiled_for_earlier():
-    executors.expect(512 << 20)
+    executors.expect(64 << 20)
 
     assert paying(0) is ExecutorName.NUMPY
     assert paying(0, is_slow=True) is ExecutorName.NUMBA
