@@ -1,6 +1,6 @@
 """Where machine code is kept once it is compiled, and whether it is there: told without loading numba.
 
-A folder holds the code of one version of this package, of numba, of Python, and of one kind of processor. So a file
+A folder holds the code of these very sources, of one version of numba and of Python, and of one kind of processor. So a file
 that is there is of use, whoever made it and when: files in an image may be read only, and have other times.
 """
 
@@ -13,8 +13,6 @@ import sys
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-
-from ... import __version__
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 _HERE = Path(__file__).parent
@@ -51,7 +49,6 @@ def _users_folder() -> Path:
 def _name() -> str:
     """Tell apart what cannot use each other's machine code."""
     whole = hashlib.sha256(f"{_numba()} {sys.implementation.cache_tag} {_processor()}".encode())
-    whole.update(__version__.encode())
     for file in (_HERE.parent / "key_hashes.py", *sorted(_HERE.glob("*.py"))) if _HERE.is_dir() else ():
         whole.update(hashlib.sha256(file.read_bytes()).digest())
     return f"stateshift-{whole.hexdigest()[:_NAMED_DIGITS]}"
