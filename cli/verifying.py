@@ -92,12 +92,7 @@ def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[L
         rows = [_row(check) for check in checks]
     yield Table(_COLUMNS, rows, indent=2)
     if report.by_digests:
-        yield [
-            (
-                "digests stand for keys and values: they are as they were written, and were not read; --values reads them",
-                "",
-            )
-        ]
+        yield [("digests stand for keys and values, which were not read: --values reads them", "")]
 
 
 def _counted(name: str, count: int) -> list[Line]:
