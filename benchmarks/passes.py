@@ -199,7 +199,7 @@ WAYS: dict[str, Callable[[Shape], Way]] = {
 
 def wake_cores() -> None:
     """Keep two threads busy, so that the next two have cores of their own at once, where there are two."""
-    from stateshift.state.migration.performing import cores
+    from stateshift.state.savepoint.ahead import cores
 
     if cores() == 1:
         return

@@ -13,7 +13,7 @@ from .output import print_notice, size_text, status_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..state.migration.progress import Progress
+    from ..state.progress import Progress
 
 _LOG_EVERY_S = 30.0
 

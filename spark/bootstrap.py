@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from ..state.migration.progress import Progress
+    from ..state.progress import Progress
 
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
 _CHECKSUM = "coalesce(sum(crc32(concat(key, value))), 0)"

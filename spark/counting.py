@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from ..state.migration.progress import Progress
+    from ..state.progress import Progress
 
 ENTRIES, BYTES = "stateshift.entries", "stateshift.bytes"
 """Entries and bytes that were read for finished streams, of all runs in an application."""

@@ -24,10 +24,11 @@ from ..state.migration.in_process import carry_out_here
 from ..state.migration.journal import SUFFIX
 from ..state.migration.options import MigrationOptions
 from ..state.migration.planning import prepare_as_planned
-from ..state.migration.progress import Progress, Stopwatch
+from ..state.migration.progress import Stopwatch
 from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
+from ..state.progress import Progress
 from ..state.savepoint.claim import claimed
 from ..state.savepoint.files import Folder
 from ..state.savepoint.gate import Read, refuse_by_place

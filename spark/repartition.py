@@ -18,10 +18,10 @@ import pyarrow as pa
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
 from ..state.migration.parcels import Parcel
-from ..state.migration.progress import Progress
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
+from ..state.progress import Progress
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .scheduling import Failures, answer_of, description_of, failure_of

@@ -13,9 +13,10 @@ from ..serializers.registry import registry
 from ..serializers.wording import many
 from ..state.migration.failing import failure_of_task, may_be_mended
 from ..state.migration.performing import perform
-from ..state.migration.progress import Meter, Progress
+from ..state.migration.progress import Meter
 from ..state.migration.run import name_of
 from ..state.migration.tasks import KeyedTask, OperatorTask
+from ..state.progress import Progress
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError, cause_text, shown, values_are_redacted
 from ..serializers.escaping import one_line
-from ..state.migration.progress import Progress
+from ..state.progress import Progress
 from .interrupts import interrupts_kept
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from .tasks import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ..progress import Progress
     from ..savepoint.files import Folder
     from .journal import Journal
-    from .progress import Progress
     from .tasks import Task, TaskResult
 
 _ATTEMPTS = 4

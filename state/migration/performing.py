@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, assert_never
 
 from ...serializers.errors import CorruptSavepoint, located
+from ..savepoint.ahead import cores
 from ..savepoint.copying import copied_stream
 from ..savepoint.sources import open_stream, require_digest
 from ..savepoint.stream_proofs import prove_copied
@@ -48,11 +48,6 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
                 return _copy(task, source, target, alone=_is_alone(source, target, is_one_of_many=is_one_of_many))
             case _:
                 assert_never(task)
-
-
-def cores() -> int:
-    """Give how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _is_alone(source: Folder, target: Folder, *, is_one_of_many: bool) -> bool:

@@ -1,7 +1,8 @@
-"""A thread that goes ahead of another."""
+"""A thread that goes ahead of another, and how many may be at work at once."""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _MOST_AHEAD = 2
 """How many items may wait: where one thread takes longer once, the other goes on."""
+
+
+def cores() -> int:
+    """Give how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:

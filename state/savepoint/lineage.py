@@ -22,7 +22,8 @@ from .metadata import METADATA
 from .stores import masked
 
 if TYPE_CHECKING:
-    from .files import FileRange, Folder
+    from .files import Folder
+    from .sources import ByteSource
 
 LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
@@ -65,7 +66,7 @@ class FileDigest:
             return cls.of_stream(file)
 
     @classmethod
-    def of_stream(cls, file: FileRange) -> FileDigest:
+    def of_stream(cls, file: ByteSource) -> FileDigest:
         """Read an open file once, in pieces."""
         digest = xxh3_128()
         for piece in file.pieces():

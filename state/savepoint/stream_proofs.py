@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...compat.transcode.element_blocks import framed_elements, framed_size
 from ...compat.transcode.entry_check import element_check
 from ...compat.transcode.executors import ExecutorName, chosen_executor, make_executor, paying
 from ...compat.transcode.interpreter import ODD
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
+from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from .ahead import ahead
 from .entries import read_broadcast
@@ -30,7 +32,7 @@ from .stretches import Stretch
 from .value_readers import value_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ...compat.transcode.key_groups import KeyGroupsExecutor, StateTotal
     from ...compat.transcode.program import Program
@@ -45,38 +47,41 @@ _CREDIT = 2
 
 @attrs.define
 class StreamProof:
-    """What was seen in one keyed stream.
+    """What was seen in one stream.
 
     Attributes:
-        entries: Of each state.
+        entries: Of each state, by its room and name; of a list state its elements.
         hashed: Whether keys were hashed again.
         unread: States of which there are entries that nothing reads.
         hidden: States whose entries could not be reached.
     """
 
-    entries: dict[str, int] = attrs.field(factory=dict)
+    entries: dict[tuple[str, str], int] = attrs.field(factory=dict)
     hashed: bool = True
     unread: set[str] = attrs.field(factory=set)
     hidden: set[str] = attrs.field(factory=set)
 
 
-def prove_stream(reader: KeyedReader, max_parallelism: int, *, alone: bool = False) -> StreamProof:
+def prove_stream(
+    reader: KeyedReader, max_parallelism: int, *, alone: bool = False, framing_only: bool = False
+) -> StreamProof:
     """Look at every entry of a keyed stream that can be reached.
 
     Args:
         reader: Of the stream.
         max_parallelism: Number of key groups.
         alone: Whether no other thread is to read meanwhile.
+        framing_only: Whether to pass over keys and values: then entries are only found, and counted.
 
     Raises:
         CorruptSavepoint: An entry does not lie in its key group, cannot be read, or has a key that another has, too.
     """
     states = reader.header.states
-    check = StreamCheck.of(reader.header, max_parallelism)
+    check = None if framing_only else StreamCheck.of(reader.header, max_parallelism)
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
-    proof = StreamProof(hashed=check.hashed, hidden=set(reader.hidden))
+    proof = StreamProof(hashed=check is not None and check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
-    found = _found(reader, proof.hidden, in_stretches=check.is_fast)
+    found = _found(reader, proof.hidden, in_stretches=check is None or check.is_fast)
     for item in found if alone else ahead(found):
         totals = groups.totals(item) if isinstance(item, Stretch) else None
         if totals is not None:
@@ -84,12 +89,14 @@ def prove_stream(reader: KeyedReader, max_parallelism: int, *, alone: bool = Fal
                 entries[total.state_id] += total.entries
             continue
         for block in item.blocks() if isinstance(item, Stretch) else item:
-            with located(file=reader.name, state=states[block.state_id].name):
-                keys.add(block, check.look_at(block))
+            if check is not None:
+                with located(file=reader.name, state=states[block.state_id].name):
+                    keys.add(block, check.look_at(block))
             entries[block.state_id] += block.entries
     keys.finish()
-    proof.entries = {info.name: count for info, count in zip(states, entries, strict=True) if count}
-    proof.unread = check.unread - proof.hidden
+    counts = zip(states, entries, strict=True)
+    proof.entries = {(StateKind.VALUE.room, info.name): count for info, count in counts if count}
+    proof.unread = set() if check is None else check.unread - proof.hidden
     return proof
 
 
@@ -123,11 +130,33 @@ def _prove_elements_copied(source: ByteSource, handle: OperatorStateHandle) -> N
         read_operator_stream_header(source, handle)
     except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
         return
+    prove_stored_elements(source, handle)
+
+
+def prove_stored_elements(
+    source: ByteSource, handle: OperatorStateHandle, *, opaque: Collection[str] = (), framing_only: bool = False
+) -> StreamProof:
+    """Look at every element of a stream of list and broadcast state.
+
+    Args:
+        source: The stream.
+        handle: What points at it.
+        opaque: States that nothing reads.
+        framing_only: As of `prove_stream`.
+
+    Raises:
+        CorruptSavepoint: An element cannot be read, or does not end where its type says.
+    """
     require_written_order(handle)
-    stream = read_operator_stream(source, handle)
+    stream, proof = read_operator_stream(source, handle), StreamProof()
     with located(file=source.name):
         for info in stream.header.states:
-            prove_elements(info, stream.parts_of(info))
+            parts, is_map = stream.parts_of(info), info.name in stream.broadcast
+            count = sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
+            proof.entries[state_kind(info).room, info.name] = count
+            if not framing_only and (info.name in opaque or not prove_elements(info, parts)):
+                proof.unread.add(info.name)
+    return proof
 
 
 def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
@@ -149,7 +178,7 @@ def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iter
 class _WholeGroups:
     """Looks at whole key groups by machine code, while that takes most of them for plain."""
 
-    check: StreamCheck
+    check: StreamCheck | None
     states: int
     prefix_bytes: int
     _made: KeyGroupsExecutor | None = attrs.field(default=None, init=False)
@@ -160,7 +189,9 @@ class _WholeGroups:
         if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
             return None
         if self._made is None:
-            treatments = [Treatment(None, check=self.check.entry_check(at)) for at in range(self.states)]
+            check = self.check
+            checks = [None if check is None else check.entry_check(at) for at in range(self.states)]
+            treatments = [Treatment(None, check=one) for one in checks]
             self._made = make_key_groups_executor(treatments, self.prefix_bytes)
         found = self._made.rewrite(stretch.data, stretch.begins, stretch.key_groups)
         self._credit += 1 if found is not None else -1

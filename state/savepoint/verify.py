@@ -1,35 +1,40 @@
 """Is a savepoint sound? Structure, digests where there are any, and key groups as rule RUN-3 says.
 
-Every key and value is read as `export` does: that they are such is proven, and their meaning is not.
+Every key and value is read as `export` does: that they are such is proven, and their meaning is not. Where digests may
+stand for what was written, entries are only found and counted.
 """
 
 from __future__ import annotations
 
 import enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
 
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError, located
-from ...serializers.views import DataInputView
 from ...serializers.wording import many
-from .keyed_readers import open_keyed
-from .lineage import LINEAGE, FileDigest
+from .handles import InlineHandle, RelativeFileHandle
+from .lineage import LINEAGE
 from .metadata import METADATA
-from .operator_stream import read_operator_stream, require_written_order
 from .sources import open_stream
 from .states import require_own_key_groups
-from .stream_proofs import prove_elements, prove_stream
+from .walk import Walk, in_one_line, stream_handles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from .files import Folder
+    from ..progress import Progress
+    from .handles import StreamHandle
     from .reader import Savepoint, SavepointOperator
+    from .stream_proofs import StreamProof
+    from .walk import OperatorLook
 
 _Entries = dict[tuple[str, str, str], int]
 """Entries found, by operator id, room and state."""
+_WRITTEN = "entries"
+"""The check of what digests stand for."""
 
 
 class Outcome(enum.StrEnum):
@@ -45,7 +50,7 @@ class Check:
     """One thing that was looked at.
 
     Attributes:
-        name: What: structure, digests, key groups, values, counts.
+        name: What: structure, digests, entries, key groups, values, elements, counts, quarantine.
         status: What it came to.
         detail: One sentence.
         where: Operator and state, or file; "" for the whole.
@@ -72,30 +77,67 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         """Whether nothing failed; what is unproven is no failure."""
-        return all(check.status is not Outcome.FAILED for check in self.checks)
+        return not _has_failed(self.checks)
+
+    @property
+    def by_digests(self) -> bool:
+        """Whether digests stand for keys and values somewhere, which were not read there."""
+        return any(check.name == _WRITTEN for check in self.checks)
 
 
-def verify(savepoint: Savepoint, *, progress: Callable[[str], None] | None = None) -> VerifyReport:
+def verify(
+    savepoint: Savepoint,
+    *,
+    trust_digests: bool = False,
+    progress: Callable[[Progress], object] = lambda _: None,
+) -> VerifyReport:
     """Look at everything that can be proven of a savepoint.
 
     Args:
         savepoint: Which.
-        progress: Is called with the operator that is looked at next.
+        trust_digests: Whether digests stand for what is in files: of an operator whose files all have theirs, entries
+            are found and counted, and keys and values not read.
+        progress: Is called with how far that is, by several threads, one at a time.
     """
     checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA)]
-    checks += _digests(savepoint)
     entries: _Entries = {}
     damaged = set[str]()
-    for operator in savepoint.operators:
-        if progress is not None:
-            progress(operator.title)
-        found = _operator(savepoint, operator, entries)
-        if any(check.status is Outcome.FAILED for check in found):
-            damaged.add(operator.operator_id)
-        checks += found
+    with Walk(savepoint.folder, progress) as walk:
+        files = savepoint.lineage.files if savepoint.lineage is not None else {}
+        problems = walk.digest_problems(files)
+        checks += _digests(savepoint, problems)
+        trusted = files.keys() - problems.keys() if trust_digests else set[str]()
+        headers = [_guarded("structure", one, partial(_header_checks, one)) for one in savepoint.operators]
+        found = list(zip(savepoint.operators, headers, strict=True))
+        sound = [operator for operator, of_header in found if not _has_failed(of_header)]
+        looks = iter(walk.look(_trusting(sound, trusted)))
+        for operator, of_operator in found:
+            if not _has_failed(of_operator):
+                of_operator.extend(_operator(next(looks), entries))
+            if _has_failed(of_operator):
+                damaged.add(operator.operator_id)
+            checks += of_operator
     checks += _counts(savepoint, entries, damaged)
     checks += _quarantine(savepoint)
     return VerifyReport(savepoint.place, tuple(checks))
+
+
+def _has_failed(checks: Iterable[Check]) -> bool:
+    return any(check.status is Outcome.FAILED for check in checks)
+
+
+def _trusting(operators: list[SavepointOperator], trusted: Collection[str]) -> Iterator[tuple[SavepointOperator, bool]]:
+    """Give operators, each with whether digests stand for all that is read of it; some of that is in `_metadata`."""
+    for operator in operators:
+        files = {METADATA, *(_file_of(handle.stream) for handle in stream_handles(operator))}
+        yield operator, files <= set(trusted)
+
+
+def _file_of(stream: StreamHandle) -> str:
+    """Name the file of the savepoint that holds a stream; "" of one elsewhere."""
+    if isinstance(stream, InlineHandle):
+        return METADATA
+    return stream.path if isinstance(stream, RelativeFileHandle) else ""
 
 
 def _summary(savepoint: Savepoint) -> str:
@@ -107,45 +149,25 @@ def _summary(savepoint: Savepoint) -> str:
     )
 
 
-def _digests(savepoint: Savepoint) -> Iterator[Check]:
+def _digests(savepoint: Savepoint, problems: dict[str, str]) -> Iterator[Check]:
     if savepoint.lineage is None:
         yield Check("digests", Outcome.UNPROVEN, f"there is no {LINEAGE} with digests, as Flink writes none")
         return
-    wrong = 0
-    for name, expected in savepoint.lineage.files.items():
-        problem = _digest_problem(savepoint.folder, name, expected)
-        if problem:
-            wrong += 1
-            yield Check("digests", Outcome.FAILED, problem, name)
-    if not wrong:
+    for name, problem in problems.items():
+        yield Check("digests", Outcome.FAILED, problem, name)
+    if not problems:
         count = len(savepoint.lineage.files)
         files = many(count, "file is", "files are")
         yield Check("digests", Outcome.OK, f"{files} what {LINEAGE} says")
 
 
-def _digest_problem(folder: Folder, name: str, expected: FileDigest) -> str:
-    try:
-        size = folder.size(name)
-        if size != expected.size:
-            return f"the file has {size:,} bytes and should have {expected.size:,}"
-        found = FileDigest.of_file(folder, name)
-    except StateShiftError as error:
-        return _told(error)
-    return "" if found == expected else "the digest of the file is another one"
-
-
-def _operator(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> list[Check]:
-    checks: list[Check] = []
-    with located(savepoint=savepoint.place, operator=operator.title):
-        headers = _guarded("structure", operator, lambda: _header_checks(operator))
-        checks += headers
-        if any(check.status is Outcome.FAILED for check in headers):
-            return checks
-        if not operator.unreadable_keyed:
-            checks += _guarded("key groups", operator, lambda: _keyed_checks(savepoint, operator, entries))
-        if not operator.unreadable_lists:
-            checks += _guarded("elements", operator, lambda: _operator_checks(savepoint, operator, entries))
-    return checks
+def _operator(look: OperatorLook, entries: _Entries) -> list[Check]:
+    if look.framing_only:
+        return _guarded(_WRITTEN, look.operator, lambda: _written_checks(look, entries))
+    return [
+        *_guarded("key groups", look.operator, lambda: _keyed_checks(look, entries)),
+        *_guarded("elements", look.operator, lambda: _operator_checks(look, entries)),
+    ]
 
 
 def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
@@ -163,83 +185,66 @@ def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
 
 def _guarded(name: str, operator: SavepointOperator, look: Callable[[], Iterator[Check]]) -> list[Check]:
     try:
-        return list(look())
+        with located(savepoint=operator.folder.place, operator=operator.title):
+            return list(look())
     except StateShiftError as error:
         places = [
             f"{place} {error.where[place]}" for place in ("state", "file", "offset", "key") if place in error.where
         ]
-        return [Check(name, Outcome.FAILED, _told(error), ", ".join([operator.title, *places]))]
+        return [Check(name, Outcome.FAILED, in_one_line(error), ", ".join([operator.title, *places]))]
 
 
-def _told(error: StateShiftError) -> str:
-    """Give an error in one line."""
-    return error.what.replace("\n", " ")
-
-
-def _keyed_checks(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> Iterator[Check]:
-    found, unread, hidden, stable = 0, set[str](), set[str](), True
-    subtasks = [subtask for subtask in operator.stored.subtasks if subtask.managed_keyed is not None]
-    for subtask in subtasks:
-        handle = subtask.managed_keyed
-        assert handle is not None  # noqa: S101 - chosen above
-        with open_keyed(handle, savepoint.folder, operator.max_parallelism) as reader:
-            part = prove_stream(reader, operator.max_parallelism)
-        for state, count in part.entries.items():
-            _count(entries, operator, "keyed", state, count)
-        found += sum(part.entries.values())
-        unread |= part.unread
-        hidden |= part.hidden
-        stable &= part.hashed
-    if not subtasks:
+def _written_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
+    streams = [*look.keyed, *look.lists]
+    if not streams:
         return
-    if hidden:
+    found = sum(_count(look.operator, stream.result(), entries) for stream in streams)
+    written = many(found, "entry is as it was", "entries are as they were")
+    detail = f"{written} written, by the digests; no key and no value was read"
+    yield Check(_WRITTEN, Outcome.OK, detail, look.operator.title)
+
+
+def _keyed_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
+    operator, title = look.operator, look.operator.title
+    if not look.keyed:
+        return
+    parts = [stream.result() for stream in look.keyed]
+    found = sum(_count(operator, part, entries) for part in parts)
+    if hidden := set[str]().union(*(part.hidden for part in parts)):
         detail = f"the entries of {', '.join(sorted(hidden))} cannot be reached in the heap backend's native format"
-        yield Check("key groups", Outcome.UNPROVEN, detail, operator.title)
-    if stable:
+        yield Check("key groups", Outcome.UNPROVEN, detail, title)
+    if all(part.hashed for part in parts):
         lying = many(found, "entry lies where its key hashes", "entries lie where their keys hash")
-        yield Check("key groups", Outcome.OK, f"{lying} to", operator.title)
+        yield Check("key groups", Outcome.OK, f"{lying} to", title)
     else:
         key = operator.key.describe() if operator.key else "?"
         lying = many(found, "entry lies in the range of its", "entries lie in the range of their")
         detail = f"{lying} subtask; keys of type {key} have no stable hash to prove more"
-        yield Check("key groups", Outcome.UNPROVEN, detail, operator.title)
-    if unread:
-        names = ", ".join(sorted(unread))
-        detail = f"the values of {names} are not read by this release, only their framing"
-        yield Check("values", Outcome.UNPROVEN, detail, operator.title)
+        yield Check("key groups", Outcome.UNPROVEN, detail, title)
+    if unread := set[str]().union(*(part.unread for part in parts)):
+        detail = f"the values of {', '.join(sorted(unread))} are not read by this release, only their framing"
+        yield Check("values", Outcome.UNPROVEN, detail, title)
     elif found:
-        yield Check("values", Outcome.OK, "every value ends where its type says", operator.title)
+        yield Check("values", Outcome.OK, "every value ends where its type says", title)
 
 
-def _count(entries: _Entries, operator: SavepointOperator, room: str, state: str, found: int) -> None:
-    place = (operator.operator_id, room, state)
-    entries[place] = entries.get(place, 0) + found
-
-
-def _operator_checks(savepoint: Savepoint, operator: SavepointOperator, entries: _Entries) -> Iterator[Check]:
-    states = {state.name: state for state in operator.states if not state.kind.is_keyed}
-    found, unread = 0, set[str]()
-    for subtask in operator.stored.subtasks:
-        if subtask.managed_operator is None:
-            continue
-        require_written_order(subtask.managed_operator)
-        with open_stream(subtask.managed_operator.stream, savepoint.folder) as source:
-            stream = read_operator_stream(source, subtask.managed_operator)
-            with located(file=source.name):
-                for info in stream.header.states:
-                    state = states[info.name]
-                    is_map, parts = info.name in stream.broadcast, stream.parts_of(info)
-                    count = sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
-                    _count(entries, operator, state.kind.room, info.name, count)
-                    found += count
-                    if state.unsupported or not prove_elements(info, parts):
-                        unread.add(info.name)
-    if unread:
+def _operator_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
+    parts = [stream.result() for stream in look.lists]
+    found = sum(_count(look.operator, part, entries) for part in parts)
+    if unread := set[str]().union(*(part.unread for part in parts)):
         detail = f"the elements of {', '.join(sorted(unread))} are not read by this release"
-        yield Check("elements", Outcome.UNPROVEN, detail, operator.title)
+        yield Check("elements", Outcome.UNPROVEN, detail, look.operator.title)
     elif found:
         detail = many(found, "element ends where its type says", "elements end where their types say")
-        yield Check("elements", Outcome.OK, detail, operator.title)
+        yield Check("elements", Outcome.OK, detail, look.operator.title)
+
+
+def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) -> int:
+    """Count what one stream has, by state, and in all."""
+    for state, found in part.entries.items():
+        place = (operator.operator_id, *state)
+        entries[place] = entries.get(place, 0) + found
+    return sum(part.entries.values())
 
 
 def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
@@ -270,7 +275,7 @@ def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
     try:
         found = sum(1 for _ in savepoint.quarantine())
     except StateShiftError as error:
-        yield Check("quarantine", Outcome.FAILED, _told(error), str(error.where.get("file", "")))
+        yield Check("quarantine", Outcome.FAILED, in_one_line(error), str(error.where.get("file", "")))
         return
     if found != expected:
         detail = f"{many(found, 'value')} in quarantine, and {LINEAGE} says {expected:,}"

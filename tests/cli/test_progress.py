@@ -3,7 +3,7 @@
 import pytest
 
 from stateshift.cli.progress import details
-from stateshift.state.migration.progress import Progress
+from stateshift.state.progress import Progress
 
 MIB = 1 << 20
 

@@ -64,9 +64,27 @@ def test_of_very_many_checks_those_that_are_fine_are_counted(run, tmp_path):
         for at in range(30):
             writer.put(f"op-{at}", "v", 1, 1)
 
-    short, whole = run("verify", tmp_path / "sp"), run("verify", tmp_path / "sp", "--all")
+    short, whole = (run("verify", tmp_path / "sp", "--values", *more) for more in ([], ["--all"]))
 
     assert (0, 0) == (short.status, whole.status)
     assert any("30 checks (--all lists them)" in line for line in short.stdout.splitlines())
     assert len(short.stdout.splitlines()) < 10
     assert len(whole.stdout.splitlines()) > 60
+
+
+def test_what_digests_stand_for_is_read_when_asked_for(run, tmp_path):
+    with SavepointWriter(tmp_path / "sp", Job([Operator("op", key=int, states=[ValueStateDescriptor("v", int)])])) as w:
+        w.put("op", "v", 1, 1)
+
+    by_digests, by_values = (run("verify", tmp_path / "sp", *more) for more in ([], ["--values"]))
+
+    assert (0, 0) == (by_digests.status, by_values.status)
+    assert by_digests.stdout.startswith("verified by digests: ")
+    assert "1 entry is as it was written, by the digests; no key and no value was read (op)" in by_digests.stdout
+    assert "--values reads them" in by_digests.stdout
+    assert by_values.stdout.startswith("verified: ")
+    assert "every value ends where its type says" in by_values.stdout
+    assert "--values" not in by_values.stdout
+    assert [True, False] == [
+        run("verify", tmp_path / "sp", "--json", *more).data["by_digests"] for more in ([], ["--values"])
+    ]

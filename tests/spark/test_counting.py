@@ -7,7 +7,7 @@ import pytest
 
 from stateshift.spark.counting import accumulators_of, counted
 from stateshift.spark.migrate import migrate
-from stateshift.state.migration.progress import Progress
+from stateshift.state.progress import Progress
 
 pytestmark = pytest.mark.spark
 

@@ -3,10 +3,14 @@
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import CancelledError
 
 import attrs
 import pytest
+from damaging import Places, damage_of
 
+from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.record_classes import record
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
@@ -20,6 +24,7 @@ from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
+from stateshift.state.savepoint.walk import Walk
 from stateshift.state.savepoint.writer import SavepointWriter
 
 JOB = Job(
@@ -125,11 +130,106 @@ def test_counts_are_put_as_everywhere(tmp_path, count, lying, ending):
     assert "2 states have as many entries as recorded" in details
 
 
-def test_progress_names_the_operators(written):
+def test_progress_tells_of_files_and_then_of_streams(written):
     seen = []
     verify(Savepoint.open(written), progress=seen.append)
 
-    assert ["keyed", "other"] == seen
+    assert ["digests", "streams"] == list(dict.fromkeys(progress.phase for progress in seen))
+    for phase in ("digests", "streams"):
+        told = [progress for progress in seen if progress.phase == phase]
+        assert (0, 0) == (told[0].done, told[0].bytes_done)
+        assert (told[-1].total, told[-1].bytes_total) == (told[-1].done, told[-1].bytes_done)
+        assert sorted(told, key=lambda progress: (progress.bytes_done, progress.done)) == told
+
+
+def test_what_progress_raises_ends_the_look(written):
+    class Stopped(BaseException):
+        pass
+
+    def stop(progress):
+        if progress.phase == "streams" and progress.bytes_done:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        verify(Savepoint.open(written), progress=stop)
+
+
+def test_a_walk_that_is_left_leaves_nobody_at_work(tmp_path):
+    job = Job([Operator("o", key=int, states=[ValueStateDescriptor("s", int)])])
+    with SavepointWriter(tmp_path / "sp", job, parallelism=64) as writer:
+        for number in range(1000):
+            writer.put("o", "s", number, number)
+    opened = Savepoint.open(tmp_path / "sp")
+
+    with Walk(opened.folder, lambda _: time.sleep(0.01)) as walk:
+        (look,) = walk.look([(opened.operators[0], False)])
+
+    assert 64 == len(look.keyed)
+    assert any(stream.cancelled() or isinstance(stream.exception(), CancelledError) for stream in look.keyed)
+
+
+@pytest.fixture
+def nothing_is_read(monkeypatch):
+    """Whoever reads a key or a value fails."""
+
+    def fail(*_):
+        raise AssertionError
+
+    for name in ("StreamCheck.of", "prove_elements"):
+        monkeypatch.setattr(f"stateshift.state.savepoint.stream_proofs.{name}", fail)
+
+
+@pytest.mark.usefixtures("nothing_is_read")
+def test_digests_stand_for_keys_and_values(written):
+    report = verify(Savepoint.open(written), trust_digests=True)
+
+    assert (True, True) == (report.ok, report.by_digests)
+    assert ["structure", "digests", "entries", "entries", "counts"] == [check.name for check in report.checks]
+    details = [check.detail for check in report.checks if check.name == "entries"]
+    assert ["150 entries are as they were written", "3 entries are as they were written"] == [
+        detail.partition(",")[0] for detail in details
+    ]
+    assert all("no key and no value was read" in detail for detail in details)
+
+
+def test_without_digests_and_where_one_is_wrong_all_is_read(written):
+    file = next(f for f in written.iterdir() if f.name.endswith("keyed-1"))
+    data = bytearray(file.read_bytes())
+    data[data.rindex(b"value") + 2] ^= 1
+    file.write_bytes(data)
+
+    one_is_wrong = verify(Savepoint.open(written), trust_digests=True)
+    assert {"keyed": {"key groups", "values"}, "other": {"entries"}} == {
+        where: {check.name for check in one_is_wrong.checks if check.where == where} for where in ("keyed", "other")
+    }
+
+    (written / LINEAGE).unlink()
+    without = verify(Savepoint.open(written), trust_digests=True)
+    assert not without.by_digests
+    assert {"structure", "digests", "key groups", "values", "elements"} == {check.name for check in without.checks}
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_damage_is_told_alike_whether_digests_are_trusted_or_all_is_read(written, first):
+    places = Places(written)
+    for seed in range(first, first + 100):
+        damage = damage_of(places, seed)
+        (written / damage.file).write_bytes(damage.data)
+
+        trusting, reading = (told(written, trust_digests=trust) for trust in (True, False))
+
+        assert reading, f"seed {seed}: {damage.kind} in {damage.file}"
+        assert trusting == reading, f"seed {seed}: {damage.kind} in {damage.file}"
+        (written / damage.file).write_bytes(places.files[damage.file])
+
+
+def told(folder, *, trust_digests):
+    """What is wrong with a savepoint."""
+    try:
+        found = verify(Savepoint.open(folder), trust_digests=trust_digests)
+    except StateShiftError as error:
+        return str(error)
+    return [check for check in found.checks if check.status is Outcome.FAILED]
 
 
 def test_a_flipped_byte_in_an_inline_stream_breaks_the_digest_of_the_metadata(written):
@@ -314,14 +414,15 @@ def test_an_unknown_snapshot_class_is_unproven_and_no_failure(savepoint_copy):
     assert any(check.where == "account-state-lists" and check.status is Outcome.OK for check in report.checks)
 
 
+@pytest.mark.parametrize("trust_digests", [True, False])
 @pytest.mark.parametrize("room", ["value", "split_list", "broadcast"])
-def test_wrong_counts_are_found(written, room):
+def test_wrong_counts_are_found(written, room, trust_digests):
     facts = json.loads((written / LINEAGE).read_text())
     wrong = next(count for count in facts["states"] if count["kind"] == room)
     wrong["written"] += 1
     (written / LINEAGE).write_text(json.dumps(facts))
 
-    (found,) = failed(written)
+    (found,) = told(written, trust_digests=trust_digests)
     assert found.name == "counts"
     assert f"says {wrong['written']}" in found.detail
     assert found.where == f"{wrong['operator']}, state {wrong['state']}"

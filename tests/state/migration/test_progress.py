@@ -14,9 +14,10 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.migration import progress
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.performing import perform
-from stateshift.state.migration.progress import Meter, Progress, Stopwatch
+from stateshift.state.migration.progress import Meter, Stopwatch
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import split
+from stateshift.state.progress import Progress
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter

@@ -1,0 +1,168 @@
+"""Files and streams of a savepoint gone through, one on each core; and how far that is.
+
+Threads do: machine code and digests leave the other cores free. Objects, which only Python makes, take turns.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+
+import attrs
+
+from ...serializers.errors import StateShiftError
+from ..progress import Progress
+from .ahead import cores
+from .handles import OperatorStateHandle
+from .keyed_readers import keyed_reader
+from .lineage import FileDigest
+from .sources import PassedOn, open_stream
+from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from .files import Folder
+    from .handles import KeyedHandle
+    from .reader import SavepointOperator
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@attrs.frozen
+class OperatorLook:
+    """What will have been seen of an operator, stream by stream.
+
+    Attributes:
+        operator: Which.
+        framing_only: Whether keys and values are passed over.
+        keyed: Of its keyed streams.
+        lists: Of those of list and broadcast state.
+    """
+
+    operator: SavepointOperator
+    framing_only: bool
+    keyed: list[Future[StreamProof]] = attrs.field(factory=list)
+    lists: list[Future[StreamProof]] = attrs.field(factory=list)
+
+
+class Walk:
+    """Goes through a savepoint. Used in a `with` block, at whose end nobody is on the way any more.
+
+    Args:
+        folder: The savepoint.
+        tell: Is called with how far it is, by one thread at a time.
+    """
+
+    def __init__(self, folder: Folder, tell: Callable[[Progress], object]) -> None:
+        self._folder, self._tell = folder, tell
+        self._pool = ThreadPoolExecutor(cores())
+        self._lock = Lock()
+        self._has_ended = False
+        self._now, self._began = Progress("", 0, 0), 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._has_ended = True
+        self._pool.shutdown(cancel_futures=True)
+
+    def digest_problems(self, files: Mapping[str, FileDigest]) -> dict[str, str]:
+        """Read files, and say of those that are not what they must be what is wrong."""
+        self._begin("digests", [expected.size for expected in files.values()])
+        found = {name: self._submit(self._digest_problem, name, expected) for name, expected in files.items()}
+        return {name: problem for name, future in found.items() if (problem := future.result())}
+
+    def _digest_problem(self, name: str, expected: FileDigest) -> str:
+        try:
+            size = self._folder.size(name)
+            if size != expected.size:
+                return f"the file has {size:,} bytes and should have {expected.size:,}"
+            with self._folder.open_range(name) as file:
+                found = FileDigest.of_stream(PassedOn(file, self._pass))
+        except StateShiftError as error:
+            return in_one_line(error)
+        return "" if found == expected else "the digest of the file is another one"
+
+    def look(self, operators: Iterable[tuple[SavepointOperator, bool]]) -> list[OperatorLook]:
+        """Begin to go through the streams of operators, as far as their headers can be read.
+
+        Args:
+            operators: Each with whether only the framing of its entries is looked at.
+        """
+        looks = [OperatorLook(*one) for one in operators]
+        streams = [(look, handle) for look in looks for handle in stream_handles(look.operator)]
+        self._begin("streams", [handle.stream.size for _, handle in streams])
+        alone = self._folder.is_local and len(streams) >= cores()
+        for look, handle in streams:
+            if isinstance(handle, OperatorStateHandle):
+                look.lists.append(self._submit(self._prove_elements, look, handle))
+            else:
+                look.keyed.append(self._submit(self._prove_keyed, look, handle, alone=alone))
+        return looks
+
+    def _prove_keyed(self, look: OperatorLook, handle: KeyedHandle, *, alone: bool) -> StreamProof:
+        groups = look.operator.max_parallelism
+        with open_stream(handle.stream, self._folder) as source:
+            reader = keyed_reader(PassedOn(source, self._pass), handle, groups)
+            return prove_stream(reader, groups, alone=alone, framing_only=look.framing_only)
+
+    def _prove_elements(self, look: OperatorLook, handle: OperatorStateHandle) -> StreamProof:
+        opaque = [state.name for state in look.operator.states if not state.kind.is_keyed and state.unsupported]
+        with open_stream(handle.stream, self._folder) as source:
+            passed = PassedOn(source, self._pass)
+            return prove_stored_elements(passed, handle, opaque=opaque, framing_only=look.framing_only)
+
+    def _begin(self, phase: str, sizes: list[int]) -> None:
+        self._began = time.monotonic()
+        self._now = Progress(phase, 0, len(sizes), bytes_total=sum(sizes))
+        self._tell(self._now)
+
+    def _submit(self, go: Callable[P, R], *args: P.args, **options: P.kwargs) -> Future[R]:
+        def gone() -> R:
+            found = go(*args, **options)
+            self._add(done=1)
+            return found
+
+        return self._pool.submit(partial(copy_context().run, gone))
+
+    def _pass(self, data: bytes | memoryview) -> None:
+        self._add(size=len(data))
+
+    def _add(self, *, done: int = 0, size: int = 0) -> None:
+        with self._lock:
+            if self._has_ended:
+                raise CancelledError
+            now = self._now
+            self._now = attrs.evolve(
+                now,
+                done=now.done + done,
+                bytes_done=now.bytes_done + size,
+                seconds=time.monotonic() - self._began,
+            )
+            self._tell(self._now)
+
+
+def in_one_line(error: StateShiftError) -> str:
+    """Give what is wrong."""
+    return error.what.replace("\n", " ")
+
+
+def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | OperatorStateHandle]:
+    """Give what points at the streams of an operator whose headers can be read."""
+    for subtask in operator.stored.subtasks:
+        if subtask.managed_keyed is not None and not operator.unreadable_keyed:
+            yield subtask.managed_keyed
+        if subtask.managed_operator is not None and not operator.unreadable_lists:
+            yield subtask.managed_operator
