@@ -1,7 +1,7 @@
 """Where machine code is kept once it is compiled, and whether it is there: told without loading numba.
 
-A folder holds the code of these very sources, of one version of numba and of Python, and of one kind of processor. So a file
-that is there is of use, whoever made it and when: files in an image may be read only, and have other times.
+A folder holds the code of these very sources, of one version of numba and of Python, and of one kind of processor. So
+a file that is there is of use, whoever made it and when: files in an image may be read only, and have other times.
 """
 
 from __future__ import annotations
