@@ -73,7 +73,7 @@ def same(value, _):
 
 
 def fresh(shape):
-    """The type that describes what a new program writes: fields of records lie in alphabetical order."""
+    """The type that describes what a new program writes: fields lie in alphabetical order, subclasses by name."""
     match shape:
         case Maybe(inner):
             return Maybe(fresh(inner))
@@ -93,7 +93,10 @@ def fresh(shape):
             return EitherOf(fresh(left), fresh(right))
         case RecordOf(fields=fields):
             inside = [attrs.evolve(field, shape=fresh(field.shape), wrapped=False) for field in fields]
-            return attrs.evolve(shape, fields=tuple(sorted(inside, key=lambda field: field.name)))
+            subclasses = tuple(map(fresh, shape.by_tag))
+            return attrs.evolve(
+                shape, fields=tuple(sorted(inside, key=lambda field: field.name)), subclasses=subclasses
+            )
         case RowOf(columns=columns):
             inside = tuple(attrs.evolve(column, shape=fresh(column.shape)) for column in columns)
             return attrs.evolve(shape, columns=inside, stored=())
