@@ -54,6 +54,7 @@ class Answer:
         label: The type that describes the bytes where a reconfigured copy takes them over.
         loses: Whether the conversion is `lossy` or `drops` something, as flags tell.
         is_readable: Whether the old bytes can be read: by the snapshot, or by the fallbacks of parts.
+        is_writable: Whether the new program writes all that it reads; not a subclass that has lost its decorator.
     """
 
     verdict: int
@@ -62,6 +63,7 @@ class Answer:
     label: Any
     loses: bool = False
     is_readable: bool = True
+    is_writable: bool = True
 
     @property
     def migrates(self):
@@ -137,6 +139,7 @@ def compose(new, outer, children, convert, label=None, *, old, loses=False):
         loses or any(answer.loses for _, answer, _ in children),
         is_readable=not is_sealed(old)
         or (verdict == FALLBACK and all(answer.is_readable for _, answer, _ in children)),
+        is_writable=all(answer.is_writable for _, answer, _ in children),
     )
 
 

@@ -69,6 +69,7 @@ class Taken:
         outer: What there is to say of them as such.
         extra: Subclasses that are not stored.
         loses: Whether several become one.
+        is_writable: Whether all takers are decorated.
     """
 
     takers: dict
@@ -76,6 +77,7 @@ class Taken:
     outer: dict
     extra: tuple
     loses: bool
+    is_writable: bool
 
 
 def _taken_subclasses(old, new):
@@ -104,7 +106,7 @@ def _taken_subclasses(old, new):
         outer = {("$", "REC-14"): MIGRATE}
     else:
         outer = {("$", "REC-14"): COPY} if kept_tags != [one.identity for one in known] else {}
-    return Taken(takers, answers, outer, extra, merged)
+    return Taken(takers, answers, outer, extra, merged, all(one.is_registered for one in takers.values()))
 
 
 def _declaring_class(old, new, stored, field):
@@ -174,7 +176,11 @@ def _record(old, new):
     lost = bool(removed) or any(filled) or below.loses
     answer = compose(new, outer, children, convert, label, old=old, loses=lost)
     blocked = any(is_sealed(stored.shape) for stored in removed)
-    return attrs.evolve(answer, is_readable=answer.is_readable and not blocked)
+    return attrs.evolve(
+        answer,
+        is_readable=answer.is_readable and not blocked,
+        is_writable=answer.is_writable and below.is_writable,
+    )
 
 
 def _field(old, new, stored, field):

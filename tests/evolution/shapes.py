@@ -274,18 +274,9 @@ def spots(shape, put=lambda node: node, *, hashed=False):
         case TupleOf(items):
             for at, item in enumerate(items):
                 yield from below(item, lambda node, at=at: TupleOf((*items[:at], node, *items[at + 1 :])))
-        case RecordOf(fields=fields, subclasses=subclasses):
+        case RecordOf(fields=fields):
             yield from _fields(shape, "fields", fields, below)
-            for at, one in enumerate(subclasses):
-
-                def inherit(changed, at=at):
-                    others = (*subclasses[:at], changed, *subclasses[at + 1 :])
-                    return attrs.evolve(shape, subclasses=others)
-
-                def within(child, make, inherit=inherit):
-                    return below(child, lambda node: inherit(make(node)))
-
-                yield from _fields(one, "fields", shape.own_fields(one), within)
+            yield from _subclass_fields(shape, below)
         case RowOf(columns=columns):
             yield from _fields(shape, "columns", columns, below)
 
@@ -299,6 +290,18 @@ def _fields(shape, attribute, fields, below):
             return attrs.evolve(shape, **{attribute: (*fields[:at], changed, *fields[at + 1 :])})
 
         yield from below(field.shape, make)
+
+
+def _subclass_fields(shape, below):
+    for at, one in enumerate(shape.subclasses):
+
+        def inherit(changed, at=at):
+            return attrs.evolve(shape, subclasses=(*shape.subclasses[:at], changed, *shape.subclasses[at + 1 :]))
+
+        def within(child, make, inherit=inherit):
+            return below(child, lambda node: inherit(make(node)))
+
+        yield from _fields(one, "fields", shape.own_fields(one), within)
 
 
 def contains(shape, wanted):
