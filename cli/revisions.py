@@ -190,6 +190,27 @@ def recorded_job(name: str) -> JobDescription:
     return attrs.evolve(found.description, origin=f"revision {found.name}")
 
 
+def code_of(stored: JobDescription) -> JobDescription | None:
+    """Give the newest recorded revision of the project that declares just the types that are stored, if there is one.
+
+    Raises:
+        CorruptFile: A file of the history is no revision.
+    """
+    from ..compat.history import SUFFIX, RecordedRevision
+    from ..compat.stamps import FILE
+    from ..compat.way_back import declares
+    from .project import Project
+
+    folder = Project.find(Path.cwd()).history
+    for file in sorted(folder.glob(f"*{SUFFIX}"), reverse=True) if folder.is_dir() else []:
+        if file.name != FILE:
+            with located(history=str(folder)):
+                found = RecordedRevision.from_json(file.name.removesuffix(SUFFIX), _content(file)).description
+            if declares(found, stored):
+                return attrs.evolve(found, origin=f"revision {file.name.removesuffix(SUFFIX)}")
+    return None
+
+
 def is_history(place: Path, folder: Path) -> bool:
     """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's `folder`.
 

@@ -240,6 +240,7 @@ class CheckReport:
         operators: All operators of both sides, by uid and id.
         policy: What was refused though the rules allow it.
         repartition: What the caller said of keys that are written anew; None: none may be.
+        code: What the code declared that wrote what is stored, where it was recorded: whom the way back leads to.
     """
 
     old: JobDescription
@@ -248,6 +249,7 @@ class CheckReport:
     operators: tuple[OperatorReport, ...]
     policy: Policy = ACCEPT_ALL
     repartition: Repartition | None = None
+    code: JobDescription | None = None
 
     @property
     def decision(self) -> Decision:
