@@ -27,6 +27,8 @@ from stateshift import AvroSerializer, DataOutputView
 from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.serializers.hints import serializer_for
 
+half = settings(profiles.shorter, max_examples=profiles.shorter.max_examples // 2)
+
 
 @st.composite
 def bases(draw):
@@ -62,19 +64,19 @@ def lives_on(kind, shape, change, data):
                 state = Takeover.of(takeover.state, takeover.new).start(Path(place) / f"v{version}-started", more)
 
 
-@profiles.shorter
+@half
 @given(st.sampled_from(runs.KINDS), bases(), st.data())
 def test_subclasses_live_on_whatever_becomes_of_them_rec_14(kind, base, data):
     lives_on(kind, base, lambda code: data.draw(subclass_stepped(code)), data)
 
 
-@profiles.shorter
+@half
 @given(st.sampled_from(runs.KINDS), avro_schemas(), st.data())
 def test_classes_of_schemas_live_on_av_12(kind, shape, data):
     lives_on(kind, shape, lambda code: avro_changed(data.draw, code), data)
 
 
-@settings(profiles.shorter, max_examples=profiles.shorter.max_examples // 2)
+@half
 @given(avro_schemas().filter(lambda shape: shape.bound != "dict"), st.data())
 def test_what_a_schema_does_not_hold_whole_is_refused_at_write_rec_14(shape, data):
     """An object of a subclass has more than the schema tells; and so has one with a field that the schema lacks."""
