@@ -34,6 +34,7 @@ _COMMANDS = {
     "stamp": "histories",
     "quarantine": "quarantining",
     "clean": "cleaning",
+    "warm-up": "warming",
     "rules": "ruling",
 }
 _ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quarantine", "rules"}

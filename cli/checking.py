@@ -6,6 +6,7 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import attrs
 import click
 from click.core import ParameterSource
 
@@ -108,6 +109,8 @@ def command(
     from ..compat.check import check
     from ..compat.report_data import to_data
     from ..compat.targets import Target
+    from ..compat.way_back import is_asked
+    from .revisions import code_of
 
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
@@ -118,8 +121,10 @@ def command(
     # The job first: its module registers the snapshots by which the savepoint is read.
     description = new.describe()
     stored = open_savepoint(savepoint)
-    old = edits.apply(stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust))
-    report = check(old, description, target=Target(target), policy=policy, repartition=repartition)
+    old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
+    report = check(edits.apply(old), description, target=Target(target), policy=policy, repartition=repartition)
+    if is_asked(report):
+        report = attrs.evolve(report, code=code_of(old))
     status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
     if with_json:
         print_json(to_data(report) | {"exit_status": status})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -121,11 +122,9 @@ def hold_against(
     place = Path(options.against)
     kept = read_history(place if is_history(place, project.history) else project.history)
     levels = Levels(Level(options.level.upper())) if options.level else project.levels
-    history = [
-        attrs.evolve(revision, description=revision.description.trusting(trust))
-        for revision in revisions_against(options.against, kept, project)
-    ]
-    project.require_known(candidate, *(revision.description for revision in history))
+    revisions = revisions_against(options.against, kept, project)
+    history = [revision.seen(lambda one: one.trusting(trust)) for revision in revisions]
+    project.require_known(itertools.chain([candidate], (revision.description for revision in reversed(history))))
     guard = Guard((*project.allow, *options.allow), policy)
     report = judge(
         _edited(history, edits),
@@ -167,22 +166,20 @@ def hold_against(
 
 
 def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
-    """Give the revisions under the names that a migration will give; earlier ones may not have what it names.
+    """Give the revisions under the names that a migration will give; those before the last may not have them all."""
+    if not edits or not history:
+        return history
+    *earlier, last = history
+    return [*(revision.seen(functools.partial(_applied, edits)) for revision in earlier), last.seen(edits.apply)]
 
-    Raises:
-        StateNotFound: Nor has the last one.
-    """
+
+def _applied(edits: Edits, earlier: JobDescription) -> JobDescription:
     from ..serializers.errors import StateNotFound
 
-    found = []
-    for revision in history:
-        try:
-            found.append(attrs.evolve(revision, description=edits.apply(revision.description)))
-        except StateNotFound:
-            if revision is history[-1]:
-                raise
-            found.append(revision)
-    return found
+    try:
+        return edits.apply(earlier)
+    except StateNotFound:
+        return earlier
 
 
 def _tell_what_is_not_needed(allow: tuple[str, ...], report: GateReport) -> None:

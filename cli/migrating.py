@@ -173,6 +173,10 @@ def _announce(report: MigrationReport) -> None:
 
 def _where(expected: Estimate) -> str:
     """Say who carries out the tasks."""
+    return _engine(expected) + ("; machine code is compiled first, once on this machine" if expected.compiles else "")
+
+
+def _engine(expected: Estimate) -> str:
     if expected.engine is Engine.PROCESS:
         return "in this process, without Spark"
     return f"on Spark, with {many(expected.cores, 'core')}"

@@ -33,6 +33,8 @@ from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from ..compat.description import JobDescription
 
 FILE, HISTORY = "pyproject.toml", "state_history"
@@ -87,28 +89,30 @@ class Project:
         """
         return cls._of(folder, _settings(text) or {})
 
-    def require_known(self, *sides: JobDescription) -> None:
+    def require_known(self, sides: Iterable[JobDescription]) -> None:
         """Refuse a level or an override that is for nothing: a name that is mistyped would be passed over in silence.
 
         Args:
-            sides: The job, and its history.
+            sides: The job, and its history, the newest first; asked only for as long as a name is not found.
 
         Raises:
             DeclarationError: None of them has such an operator or state, or the book no such rule.
         """
-        operators = {operator.uid or operator.operator_id: operator for side in sides for operator in side.operators}
-        states = {f"{uid}/{KEY}" for uid, operator in operators.items() if operator.key is not None}
-        for side in sides:
-            for operator in side.operators:
-                states |= {f"{operator.uid or operator.operator_id}/{state.name}" for state in operator.states}
-        wanted = [(name, operators.keys() | states) for name in (*self.levels.operators, *self.levels.states)]
-        wanted += [(override.state, states) for override in self.overrides]
-        for name, known in wanted:
-            if name not in known:
-                raise DeclarationError(
-                    f"[tool.stateshift] is about {name!r}, and there is none in the job or its history",
-                    advice=f"write UID for an operator, or UID/STATE; there are: {', '.join(sorted(states))}",
-                )
+        left = {*self.levels.operators, *self.levels.states, *(override.state for override in self.overrides)}
+        only_states = {override.state for override in self.overrides}
+        known: set[str] = set()
+        for side in sides if left else ():
+            states = set(_state_names(side))
+            operators = {operator.uid or operator.operator_id for operator in side.operators}
+            known |= states
+            left -= states | (operators - only_states)
+            if not left:
+                break
+        for name in sorted(left):
+            raise DeclarationError(
+                f"[tool.stateshift] is about {name!r}, and there is none in the job or its history",
+                advice=f"write UID for an operator, or UID/STATE; there are: {', '.join(sorted(known))}",
+            )
         for override in self.overrides:
             if override.rule not in rule_book():
                 raise DeclarationError(
@@ -141,6 +145,14 @@ class Project:
                 advice="settings are job, history, level, levels, allow and overrides",
             )
         return cls(folder, job, folder / history, names_history, levels, overrides, allow)
+
+
+def _state_names(side: JobDescription) -> Iterator[str]:
+    for operator in side.operators:
+        uid = operator.uid or operator.operator_id
+        if operator.key is not None:
+            yield f"{uid}/{KEY}"
+        yield from (f"{uid}/{state.name}" for state in operator.states)
 
 
 def _read(file: Path) -> dict[str, Any] | None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def _is_snapshot(file: Path) -> bool:
-    from ..compat.recording import FORMAT, VERSION
+    from ..compat.recorded_text import VERSION
+    from ..compat.recording import FORMAT
 
     return says_format(file, FORMAT, VERSION)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ from ..serializers.escaping import shell_word
 from .sides import describe_side, is_there
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ..compat.description import JobDescription
     from ..compat.history import History
     from ..compat.levels import Revision
@@ -34,7 +38,24 @@ def read_history(folder: Path) -> History:
 
     names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     with located(history=str(folder)):
-        return History.of({file.name: _content(file) for file in names if file.name != FILE})
+        return History.of(_Files({file.name: partial(_content, file) for file in names if file.name != FILE}))
+
+
+class _Files(Mapping[str, "str | bytes"]):
+    """Files by their names, each read when it is asked for: a long history is not held in memory."""
+
+    def __init__(self, readers: Mapping[str, Callable[[], str | bytes]]) -> None:
+        """Take what reads each."""
+        self._readers = readers
+
+    def __getitem__(self, name: str) -> str | bytes:
+        return self._readers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
 
 
 def read_stamps(folder: Path) -> Stamps:
@@ -90,12 +111,16 @@ def _history_in(top: Path, commit: str, folder: Path) -> History:
     path = folder.resolve().relative_to(top).as_posix()
     listed = _git(top, "ls-tree", "-z", "--name-only", commit, f"{path}/") or ""
     files = {
-        Path(name).name: _git(top, "show", f"{commit}:{name}") or ""
+        Path(name).name: partial(_shown, top, f"{commit}:{name}")
         for name in listed.split("\0")
         if name.endswith(SUFFIX) and Path(name).name != FILE
     }
     with located(history=f"{path} at {commit[:12]}"):
-        return History.of(files)
+        return History.of(_Files(files))
+
+
+def _shown(top: Path, name: str) -> str:
+    return _git(top, "show", name) or ""
 
 
 def require_kept(earlier: History, kept: History, reference: str, folder: Path) -> None:
@@ -165,6 +190,27 @@ def recorded_job(name: str) -> JobDescription:
     return attrs.evolve(found.description, origin=f"revision {found.name}")
 
 
+def code_of(stored: JobDescription) -> JobDescription | None:
+    """Give the newest recorded revision of the project that declares just the types that are stored, if there is one.
+
+    Raises:
+        CorruptFile: A file of the history is no revision.
+    """
+    from ..compat.history import SUFFIX, RecordedRevision
+    from ..compat.stamps import FILE
+    from ..compat.way_back import declares
+    from .project import Project
+
+    folder = Project.find(Path.cwd()).history
+    for file in sorted(folder.glob(f"*{SUFFIX}"), reverse=True) if folder.is_dir() else []:
+        if file.name != FILE:
+            with located(history=str(folder)):
+                found = RecordedRevision.from_json(file.name.removesuffix(SUFFIX), _content(file)).description
+            if declares(found, stored):
+                return attrs.evolve(found, origin=f"revision {file.name.removesuffix(SUFFIX)}")
+    return None
+
+
 def is_history(place: Path, folder: Path) -> bool:
     """Whether `--against` names a folder of recorded revisions: one that is no savepoint, or the project's `folder`.
 
@@ -214,4 +260,5 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
             ) from error
     require_kept(at_reference, kept, text, folder)
     at_reference.require_one_head()
-    return judged(at_reference.revisions)
+    known = {revision.id for revision in at_reference.revisions}
+    return judged(revision for revision in kept.revisions if revision.id in known)

@@ -72,12 +72,13 @@ def read_recorded(place: str) -> JobDescription:
 
     from ..compat import history
     from ..compat.json_files import MOST_BYTES, is_document
+    from ..compat.recorded_text import VERSION
     from ..compat.recording import from_json
     from ..state.savepoint.files import read_file
 
     with located(file=place):
         text = read_file(place, most_bytes=MOST_BYTES)
-        if is_document(text, history.FORMAT, history.VERSION):
+        if is_document(text, history.FORMAT, VERSION):
             description = history.RecordedRevision.from_json(Path(place).stem, text).description
         else:
             description = from_json(text)

@@ -5,7 +5,8 @@ Each key and state is asked by itself, so that an override or a level of one is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -14,6 +15,7 @@ from ..serializers.errors import NothingInCommon
 from .check import check
 from .description import StateKind
 from .losses import is_doubt, removed
+from .memo import Memo
 from .policy import ACCEPT_ALL
 from .report import Status
 
@@ -21,19 +23,49 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..serializers.compatibility import Finding
-    from .description import JobDescription, OperatorDescription
+    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
     from .losses import Guard
     from .report import CheckReport, OperatorReport, StateReport
 
 KEY = "<key>"
 """What stands for an operator's key where a state is named."""
 
-Answer = tuple[str, str, Decision, "tuple[Finding, ...]"]
+Findings = tuple["Finding", ...]
+
+Answer = tuple[str, str, Decision, Findings]
 """Operator, state, what is decided of it, and what was found."""
 
 
+def with_shared_parts(job: JobDescription) -> JobDescription:
+    """Give a job in which equal types are one object: states that are alike are then judged once."""
+    known: dict[str, list[SerializerDescription]] = {}
+
+    def shared(part: SerializerDescription | None) -> SerializerDescription | None:
+        if part is None:
+            return None
+        like = known.setdefault(part.describe(), [])
+        found = next((one for one in like if one.is_one_with(part)), None)
+        if found is None:
+            like.append(part)
+        return found or part
+
+    def of_state(state: StateDescription) -> StateDescription:
+        value = shared(state.value) or state.value
+        return attrs.evolve(state, value=value, key=shared(state.key), namespace=shared(state.namespace))
+
+    operators = (
+        attrs.evolve(one, key=shared(one.key), states=tuple(map(of_state, one.states))) for one in job.operators
+    )
+    return attrs.evolve(job, operators=tuple(operators))
+
+
 def answers(
-    revision: JobDescription, candidate: JobDescription, *, is_back: bool, guard: Guard | None
+    revision: JobDescription,
+    candidate: JobDescription,
+    *,
+    is_back: bool,
+    guard: Guard | None,
+    known: Memo[tuple[Any, ...], Any] | None = None,
 ) -> Iterator[Answer]:
     """Ask one side about the other; gives what was found of each key and state that both have.
 
@@ -44,13 +76,15 @@ def answers(
         candidate: The job as it is to be.
         is_back: Whether the revision's job is to take over what the candidate writes, instead of the other way round.
         guard: What is refused beside what the rules refuse.
+        known: What was answered about other revisions: the same is not asked again.
 
     Raises:
         NothingInCommon: The sides share no operator, and there is no guard, which tells what that means.
     """
     old, new = (candidate, revision.as_probe()) if is_back else (revision, candidate)
     try:
-        yield from _of_report(check(old, new, policy=guard.policy if guard else ACCEPT_ALL), guard)
+        report = check(old, new, policy=guard.policy if guard else ACCEPT_ALL, known=known)
+        yield from _of_report(report, guard, known or Memo())
     except NothingInCommon:
         if guard is None:
             raise
@@ -61,7 +95,7 @@ def answers(
             yield operator, state, decision, (forbidden,)
 
 
-def _of_report(report: CheckReport, guard: Guard | None) -> Iterator[Answer]:
+def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, ...], Any]) -> Iterator[Answer]:
     for operator in report.operators:
         states = operator.states
         if operator.key is not None:
@@ -75,8 +109,13 @@ def _of_report(report: CheckReport, guard: Guard | None) -> Iterator[Answer]:
                 decision = Decision.MIGRATE if is_renamed and is_start else state.decision
                 findings = state.result.findings
                 if guard is not None and state.was is not None and state.was.value.knows_nulls:
-                    findings = tuple(finding for finding in findings if not is_doubt(finding))
+                    _, findings = known.once((id(findings),), partial(_sure, findings))
                 yield operator.title, state.name, decision, findings
+
+
+def _sure(findings: Findings) -> tuple[Findings, Findings]:
+    """Give findings, and those of them that are no mere doubts."""
+    return findings, tuple(finding for finding in findings if not is_doubt(finding))
 
 
 def _without_key(operator: OperatorReport, report: CheckReport) -> tuple[StateReport, ...]:

@@ -5,7 +5,7 @@ Source: compatibility rules, sections 1 to 3, 8 and 10. No rule about a type is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -16,6 +16,7 @@ from .description import StateKind
 from .extraction import unlike_flinks
 from .kinds import is_transformed, judge, kind_changed
 from .labels import Labels, label_after, label_declared, labels_after
+from .memo import Memo
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy
 from .rekeying import KeysAnew, keyed_anew
@@ -25,11 +26,14 @@ from .targets import Target, refused_by
 from .timers import along_with_key, judge_timers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
     from .repartition import Repartition
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 _HEADER_ONLY = "the bytes stay valid, but Flink itself can use them only under the new snapshot in the header"
 _DONE_BY_FLINK = {"ENUM-2", "ENUM-3", "REC-14"}
@@ -44,6 +48,7 @@ def check(
     target: Target = Target.AUTO,
     policy: Policy = ACCEPT_ALL,
     repartition: Repartition | None = None,
+    known: Memo[tuple[Any, ...], Any] | None = None,
 ) -> CheckReport:
     """Decide whether `new` can take over the state that `old` describes.
 
@@ -56,6 +61,7 @@ def check(
         policy: What is refused though the rules allow it; by default nothing. And which states may begin empty though
             nobody takes a stored one that is like them (rule STATE-7).
         repartition: Allows keys to be written anew, and says into how many key groups (rule ROLE-4).
+        known: What earlier checks have answered of keys and states that are the same objects on both sides.
 
     Returns:
         A report on every operator and state of both sides.
@@ -77,7 +83,8 @@ def check(
             keys_anew.require_kept(was)
             reports.append(_left(was, left, target, old.stored_by))
         else:
-            reports.append(_Matched(was, becomes, target.of(was, becomes), left, old.stored_by, keys_anew).report())
+            of = target.of(was, becomes)
+            reports.append(_Matched(was, becomes, of, left, old.stored_by, keys_anew, known or Memo()).report())
     reports += [_started(becomes) for becomes in theirs.values()]
     reports = [policy.applied(report) for report in with_likely_names(reports, policy)]
     reports.sort(key=lambda report: (not report.uid, report.uid, report.operator_id))
@@ -176,15 +183,17 @@ class _Matched:
     left: Status
     stored_by: str
     keys_anew: KeysAnew
+    known: Memo[tuple[Any, ...], Any]
 
     def report(self) -> OperatorReport:
         uid, name = self.was.uid or self.becomes.uid, self.becomes.name or self.was.name
         with located(operator=uid or self.was.operator_id):
-            key = self._key()
+            key = self._once(self._key, self.was.key, self.becomes.key)
             groups = self.keys_anew.groups(self.was)
             pairs = paired(self.was.states, self.becomes.states)
             states = sorted(
-                (self._state(old, new, key) for old, new in pairs), key=lambda state: (state.name, state.kind)
+                (self._known_state(old, new, key) for old, new in pairs),
+                key=lambda state: (state.name, state.kind),
             )
         report = OperatorReport(
             self.was.operator_id, uid, name, Status.MATCHED, key, tuple(states),
@@ -193,18 +202,39 @@ class _Matched:
         )  # fmt: skip
         return keyed_anew(report) if report.is_rekeyed else report
 
+    def _once(self, ask: Callable[[], T], *about: Any) -> T:
+        """Ask about some objects, unless the answer is known."""
+        if self.keys_anew.allowed:
+            return ask()
+        facts = self.target, self.left, self.stored_by, self.was.is_flink_restorable
+        key = (*map(id, about), *facts, self.was.unreadable, self.becomes.unreadable)
+        answer: T = self.known.once(key, lambda: (about, ask()))[1]  # it lives on: its ids are nobody else's
+        return answer
+
+    def _known_state(
+        self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None
+    ) -> StateReport:
+        """Report a state; of two that are alike but for their names, what is found of the one is so of the other."""
+        if old is None or new is None or StateKind.TIMERS in {old.kind, new.kind}:
+            return self._state(old, new, key)
+
+        def alike() -> StateReport:
+            found = self._once(lambda: self._state(old, new, key), *old.likeness, *new.likeness, key)
+            return attrs.evolve(found, name=new.name, was=old, becomes=new)
+
+        return self._once(alike, old, new, key)
+
     def _key(self) -> RoleReport | None:
-        if self.was.key is None or self.becomes.key is None:
+        old, new = self.was.key, self.becomes.key
+        if old is None or new is None:
             return self.keys_anew.unknown_key(self.was)
         try:
-            role = judge_role(self.was.key, self.becomes.key, KEY, repartition=self.keys_anew.allowed)
+            role = judge_role(old, new, KEY, repartition=self.keys_anew.allowed)
             role = self.keys_anew.judge(role, self.was, self.becomes, self.target)
         except OldReaderUnavailable as error:
-            result: CompatibilityResult[Any] = CompatibilityResult.incompatible(
-                _not_judged(self.becomes.key, error, KEY)
-            )
-            return RoleReport(result, Decision.REFUSE, self.was.key.describe(), self.becomes.key.describe())
-        return self._for_target(role, self.was.key, self.becomes.key, KEY)
+            result: CompatibilityResult[Any] = CompatibilityResult.incompatible(_not_judged(new, error, KEY))
+            return RoleReport(result, Decision.REFUSE, old.describe(), new.describe())
+        return self._for_target(role, old, new, KEY)
 
     def _state(self, old: StateDescription | None, new: StateDescription | None, key: RoleReport | None) -> StateReport:
         if new is None and old is not None and old.kind is StateKind.TIMERS and key is not None:
@@ -334,12 +364,12 @@ class _Matched:
     def _restorable_after(self, key: RoleReport | None, states: list[StateReport]) -> bool | None:
         if self.was.unreadable:
             return None
-        kept = [state for state in states if state.status is not Status.DROPPED]
-        labels = [label for state in kept for label in state.labels_after or ()]
-        if self.was.key is not None:
-            given = self.becomes.key
-            labels.append(label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot)
-        return all(label.is_flink for label in labels)
+        kept = all(state.is_flink_after for state in states if state.status is not Status.DROPPED)
+        if self.was.key is None:
+            return kept
+        given = self.becomes.key
+        label = label_after(key.result, self.was.key, given) if key and given else self.was.key.snapshot
+        return kept and label.is_flink
 
 
 def _not_judged(new: SerializerDescription, error: OldReaderUnavailable, role: str) -> Finding:

@@ -7,6 +7,8 @@ a savepoint knows snapshots and no serializers.
 from __future__ import annotations
 
 import enum
+import hashlib
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -173,8 +175,10 @@ class SerializerDescription:
         Raises:
             OldReaderUnavailable: Only a snapshot is known, and this release reads no such values.
         """
-        if self.serializer is not None:
-            return self.serializer
+        return self.serializer if self.serializer is not None else self._restored
+
+    @cached_property
+    def _restored(self) -> TypeSerializer[Any]:
         restored = self.snapshot.restore_serializer()
         return with_facts(restored, self.declared) if self.declared else restored
 
@@ -205,6 +209,28 @@ class SerializerDescription:
         if self.serializer is not None:
             return declared_facts(self.serializer)
         return self.declared or {}
+
+    @cached_property
+    def identity(self) -> tuple[str, str]:
+        """What a check goes by: the digest of the snapshot's bytes, and what code says beyond them, as JSON."""
+        # Of a record, that of the bytes in the file: this release may write the same in a later version (SNAP-5).
+        sha256 = self.sha256 or hashlib.sha256(snapshot_to_bytes(self.snapshot)).hexdigest()
+        said = self.what_code_says
+        return sha256, json.dumps(said, sort_keys=True) if said else "{}"
+
+    @cached_property
+    def is_flink(self) -> bool:
+        """Whether Flink knows the snapshot and all nested ones."""
+        return self.snapshot.is_flink
+
+    def is_one_with(self, other: SerializerDescription) -> bool:
+        """Whether a check can find no difference: they are equal, and so is what does not count for that."""
+        apart = (self.stored, other.stored), (self.fallback, other.fallback)
+        return (
+            all(a is b for a, b in apart)
+            and self.done == other.done
+            and (self.declared == other.declared and self.sha256 == other.sha256 and self == other)
+        )
 
     def repeats(self, old: SerializerDescription) -> bool:
         """Whether this side knows only a snapshot, and it is the stored one: nobody is there to ask, nor need be.
@@ -252,6 +278,12 @@ class StateDescription:
         """All serializers of the state's metadata."""
         yield from (part for part in (self.namespace, self.key, self.value) if part is not None)
 
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """All that a check asks about, without the name."""
+        parts = self.kind, self.value, self.key, self.namespace
+        return (*parts, self.stored_name, self.is_dropped, self.former_time_to_live, self.transform)
+
     def describe(self) -> str:
         """Name the type in words; of broadcast state as a map."""
         if self.key is None:
@@ -297,7 +329,7 @@ class OperatorDescription:
         if self.unreadable:
             return None
         parts = [part for state in self.states for part in state.serializers()]
-        return all(part.snapshot.is_flink for part in [*parts, *([self.key] if self.key else [])])
+        return all(part.is_flink for part in [*parts, *([self.key] if self.key else [])])
 
 
 @attrs.frozen

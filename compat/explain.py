@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..serializers.compatibility import Finding
+    from .description import JobDescription
     from .report import CheckReport, OperatorReport, StateReport
     from .targets import Target
     from .way_back import WayBack, WaysBack
@@ -134,7 +135,7 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
         yield from (Words(0, ()), Words(0, ((fine, "dim"),)))
     if backs is not None and backs.states:
         yield Words(0, ())
-        yield from _back_summary(backs)
+        yield from _back_summary(backs, report.code)
 
 
 def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:
@@ -287,7 +288,12 @@ def _back_line(back: WayBack | None) -> Iterator[Words]:
         yield Words(4, ((f"way back: as it is, {back.note}", "dim"),))
 
 
-def _back_summary(backs: WaysBack) -> Iterator[Words]:
+_WITHOUT_CODE = (
+    "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
+)
+
+
+def _back_summary(backs: WaysBack, code: JobDescription | None) -> Iterator[Words]:
     counts = Counter(back.decision for back in backs.states.values())
     told = ", ".join(f"{counts[decision]:,} {words}" for decision, words in _WAYS.items() if counts[decision])
     flagged = any(back.flagged for back in backs.states.values())
@@ -297,10 +303,7 @@ def _back_summary(backs: WaysBack) -> Iterator[Words]:
         line = f"of {many(counts.total(), 'state')}, the old job can use {told}"
     yield Words(0, (("way back: ", "bold"), (line, "")))
     if flagged or any(back.decision is not Decision.START and back.findings for back in backs.states.values()):
-        note = (
-            "as far as the stored types tell; defaults and aliases of the old code are in its history: check --against"
-        )
-        yield Words(2, ((note, "dim"),))
+        yield Words(2, ((_WITHOUT_CODE if code is None else f"to {code.origin}, by all that it declares", "dim"),))
 
 
 def text_lines(report: CheckReport, *, everything: bool = False) -> list[str]:

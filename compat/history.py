@@ -1,12 +1,13 @@
 """The history of a job's state: what each revision of the code declared, one readable file a revision.
 
     state_history/0003_add_currency.json
-    {"format": "stateshift revision", "version": 2, "id": …, "parents": [ids], "message": …, "created": date,
+    {"format": "stateshift revision", "version": 3, "id": …, "parents": [ids], "message": …, "created": date,
      "notes": what a person should look at, and what a recorded snapshot holds, its seal too}
 
 Revisions form a graph, since two branches may each add one; a revision that is nobody's parent is a head. The id is a
-digest of parents, message, date and types; with the seal, every edit of a file is noticed. Files are read and written
-by the caller.
+digest of parents, message, date and types; with the seal, every edit of a file is noticed. Of all files the seal is
+checked and the head read; what a revision declared is read when it is asked for. Files are read and written by the
+caller.
 """
 
 from __future__ import annotations
@@ -22,17 +23,17 @@ import attrs
 from ..serializers.compatibility import Flag
 from ..serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
 from .check import check
-from .json_files import parse_document, print_sealed
 from .levels import Revision
-from .recording import digest, from_fields, to_data
+from .recorded_text import RecordedText, print_recorded
+from .recording import Parsed, digest, from_recorded, to_data
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from .description import JobDescription
     from .json_files import Fields
 
-FORMAT, VERSION, SEALED_SINCE, SUFFIX = "stateshift revision", 2, 2, ".json"
+FORMAT, SUFFIX = "stateshift revision", ".json"
 _ID_LENGTH, _SLUG_LENGTH = 12, 40
 
 
@@ -45,18 +46,23 @@ class RecordedRevision:
         parents: Ids of the revisions that it follows: none for the first, two or more where branches are merged.
         message: What a person said of it.
         created: The day.
-        description: What the job declared.
         sha256: Of what the job declared (`recording.digest`).
         notes: What the change from its parents may mean: a field that is gone and a new one may be one, renamed.
+        describe: Reads what the job declared.
     """
 
     name: str
     parents: tuple[str, ...]
     message: str
     created: dt.date
-    description: JobDescription = attrs.field(repr=False)
     sha256: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    describe: Callable[[], JobDescription] = attrs.field(eq=False, repr=False)
+
+    @property
+    def description(self) -> JobDescription:
+        """What the job declared; raises as `from_json`, where the file is to be read for it."""
+        return self.describe()
 
     @property
     def id(self) -> str:
@@ -79,25 +85,66 @@ class RecordedRevision:
             "created": self.created.isoformat(),
             "notes": list(self.notes),
         }
-        return print_sealed(FORMAT, VERSION, facts | to_data(self.description))
+        return print_recorded(FORMAT, facts | to_data(self.description))
 
     @classmethod
-    def from_json(cls, name: str, text: str | bytes) -> RecordedRevision:
-        """Read a revision.
+    def from_json(cls, name: str, text: str | bytes, parsed: Parsed | None = None) -> RecordedRevision:
+        """Read a revision whole.
+
+        Args:
+            name: Of the file, without its suffix.
+            text: Its content.
+            parsed: What was read of revisions like it.
 
         Raises:
             CorruptFile: It is none, or was edited.
             UnsupportedFormat: It was written by a later release.
         """
         with located(file=name + SUFFIX):
-            facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
-            recorded, parents = facts.text("id"), facts.texts("parents")
-            message, created, notes = facts.text("message"), _date(facts), facts.texts("notes")
-            description, sha256 = from_fields(facts)
-            revision = cls(name, parents, message, created, description, sha256, notes)
-            if revision.id != recorded:
-                raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
+            opened = RecordedText.of(text, FORMAT)
+            revision = cls._of_head(name, opened.head, describe=lambda: description)
+            description = from_recorded(opened, revision.sha256, parsed or Parsed())
             return revision
+
+    @classmethod
+    def in_files(cls, name: str, files: Mapping[str, str | bytes], parsed: Parsed) -> RecordedRevision:
+        """Read what a revision says of itself; its types are read when they are asked for, out of the file again.
+
+        Args:
+            name: Of the file, without its suffix.
+            files: Content by file name.
+            parsed: What was read of revisions like it.
+
+        Raises:
+            CorruptFile: It is none, or was edited.
+            UnsupportedFormat: It was written by a later release.
+        """
+
+        def describe() -> JobDescription:
+            again = cls.from_json(name, files[name + SUFFIX], parsed)
+            parsed.turn()
+            if again.id != revision.id:
+                raise CorruptFile("it was exchanged while it was read", file=name + SUFFIX)
+            return again.description
+
+        with located(file=name + SUFFIX):
+            text = files[name + SUFFIX]
+            opened = RecordedText.of(text, FORMAT)
+            if opened.is_sealed:
+                revision = cls._of_head(name, opened.head, describe)
+            else:
+                revision = attrs.evolve(cls.from_json(name, text, parsed), describe=describe)
+                parsed.turn()
+            return revision
+
+    @classmethod
+    def _of_head(cls, name: str, head: Fields, describe: Callable[[], JobDescription]) -> RecordedRevision:
+        recorded, parents = head.text("id"), head.texts("parents")
+        message, created, notes = head.text("message"), _date(head), head.texts("notes")
+        revision = cls(name, parents, message, created, head.text("sha256"), notes, describe)
+        if revision.id != recorded:
+            raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
+        return revision
 
 
 def _date(facts: Fields) -> dt.date:
@@ -119,16 +166,15 @@ class History:
         """Read a history.
 
         Args:
-            files: Content by file name; names that do not end in `.json` are passed over.
+            files: Content by file name; names that do not end in `.json` are passed over. It is asked again for what
+                a revision declared.
 
         Raises:
             CorruptFile: A file is no revision, or two are the same, or a parent is missing.
         """
-        found = [
-            RecordedRevision.from_json(name.removesuffix(SUFFIX), text)
-            for name, text in sorted(files.items())
-            if name.endswith(SUFFIX)
-        ]
+        parsed = Parsed()
+        names = [name.removesuffix(SUFFIX) for name in sorted(files) if name.endswith(SUFFIX)]
+        found = [RecordedRevision.in_files(name, files, parsed) for name in names]
         by_id: dict[str, RecordedRevision] = {}
         for revision in found:
             if revision.id in by_id:
@@ -214,12 +260,12 @@ class History:
         name = "_".join(filter(None, [f"{number:04}", _slug(message)]))
         notes = tuple(dict.fromkeys(note for head in heads for note in _likely_renames(head, description)))
         parents = tuple(head.id for head in heads)
-        return RecordedRevision(name, parents, message, created, description, digest(description), notes)
+        return RecordedRevision(name, parents, message, created, digest(description), notes, lambda: description)
 
 
 def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
     """Give revisions as levels judge them."""
-    return [Revision(revision.name, revision.description, revision.sha256) for revision in revisions]
+    return [Revision(revision.name, revision.describe, revision.sha256) for revision in revisions]
 
 
 def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:

@@ -41,10 +41,10 @@ def print_document(form: str, version: int, data: Mapping[str, Any]) -> str:
 def print_sealed(form: str, version: int, data: Mapping[str, Any]) -> str:
     """Give the text of a file that is not to be edited."""
     document = {"format": form, "version": version, **data}
-    return print_document(form, version, {**data, SEAL: _seal(document)})
+    return print_document(form, version, {**data, SEAL: seal_of(document)})
 
 
-def _seal(document: Mapping[str, Any]) -> str:
+def seal_of(document: Mapping[str, Any]) -> str:
     """SHA-256 in hexadecimal over a document, however it is laid out."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode("ascii")).hexdigest()
 
@@ -86,24 +86,52 @@ def parse_document(text: str | bytes, form: str, version: int, *, sealed_since: 
         CorruptFile: It is no JSON object of that format.
         UnsupportedFormat: It is of a later version.
     """
-    if len(text) > MOST_BYTES:
-        raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
-    document = parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+    document, facts, found_version = open_document(text, form)
+    if sealed_since and sealed_since <= found_version <= version:
+        facts.seal(facts.text(SEAL), seal_of({name: value for name, value in document.items() if name != SEAL}))
+    elif not (sealed_since and 0 < found_version < sealed_since) and found_version != version:
+        raise unsupported(form, found_version, version)
+    return facts
+
+
+def open_document(text: str | bytes, form: str) -> tuple[dict[str, Any], Fields, int]:
+    """Read a file's object; give it, its fields but for format and version, and its version, whatever that is.
+
+    Raises:
+        CorruptFile: It is no JSON object of that format.
+    """
+    require_size(text, form)
+    document = parse_checked(text)
     if not isinstance(document, dict) or document.get("format") != form:
         found = document.get("format") if isinstance(document, dict) else None
         what = f"its format is {shown(found)}" if found is not None else "it names no format"
         raise CorruptFile(f"it is no {form}: {what}", advice=f"give a file that says {form!r} as its format")
     facts = Fields(document, "the document")
     facts.text("format")
-    found_version = facts.number("version")
-    if sealed_since and sealed_since <= found_version <= version:
-        facts.seal(facts.text(SEAL), _seal({name: value for name, value in document.items() if name != SEAL}))
-    elif not (sealed_since and 0 < found_version < sealed_since) and found_version != version:
-        raise UnsupportedFormat(
-            f"the {form} is of version {found_version}, and this release reads {version}",
-            advice="use the release of stateshift that wrote it, or write it anew",
-        )
-    return facts
+    return document, facts, facts.number("version")
+
+
+def require_size(text: str | bytes, form: str) -> None:
+    """Refuse a file that is larger than any.
+
+    Raises:
+        CorruptFile: It is.
+    """
+    if len(text) > MOST_BYTES:
+        raise CorruptFile(f"it is larger than {MOST_BYTES >> 20} MiB, so it is no {form}")
+
+
+def parse_checked(text: str | bytes) -> Any:
+    """Give what a JSON text says, without names that are given twice, and numbers that are none; raises as above."""
+    return parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
+
+
+def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
+    """Give the error about a file of another version."""
+    return UnsupportedFormat(
+        f"the {form} is of version {found}, and this release reads {version}",
+        advice="use the release of stateshift that wrote it, or write it anew",
+    )
 
 
 def is_document(text: bytes, form: str, version: int) -> bool:
@@ -177,6 +205,19 @@ class Fields:
         value = self._take(name, str, "a text", optional=optional)
         return "" if value is None else value
 
+    def take_null(self, name: str) -> bool:
+        """Take null, where it is; whatever else is there is left.
+
+        Raises:
+            CorruptFile: There is nothing of that name.
+        """
+        if name not in self._facts:
+            raise self._lacks(name)
+        if self._facts[name] is not None:
+            return False
+        del self._facts[name]
+        return True
+
     def number(self, name: str) -> int:
         """Take a whole number that is not negative and fits a Java long; 0 for null."""
         value = self._take(name, int, "a number", optional=True)
@@ -236,8 +277,11 @@ class Fields:
 
     def _take(self, name: str, kind: type[T], words: str, *, optional: bool = False) -> Any:
         if name not in self._facts:
-            raise CorruptFile(f"{self._title} lacks {name!r}")
+            raise self._lacks(name)
         value = self._facts.pop(name)
         if (value is None and optional) or isinstance(value, kind):
             return value
         raise CorruptFile(f"{name!r} of {self._title} is {shown(value)}, and should be {words}")
+
+    def _lacks(self, name: str) -> CorruptFile:
+        return CorruptFile(f"{self._title} lacks {name!r}")

@@ -13,18 +13,19 @@ Source: compatibility rules, section 12.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ..serializers.compatibility import Decision, Verdict
-from .asking import KEY, answers
+from .asking import KEY, answers, with_shared_parts
 from .losses import REMOVED, losses
+from .memo import Memo
 from .recording import digest, unchanged
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..serializers.compatibility import Finding
     from .description import JobDescription
@@ -132,13 +133,22 @@ class Revision:
 
     Attributes:
         name: As a person names it: `0003`, a savepoint's place, a git reference.
-        description: What it declared.
+        description: What it declared, or what reads that when it is asked for.
         sha256: Its digest, where that is known.
     """
 
     name: str
-    description: JobDescription
+    _given: JobDescription | Callable[[], JobDescription] = attrs.field(alias="description", repr=False)
     sha256: str = ""
+
+    @property
+    def description(self) -> JobDescription:
+        """What it declared; where that is read from a file, each time anew."""
+        return self._given() if callable(self._given) else self._given
+
+    def seen(self, change: Callable[[JobDescription], JobDescription]) -> Revision:
+        """Give the revision as one that declared what `change` makes of it."""
+        return attrs.evolve(self, description=lambda: change(self.description))
 
 
 @attrs.frozen
@@ -285,15 +295,17 @@ def judge(
         NothingInCommon: A revision and the candidate share no operator, and no guard says what becomes of its state.
     """
     places: dict[tuple[str, str], _Found] = {place: _Found() for place in _places(candidate)}
-    same = unchanged(history[-1].description, candidate) if guard is not None and history else set()
+    candidate, known = with_shared_parts(candidate), Memo[tuple[Any, ...], Any]()
     for revision in reversed(history):
         is_last = revision is history[-1]
-        for direction in Direction:
-            counted = any(_counts(level, direction, is_last=is_last) for level in levels.used)
-            if not counted and (guard is None or not is_last):
-                continue
+        directions = [one for one in Direction if _is_asked(levels, one, guard, is_last=is_last)]
+        if not directions:
+            continue
+        description = revision.description
+        same = unchanged(description, candidate) if guard is not None and is_last else set()
+        for direction in directions:
             is_back = direction is Direction.FORWARD
-            asked = answers(revision.description, candidate, is_back=is_back, guard=guard)
+            asked = answers(description, candidate, is_back=is_back, guard=guard, known=known)
             for operator, state, decision, findings in asked:
                 place = operator, state
                 found, (level, _) = places.setdefault(place, _Found()), levels.of(*place)
@@ -306,11 +318,18 @@ def judge(
                     failure = _losing(failure, revision.name, direction, change)
                 if failure is not None and _counts(level, direction, is_last=is_last):
                     found.failures.append(failure)
+        known.turn()
     given = tuple(overrides)
     states = tuple(_gated(*place, found, levels, given, today) for place, found in sorted(places.items()))
     sha256 = digest(candidate)
     is_recorded = bool(history) and (history[-1].sha256 or digest(history[-1].description)) == sha256
     return GateReport(candidate.origin, tuple(revision.name for revision in history), states, is_recorded, sha256)
+
+
+def _is_asked(levels: Levels, direction: Direction, guard: Guard | None, *, is_last: bool) -> bool:
+    """Whether a revision is asked in a direction: a level counts it, or the guard, who is told of the last one."""
+    is_counted = any(_counts(level, direction, is_last=is_last) for level in levels.used)
+    return is_counted or (guard is not None and is_last)
 
 
 def _is_told_of_both(findings: tuple[Finding, ...], level: Level) -> bool:

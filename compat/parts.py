@@ -24,7 +24,7 @@ from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
 from .reference_time import length_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
@@ -108,7 +108,11 @@ class Part:
             fallback = TtlSerializer(cast("TypeSerializer[Any]", fallback))
         reader = find_old_reader(
             self.old,
-            obstacles=[o for o in self.result.obstacles if not o.lifted_by or o.lifted_by not in self.trust],
+            obstacles=[
+                one
+                for one in self.result.obstacles
+                if not one.is_of_writer and (not one.lifted_by or one.lifted_by not in self.trust)
+            ],
             stored=self.stored,
             fallbacks=(self.result.fallback, fallback),
         )
@@ -165,9 +169,19 @@ def judge_values(old: StateDescription, new: StateDescription) -> Judgement:
     if not judged.result.is_migration_required():
         return _with_lost_readers(judged) if judged.result.is_incompatible() else judged
     judged = _with_stamps(judged, new)
-    if old.value.unread:
-        return Judgement(CompatibilityResult.incompatible(unread(old, new), *judged.result.findings))
+    lost = [unread(old, new)] if old.value.unread else list(_unwritten(judged, old, new))
+    if lost:
+        return Judgement(CompatibilityResult.incompatible(*lost, *judged.result.findings))
     return with_readers(judged) if judged.parts else _without_parts(judged.result, old, new)
+
+
+def _unwritten(judged: Judgement, old: StateDescription, new: StateDescription) -> Iterator[Finding]:
+    """Refuse to rewrite values that the new side reads where they lie, and does not write (REC-14)."""
+    ways = ("decorate the class with @record", "say by an alias which registered subclass takes its values")
+    results = (judged.result, *(part.result for part in judged.parts))
+    reasons = [one.reason for result in results for one in result.obstacles if one.is_of_writer]
+    for reason in dict.fromkeys(reasons):
+        yield Finding("$", "REC-14", Verdict.INCOMPATIBLE, old.describe(), new.describe(), reason, ways)
 
 
 def unread(old: StateDescription, new: StateDescription) -> Finding:
@@ -337,8 +351,10 @@ def _with_stamps(judged: Judgement, new: StateDescription) -> Judgement:
         if finding.rule == "STATE-4" and part is not None and part.nullable and not part.stamps_nulls:
             reason = f"{finding.reason}; a null, for which the type has no form, gets none, and Flink does not list it"
             return attrs.evolve(finding, reason=reason, flags=(Flag.LOSSY,))
-        lived = new.former_time_to_live if new.kind.is_keyed else None
-        if finding.rule == "STATE-5" and part is not None and lived is not None:
+        if finding.rule == "STATE-5" and part is not None and new.kind.is_keyed:
+            lived = new.former_time_to_live
+            if lived is None:  # what had expired comes back, and nobody can say what
+                return attrs.evolve(finding, flags=(*finding.flags, Flag.UNVERIFIED))
             reason = f"time to live is switched off; what has expired, {length_text(lived)} after its last access, goes"
             return attrs.evolve(finding, reason=f"{reason}, and is counted", ways_out=_OFF_WAYS)
         return finding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -135,6 +136,11 @@ class StateReport:
         namespace = self.namespace.result if self.namespace else None
         return labels_after(self.was, self.becomes, self.values, namespace, self.parts)
 
+    @cached_property
+    def is_flink_after(self) -> bool:
+        """Whether Flink knows all these snapshots."""
+        return all(label.is_flink for label in self.labels_after or ())
+
     @property
     def transform(self) -> str:
         """Name of the transform that makes it a state of another kind, or "" (rule STATE-2)."""
@@ -234,6 +240,7 @@ class CheckReport:
         operators: All operators of both sides, by uid and id.
         policy: What was refused though the rules allow it.
         repartition: What the caller said of keys that are written anew; None: none may be.
+        code: What the code declared that wrote what is stored, where it was recorded: whom the way back leads to.
     """
 
     old: JobDescription
@@ -242,6 +249,7 @@ class CheckReport:
     operators: tuple[OperatorReport, ...]
     policy: Policy = ACCEPT_ALL
     repartition: Repartition | None = None
+    code: JobDescription | None = None
 
     @property
     def decision(self) -> Decision:

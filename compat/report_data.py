@@ -44,7 +44,7 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         each finding: `path`, `rule`, `verdict`, `old`, `new`, `reason`, `ways_out`, `flags`, `forbidden`. `way_back` of
         the whole, a key and a state tells what the old job could make of what the new one writes: null where that is
         refused, or the old job has none; else a decision, and of a key and a state with `decision`, `note` and
-        `findings`.
+        `findings`. `way_back_to` is the recorded revision that it leads to; null where only stored types are known.
     """
     backs = ways_back(report)
     return {
@@ -58,6 +58,7 @@ def to_data(report: CheckReport) -> dict[str, Any]:
         "not_taken": [f"{operator.title}/{state.name}" for operator, state in report.not_taken],
         "starting_empty": [f"{operator.title}/{state.name}" for operator, state in report.starting_empty],
         "way_back": None if report.decision is Decision.REFUSE else str(backs.worst),
+        "way_back_to": report.code.origin if report.code else None,
         "operators": [_operator_data(operator, backs) for operator in report.operators],
     }
 

@@ -1,7 +1,8 @@
 """Can the old job read what the new job will write? The check, asked the other way round, per state.
 
 The old job can always go back to the savepoint that it left; then it misses what happened since. Here is asked what it
-could make of the new job's state. Of the old job its snapshots are known, and not its code.
+could make of the new job's state. Of the old job its snapshots are known; and its code, where that was recorded: then
+the answer is that of `migrate --downgrade` to the record.
 Source: compatibility rules, RUN-8 and section 12 (FORWARD).
 """
 
@@ -14,7 +15,10 @@ import attrs
 from ..serializers.compatibility import Decision, Flag, Verdict
 from ..serializers.errors import StateShiftError, cause_text
 from ..serializers.records import holds_nulls
+from ..serializers.snapshot import snapshot_to_bytes
+from ..serializers.ttl_aware import without_ttl_awareness
 from .check import check
+from .description import StateKind
 from .report import Status, worst_decision
 
 if TYPE_CHECKING:
@@ -132,7 +136,7 @@ def ways_back(report: CheckReport) -> WaysBack:
     for operator in report.operators:
         if operator.status is Status.NEW:
             continue
-        answers, key = _answers(operator, report)
+        answers, key = _answers(operator, _with_code(operator, report.code), report)
         if key is not None:
             keys[operator.operator_id] = key
         for state in operator.states:
@@ -142,13 +146,62 @@ def ways_back(report: CheckReport) -> WaysBack:
     return WaysBack(states, keys)
 
 
+def is_asked(report: CheckReport) -> bool:
+    """Whether the old job is asked about anything: whether any state or key differs."""
+    return report.decision is not Decision.REFUSE and any(
+        (operator.was and operator.becomes and not _are_same(operator.was.key, operator.becomes.key))
+        or any(_is_asked(state, key_differs=False) for state in operator.states)
+        for operator in report.operators
+    )
+
+
+def declares(code: JobDescription, stored: JobDescription) -> bool:
+    """Whether code declares just the types of all that is stored, so that it may have written it."""
+    operators = {operator.operator_id: operator for operator in code.operators}
+    return any(operator.states for operator in stored.operators) and all(
+        operator.operator_id in operators and _declares(operators[operator.operator_id], operator)
+        for operator in stored.operators
+        if operator.states
+    )
+
+
+def _declares(code: OperatorDescription, stored: OperatorDescription) -> bool:
+    states = {(state.kind, state.name): state for state in code.states}
+    pairs = [(states.get((one.kind, one.name)), one) for one in stored.states if one.kind is not StateKind.TIMERS]
+    return _has_type_of(code.key, stored.key) and all(
+        one is not None and _has_type_of(one.value, other.value) and _has_type_of(one.key, other.key)
+        for one, other in pairs
+    )
+
+
+def _has_type_of(code: SerializerDescription | None, stored: SerializerDescription | None) -> bool:
+    """Whether the bytes of both are told alike; what one side does not know is not held against it."""
+    if code is None or stored is None:
+        return True
+    one, other = (snapshot_to_bytes(without_ttl_awareness(side.snapshot)) for side in (code, stored))
+    return one == other
+
+
+def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
+    """Give the stored operator as the code that wrote it declares it, where that is known."""
+    was = operator.was
+    found = next((one for one in code.operators if was and one.operator_id == was.operator_id), None) if code else None
+    if was is None or found is None:
+        return was
+    states = {(state.kind, state.name): state for state in found.states}
+    declared = tuple(states.get((state.kind, state.name), state) for state in was.states)
+    return attrs.evolve(was, key=found.key or was.key, states=declared)
+
+
 def _place(operator: OperatorReport, state: StateReport) -> Place:
     return operator.operator_id, state.kind.room, state.name
 
 
-def _answers(operator: OperatorReport, report: CheckReport) -> tuple[dict[Place, WayBack], WayBack | None]:
+def _answers(
+    operator: OperatorReport, was: OperatorDescription | None, report: CheckReport
+) -> tuple[dict[Place, WayBack], WayBack | None]:
     """Ask the old operator about what differs in the new one: states, and the key where it does."""
-    was, becomes = operator.was, operator.becomes
+    becomes = operator.becomes
     if was is None or becomes is None or (operator.key is not None and operator.key.decision is Decision.REFUSE):
         return {}, None
     key_differs = not _are_same(was.key, becomes.key)
@@ -156,7 +209,8 @@ def _answers(operator: OperatorReport, report: CheckReport) -> tuple[dict[Place,
     if not asked and not key_differs:
         return {}, None
     after = _with_states(becomes, was, [state.becomes for state in asked if state.becomes is not None], report.new)
-    before = _with_states(was, was, [state.was for state in asked if state.was is not None], report.old)
+    differing = {(state.was.kind, state.was.name) for state in asked if state.was is not None}
+    before = _with_states(was, was, [one for one in was.states if (one.kind, one.name) in differing], report.old)
     try:
         (answer,) = check(after, before.as_probe()).operators
     except Exception as error:  # noqa: BLE001 - a user's snapshot may fail in any way, and the check itself needs no answer

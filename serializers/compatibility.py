@@ -111,15 +111,18 @@ def _moved(path: str, step: str) -> str:
 
 @attrs.frozen
 class Obstacle:
-    """Why the serializer that the old snapshot restores cannot be the reader of a migration (rule READ-1).
+    """Why values cannot be rewritten, although they may stay as they are.
 
     Attributes:
         reason: What stands in the way.
         lifted_by: The name that the caller must trust for it; "" where a fallback is the only way.
+        is_of_writer: Whether the new serializer cannot write them, whoever reads (REC-14); else the serializer that the
+            old snapshot restores cannot read them (READ-1).
     """
 
     reason: str
     lifted_by: str = ""
+    is_of_writer: bool = False
 
 
 @attrs.frozen
@@ -135,7 +138,7 @@ class CompatibilityResult(Generic[T]):
             reader still yields its old name.
         children: How the matched parts of a composite were judged, in the order of the bytes; map state and list state
             are migrated by them, because their entries hold the parts alone.
-        obstacles: What keeps the old serializer from reading for a migration, of all parts.
+        obstacles: What keeps values from being rewritten where something around them is, of all parts.
     """
 
     verdict: Verdict
@@ -311,18 +314,19 @@ def compose(
     if verdict is Verdict.INCOMPATIBLE:
         return CompatibilityResult(verdict, findings, children=parts)
     conversion = convert([part.result.conversion for part in parts])
+    obstacles = outer.obstacles + tuple(obstacle for part in parts for obstacle in part.result.obstacles)
     if verdict is Verdict.COMPATIBLE:
-        return CompatibilityResult(verdict, findings, conversion=conversion, children=parts)
+        return CompatibilityResult(verdict, findings, conversion=conversion, children=parts, obstacles=obstacles)
     if verdict is Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
         rebuilt = rebuild([part.effective_serializer for part in parts])
-        return CompatibilityResult(verdict, findings, conversion=conversion, reconfigured=rebuilt, children=parts)
+        result: CompatibilityResult[T] = CompatibilityResult(
+            verdict, findings, conversion=conversion, reconfigured=rebuilt, children=parts
+        )
+        return attrs.evolve(result, obstacles=obstacles)
     fallback = outer.fallback
     if fallback is None and verdict is Verdict.REQUIRES_MIGRATION_WITH_FALLBACK:
         fallback = _DeferredReader(lambda: read_with([part.reader() for part in parts]))
-    result: CompatibilityResult[T] = CompatibilityResult.requires_migration(
-        *findings, fallback=fallback, conversion=conversion
-    )
-    obstacles = outer.obstacles + tuple(obstacle for part in parts for obstacle in part.result.obstacles)
+    result = CompatibilityResult.requires_migration(*findings, fallback=fallback, conversion=conversion)
     return attrs.evolve(result, children=parts, obstacles=obstacles)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
+import re
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
@@ -21,12 +22,14 @@ from .serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 Facts = dict[str, dict[str, Any]]
 """By the path of a part within a serializer: its attributes, as plain data."""
+_Steps = dict[str, "_Steps"]
 
 _SHOWN_DEFAULT = 80
+_STEP = re.compile(r"\.[A-Za-z_]+|\[(?:0|[1-9][0-9]{0,8})\]")
 
 
 def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
@@ -136,34 +139,50 @@ def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str,
         CorruptFile: The facts do not belong to it.
     """
     left = set(facts)
-    made: TypeSerializer[Any] = _rebuilt(serializer, "", facts, left)
+    made: TypeSerializer[Any] = _rebuilt(serializer, "", _steps_of(facts), facts, left)
     if left:
         raise CorruptFile(f"there is no part {min(left)!r} in {serializer.describe()}")
     return made
 
 
-def _rebuilt(value: Any, path: str, facts: Mapping[str, Mapping[str, Any]], left: set[str]) -> Any:
-    if not any(place.startswith(path) for place in facts):
-        return value
+def _steps_of(places: Iterable[str]) -> _Steps:
+    """Give the steps that lead to some places, as a tree; what is no place leads nowhere."""
+    tree: _Steps = {}
+    for place in places:
+        steps, below = _STEP.findall(place), tree
+        for step in steps if "".join(steps) == place else ():
+            below = below.setdefault(step, {})
+    return tree
+
+
+def _rebuilt(value: Any, path: str, steps: _Steps, facts: Mapping[str, Mapping[str, Any]], left: set[str]) -> Any:
     if isinstance(value, tuple):
-        return tuple(_rebuilt(item, f"{path}[{index}]", facts, left) for index, item in enumerate(value))
+        items = list(value)
+        for step, below in steps.items():
+            index = int(step[1:-1]) if step[0] == "[" else len(items)
+            if index < len(items):
+                items[index] = _rebuilt(items[index], f"{path}{step}", below, facts, left)
+        return tuple(items)
     if not attrs.has(type(value)):
         return value
     changes = {}
-    known = {field.name: field for field in attrs.fields(type(value))}
-    for field in known.values():
-        if field.init and not _is_declared(field):
-            before = getattr(value, field.name)
-            after = _rebuilt(before, f"{path}.{field.name}", facts, left)
-            if after is not before:
-                changes[field.name] = after
+    for step, below in steps.items():
+        if step[1:] in _parts(type(value)):  # type: ignore[arg-type]  # a class has a hash
+            changes[step[1:]] = _rebuilt(getattr(value, step[1:]), f"{path}{step}", below, facts, left)
     if path in facts:
         left.discard(path)
+        known = {field.name: field for field in attrs.fields(type(value))}
         for name, data in facts[path].items():
             if name not in known or not (_is_declared(known[name]) or _is_identity(known[name])):
                 raise CorruptFile(f"{name!r} is nothing that {type(value).__name__} declares")
             changes[name] = _read(data, value)
     return attrs.evolve(value, **changes) if changes else value
+
+
+@functools.cache
+def _parts(cls: Any) -> frozenset[str]:
+    """Give the names of the attributes in which there may be something declared."""
+    return frozenset(field.name for field in attrs.fields(cls) if field.init and not _is_declared(field))
 
 
 def _read(data: Any, owner: Any) -> Any:

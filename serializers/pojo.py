@@ -22,16 +22,19 @@ from .numeric import (
 )
 from .optional_map import OptionalEntry, OptionalMap
 from .record_fields import Default, StoredField
-from .records import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
+from .records import (
+    DescribedRecordSerializer,
+    RecordSnapshot,
+    StoredSubclass,
+    subclass_snapshots,
+)
 from .registry import register_snapshot, registry
 from .serializer import DECLARED
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
 from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .serializer import TypeDeserializer
+    from .records import Readers
     from .snapshot import Speller
 
 T = TypeVar("T")
@@ -134,12 +137,12 @@ class PojoSerializerSnapshot(RecordSnapshot):
     def unregistered_subclasses(self) -> tuple[StoredSubclass, ...]:
         return tuple((one.name, one.snapshot or _LostRecordSnapshot(one.name)) for one in self.unregistered)
 
-    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
         return PojoSerializer(
             self.java_class,
             self._restored_fields(readers),
-            registered=self._restored_subclasses(self.registered_subclasses()),
-            unregistered=self._restored_subclasses(self.unregistered_subclasses()),
+            registered=self._restored_subclasses(self.registered_subclasses(), subclasses),
+            unregistered=self._restored_subclasses(self.unregistered_subclasses(), subclasses),
             allow_null=True,
             knows_nulls=False,
         )
@@ -260,7 +263,7 @@ class _LostRecordSnapshot(PojoSerializerSnapshot):
     def spell(self, speller: Speller) -> str:
         return self._lost.describe()
 
-    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
         self._lost.restore_serializer()
 
     @property

@@ -70,9 +70,12 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
 
     def read_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
         names = [stored.name for _, stored in pairing.paired]
-        return old.restore_with(dict(zip(names, readers[: len(names)], strict=True)))
+        of_subclasses = dict(zip(subclasses.names, readers[len(names) :], strict=True))
+        return old.restore_with(dict(zip(names, readers[: len(names)], strict=True)), of_subclasses)
 
-    outer: CompatibilityResult[Any] = CompatibilityResult(worst([f.verdict for f in findings]), tuple(findings))
+    outer: CompatibilityResult[Any] = CompatibilityResult(
+        worst([f.verdict for f in findings]), tuple(findings), obstacles=subclasses.obstacles
+    )
     return compose(outer, children, rebuild=rebuild, convert=convert, read_with=read_with)
 
 

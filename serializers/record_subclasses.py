@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from .compatibility import Child, Finding, Flag, Verdict
+from .compatibility import Child, Finding, Flag, Obstacle, Verdict
 from .errors import DeclarationError
 from .record_classes import imported_subclass
 from .serializer import CONVERTER
@@ -34,6 +34,7 @@ class _Subclasses:
         unregistered: Class names in the bytes, each with the name of what is stored under it. They differ where an
             alias once said what that class is.
         extra: Subclasses that are not stored.
+        obstacles: Of each that has lost its decorator: it is read where it lies, and not written.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,7 @@ class _Subclasses:
     registered: tuple[str, ...]
     unregistered: tuple[tuple[str, str], ...]
     extra: tuple[tuple[str, DescribedRecordSerializer[Any]], ...]
+    obstacles: tuple[Obstacle, ...] = ()
 
     def rebuild(
         self, new: DescribedRecordSerializer[Any], nested: list[TypeSerializer[Any]]
@@ -94,10 +96,13 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
     stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
     takers = _takers(new, {snapshot.record_name() for _, snapshot in stored}) if stored else {}
     became: dict[str, dict[str, RecordSnapshot]] = {}
-    names, children, findings = [], [], []
+    names, children, findings, obstacles = [], [], [], []
     for _, snapshot in stored:
         name = snapshot.record_name()
-        match = takers.get(name) or _no_longer_registered(new, name)
+        match = takers.get(name)
+        if match is None and (match := _no_longer_registered(new, name)) is not None:
+            reason = f"{name} is no registered subclass of {new.name} any more, and so it is not written anew"
+            obstacles.append(Obstacle(reason, is_of_writer=True))
         if match is None:
             reason = "values of this subclass may be stored, and the new type knows no such subclass"
             ways = new.advice.subclass(name)
@@ -122,7 +127,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
         old_names, new_names = (", ".join(name.rpartition(".")[2] for name in side) for side in (names, now))
         verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
         findings.append(Finding("$", "REC-14", verdict, old_names, new_names, reason))
-    return _Subclasses(tuple(names), children, findings, registered, unregistered, extra)
+    return _Subclasses(tuple(names), children, findings, registered, unregistered, extra, tuple(obstacles))
 
 
 def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snapshot: RecordSnapshot) -> Finding:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
+    Readers = Mapping[str, TypeDeserializer[Any]]
+
 T = TypeVar("T")
 
 Subclass = tuple[str, "DescribedRecordSerializer[Any]"]
@@ -256,8 +258,8 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         return ()
 
     @abstractmethod
-    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
-        """Make a generic serializer in which `readers` stand in for the fields that they name."""
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
+        """Make a generic serializer in which `readers` stand in for fields, and `subclasses` for those, by name."""
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return self.restore_with({})
@@ -296,8 +298,10 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         """What a stored record gets that lacks the field, for a check in which this snapshot is the new side."""
         return None
 
-    def _restored_subclasses(self, subclasses: tuple[StoredSubclass, ...]) -> tuple[Subclass, ...]:
-        return tuple((name, snapshot.restore_with({})) for name, snapshot in subclasses)
+    def _restored_subclasses(
+        self, subclasses: tuple[StoredSubclass, ...], readers: Readers | None
+    ) -> tuple[Subclass, ...]:
+        return tuple((name, _subclass_reader(snapshot, readers or {})) for name, snapshot in subclasses)
 
 
 def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
@@ -315,6 +319,11 @@ def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) ->
     except StateShiftError as error:
         add_step(error, f".{field.name}")
         raise
+
+
+def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
+    name = snapshot.record_name()
+    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # it only reads
 
 
 @register_snapshot
@@ -340,11 +349,11 @@ class RecordSerializerSnapshot(RecordSnapshot):
     def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
         return self.registered
 
-    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
         return RecordSerializer(
             self.name,
             self._restored_fields(readers),
-            registered=self._restored_subclasses(self.registered),
+            registered=self._restored_subclasses(self.registered, subclasses),
             allow_null=True,
         )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .compatibility import CompatibilityResult
-    from .serializer import TypeDeserializer
+    from .records import Readers
     from .snapshot import Speller
     from .views import DataInputView, DataOutputView
 
@@ -135,11 +135,11 @@ class RecursiveRecordSnapshot(RecordSerializerSnapshot):
         with record_scopes.snapshots.entered(self.circle):
             return super().spell(speller)
 
-    def restore_with(self, readers: Mapping[str, TypeDeserializer[Any]]) -> DescribedRecordSerializer[Any]:
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
         return RecursiveRecordSerializer(
             self.name,
             self._restored_fields(readers),
-            registered=self._restored_subclasses(self.registered),
+            registered=self._restored_subclasses(self.registered, subclasses),
             allow_null=True,
             others=tuple(record.restore_with({}) for record in self.others),
         )

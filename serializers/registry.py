@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .errors import DeclarationError
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
+_FAMILIES = (
+    *("arrays", "avro", "containers", "decimals", "either", "enums", "flink_avro", "kryo", "maps", "numeric"),
+    *("object_arrays", "optional", "pickled", "pojo", "records", "rows", "sql_temporal", "temporal", "text", "timers"),
+    *("ttl", "ttl_aware", "tuples", "void", "windows"),
+)
+"""The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
+
+
+def _is_built_in(cls: type[TypeSerializerConfigSnapshot[Any]]) -> bool:
+    return cls.__module__.rpartition(".")[0] == __package__
+
 
 class Registry:
     """Snapshot ids -> snapshot classes, and Python types -> serializers.
@@ -25,6 +37,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.edition = 0
+        self._has_families = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
 
@@ -35,6 +48,8 @@ class Registry:
             DeclarationError: The class could not be found or created again on restore, or the id is taken.
         """
         name = f"{cls.__module__}.{cls.__qualname__}"
+        if not _is_built_in(cls):
+            self._load_families()
         if not cls.snapshot_id:
             raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
         if cls.__module__ == "__main__" or "." in cls.__qualname__ or cls.__qualname__.startswith("_"):
@@ -62,21 +77,30 @@ class Registry:
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
         """Give the class registered under an id or alias."""
+        self._load_families()
         return self._snapshots.get(snapshot_id)
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
         """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
-        package = __name__.rpartition(".")[0]
-        return {name: cls for name, cls in self._snapshots.items() if cls.__module__.rpartition(".")[0] != package}
+        return {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""
+        self._load_families()
         self._snapshots.update(snapshots)
         self.edition += 1
+
+    def _load_families(self) -> None:
+        """Load what registers the built-in families: nobody else takes their ids."""
+        if not self._has_families:
+            for name in _FAMILIES:
+                import_module(f".{name}", __package__)
+            self._has_families = True
 
     @contextmanager
     def restored(self) -> Iterator[None]:
         """Forget, after the `with` block, what was registered within."""
+        self._load_families()
         snapshots, serializers = dict(self._snapshots), dict(self._serializers)
         try:
             yield

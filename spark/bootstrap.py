@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ..state.progress import Progress
 
 _ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
-_CHECKSUM = "coalesce(sum(crc32(key) + crc32(value)), 0)"
+_CHECKSUM = "coalesce(sum(crc32(concat(key, value))), 0)"
 _FRAME_BYTES = 8
 
 

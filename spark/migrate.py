@@ -1,6 +1,6 @@
 """Migrate a savepoint: read each entry with the old serializer and write it with the new one.
 
-Little state is migrated in this process, before Spark would have started; more of it as a Spark job. Spark only
+State is migrated in this process where that is done before Spark would have been; more of it as a Spark job. Spark only
 schedules. Each task owns a key-group range of one operator, reads its byte ranges and writes its own file;
 no entry travels through the JVM, unless keys are written anew (`repartition`). The driver publishes by writing
 `_metadata` last. A run that dies leaves the source untouched and no `_metadata` in the target; running again finishes
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..compat.transcode.executors import ExecutorName, chosen_executor
+from ..compat.transcode.executors import LITTLE_BYTES, ExecutorName, chosen_executor, pays_to_load
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -103,7 +103,7 @@ def migrate(
         session: The Spark session to use. It may be one of Spark Connect, unless keys are written anew.
         master: Where Spark runs: in the session that this process has already, else in one that ends with the call.
         py_files: Further `.py`, `.zip`, `.egg` or `.whl` files for Spark's workers.
-            None of the three: what takes one process no longer than Spark takes to start is done here, without Spark;
+            None of the three: what this process would have done before Spark, with its start, is done here, without it;
             for anything else the master is `local[*,4]`, which tries a failed task up to four times on all cores.
         dry_run: Check, plan, and convert one entry of each state, but write nothing (rule READ-5).
         expected: A plan that was made before; anything else is refused. Without a job, or options, they are those of
@@ -259,10 +259,13 @@ def _tidied(
 
 def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
     """Start Spark for a run; where there is much to do, machine code is loaded before workers are forked."""
-    by_machine_code = needed.bytes_to_read >= _MUCH_BYTES or chosen_executor() is ExecutorName.NUMBA
+    much, wanted = needed.bytes_to_read >= _MUCH_BYTES, chosen_executor()
+    by_machine_code = wanted is ExecutorName.NUMBA or (
+        wanted is ExecutorName.AUTO and much and pays_to_load(needed.bytes_to_read)
+    )
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
-    settings = (daemon.SETTINGS if by_machine_code else {}) | ({} if shuffles else _JAVA_SCHEDULES)
-    return own_driver(master or DEFAULT_MASTER, settings)
+    forked = daemon.settings(max(needed.bytes_to_read, LITTLE_BYTES)) if by_machine_code else {}
+    return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else _JAVA_SCHEDULES))
 
 
 def _cores(session: SparkSession | None, master: str) -> int:

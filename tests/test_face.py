@@ -46,6 +46,31 @@ def test_importing_the_package_loads_no_room():
     assert "[]\n" == done.stdout
 
 
+FAMILY = "stateshift.serializers.pojo"
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_the_command_line_says_what_it_is_without_loading_the_families(option):
+    code = (
+        "import sys\nfrom stateshift.cli import main\n"
+        f"try: main([{option!r}])\nexcept SystemExit: pass\nprint({FAMILY!r} in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "False" == done.stdout.split("\n")[-2]
+
+
+def test_who_looks_a_snapshot_up_finds_it_whatever_was_imported():
+    code = (
+        "import sys\nfrom stateshift.serializers.registry import registry\n"
+        f"print({FAMILY!r} in sys.modules, registry.snapshot_class("
+        "'org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot').__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "False PojoSerializerSnapshot\n" == done.stdout
+
+
 @pytest.mark.parametrize("name", [name for name in stateshift.__all__ if attrs.has(getattr(stateshift, name))])
 def test_type_checkers_know_what_each_argument_takes(name):
     """A bare `tuple` as converter makes mypy refuse every tuple of names."""

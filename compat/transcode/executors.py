@@ -1,7 +1,9 @@
 """Who carries out op lists: numba where it is installed, else numpy, else plain Python; to the same bytes.
 
-Little state is done in plain Python before either is even loaded. The environment variable `STATESHIFT_EXECUTOR` names
-who is to do all, or `objects`, to use no op list.
+Little state is done in plain Python before either is even loaded. Machine code that this machine has not compiled yet
+takes longer to compile than most state takes without: until there is so much that it pays, numpy does the work, and
+plain Python what numpy has no op for. `stateshift warm-up` compiles it beforehand. The environment variable
+`STATESHIFT_EXECUTOR` names who is to do all, or `objects`, to use no op list.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import attrs
 
 from ...serializers.errors import DeclarationError
 from .interpreter import FULL, interpret
+from .kept_code import is_compiled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +30,14 @@ if TYPE_CHECKING:
     from .program import Program
 
 VARIABLE = "STATESHIFT_EXECUTOR"
-_LITTLE_BYTES = 1 << 20
+LITTLE_BYTES = 1 << 20
+"""Less is gone through in plain Python."""
+COMPILING_BYTES = 4 << 30
+"""From here on it pays to compile machine code first: half a minute, and numpy is two to four seconds a GB slower."""
+_SLOW_COMPILING_BYTES = 32 << 20
+"""The same of op lists that numpy cannot carry out: plain Python takes a second for each, or half of one."""
+COMPILING_S = 35.0
+"""How long that takes, about."""
 _NUMBA_MODULE = f"{__package__}.numba_kernels"
 
 
@@ -106,53 +116,86 @@ class EventualExecutor:
     """Carries out an op list in plain Python, and by numba or numpy once that pays."""
 
     program: Program
-    _plain: Executor = attrs.field(init=False)
-    _fast: Executor | None = attrs.field(default=None, init=False)
+    _made: Executor = attrs.field(init=False)
+    _name: ExecutorName = attrs.field(default=ExecutorName.PLAIN, init=False)
 
-    @_plain.default
+    @_made.default
     def _make_plain(self) -> Executor:
         return PlainExecutor(self.program)
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        if self._fast is None and (name := paying(len(block) - start)) is not ExecutorName.PLAIN:
-            self._fast = make_executor(name, self.program)
-        return (self._fast or self._plain).rewrite(block, start, prefix)
+        is_slow = isinstance(self._made, PlainExecutor)
+        if is_slow and (name := paying(len(block) - start, is_slow=self._name is ExecutorName.NUMPY)) is not self._name:
+            self._name, self._made = name, make_executor(name, self.program)
+        return self._made.rewrite(block, start, prefix)
 
 
 @attrs.define
 class _Passed:
-    """How much this process has gone through: machine code takes a while to load."""
+    """How much this process has gone through, and will in all where that is known: machine code takes a while to load.
+
+    What goes through it is found, converted and looked at, and counts each time.
+    """
 
     size_bytes: int = 0
+    expected_bytes: int = 0
+
+    @property
+    def ahead_bytes(self) -> int:
+        """How much there is to go through; as much as there was, where it is not known."""
+        return self.expected_bytes or self.size_bytes // 3
 
 
 _passed = _Passed()
 
 
-def paying(size_bytes: int) -> ExecutorName:
+def paying(size_bytes: int, *, is_slow: bool = False) -> ExecutorName:
     """Tell who is to go through some bytes: of those that are installed and wanted, the fastest that pays.
 
     Args:
         size_bytes: To go through; with what this process was asked for before, it decides.
+        is_slow: Whether numpy was asked and cannot do it: then machine code pays earlier.
     """
     name = chosen_executor()
     if name is not ExecutorName.AUTO:
         return name
     _passed.size_bytes += size_bytes
-    if _passed.size_bytes < _LITTLE_BYTES and _NUMBA_MODULE not in sys.modules:
+    if _NUMBA_MODULE in sys.modules:
+        return ExecutorName.NUMBA
+    if _passed.size_bytes < LITTLE_BYTES:
         return ExecutorName.PLAIN
-    return _fastest()
+    scale = COMPILING_BYTES // _SLOW_COMPILING_BYTES if is_slow else 1
+    if pays_to_load(scale * _passed.ahead_bytes):
+        return ExecutorName.NUMBA
+    return ExecutorName.NUMPY if has_module(ExecutorName.NUMPY) else ExecutorName.PLAIN
 
 
-@lru_cache(maxsize=1)
-def _fastest() -> ExecutorName:
-    installed = (one for one in (ExecutorName.NUMBA, ExecutorName.NUMPY) if has_module(one))
-    return next(installed, ExecutorName.PLAIN)
+def pays_to_load(size_bytes: int) -> bool:
+    """Whether machine code pays for so many bytes: it is kept on this machine, or they take longer than to compile."""
+    return has_module(ExecutorName.NUMBA) and (size_bytes >= COMPILING_BYTES or is_compiled())
+
+
+def compiles(size_bytes: int) -> bool:
+    """Whether to go through so many bytes begins with compiling machine code."""
+    wanted = chosen_executor()
+    is_wanted = wanted is ExecutorName.NUMBA or (wanted is ExecutorName.AUTO and pays_to_load(size_bytes))
+    return is_wanted and size_bytes >= LITTLE_BYTES and not is_compiled()
 
 
 def expect(size_bytes: int) -> None:
     """Tell that this process will go through so many bytes in all: so it is known early whether machine code pays."""
     _passed.size_bytes += size_bytes
+    _passed.expected_bytes += size_bytes
+
+
+@contextmanager
+def nothing_compiled() -> Iterator[None]:
+    """Go through bytes without compiling anything for them, however many are expected."""
+    before, _passed.expected_bytes = _passed.expected_bytes, 1
+    try:
+        yield
+    finally:
+        _passed.expected_bytes = before
 
 
 @contextmanager

@@ -7,7 +7,8 @@ and to find out costs more than most ops.
 
 from __future__ import annotations
 
-import sys
+import hashlib
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.cgutils import get_or_insert_function, global_constant, raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
 from .. import key_hashes
-from . import even, framed, interpreter, memory, ops, placed, texts, varints
+from . import even, framed, interpreter, kept_code, memory, ops, placed, texts, varints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -469,17 +471,46 @@ for _function in (
     register_jitable(_function)
 
 
-def compiled(function: Any) -> Any:
-    """Compile a function, or take what was compiled of this package as it is: numba looks at the function's file only.
+class _Locator(_CacheLocator):
+    """Keeps machine code where this package looks for it; what it depends on beside the function is in the name."""
 
-    Where nothing can be kept, in a folder that is read only or a package that is zipped, each process compiles.
-    """
-    try:
-        made: Any = njit(nogil=True, cache=True)(function)
-        kept = made._cache._cache_file  # noqa: SLF001 - numba offers no other way
-        around = (Path(str(key_hashes.__file__)), *sorted(Path(__file__).parent.glob("*.py")))
-        files = (Path(str(sys.modules[function.__module__].__file__)), *around)
-        kept._source_stamp = tuple((one.st_mtime, one.st_size) for one in (file.stat() for file in files))  # noqa: SLF001 - as above
-    except (RuntimeError, OSError):
-        return njit(nogil=True)(function)
+    def __init__(self, py_file: str) -> None:
+        self._py_file = py_file
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:  # noqa: ARG003 - numba calls it so
+        return cls(py_file)
+
+    def get_cache_path(self) -> str:
+        return str(kept_code.folder())
+
+    def get_source_stamp(self) -> Any:
+        file = Path(self._py_file)
+        return hashlib.sha256(file.read_bytes() if file.exists() else b"").hexdigest()
+
+    def get_disambiguator(self) -> str:
+        return ""
+
+
+class _Files(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as numba declares it
+
+    def get_filename_base(self, fullname: str, abiflags: str) -> str:
+        return fullname
+
+
+class _Kept(FunctionCache):
+    """What is compiled is kept; where nothing can be, in a folder that is read only, each process compiles."""
+
+    _impl_class = _Files
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            super().save_overload(sig, data)
+
+
+def compiled(function: Any) -> Any:
+    """Compile a function when it is first called, or take what was compiled of this package as it is."""
+    made: Any = njit(nogil=True)(function)
+    made._cache = _Kept(function)  # noqa: SLF001 - numba offers no other way
     return made

@@ -7,7 +7,7 @@ last entries of a block are copied to where that is harmless.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
@@ -24,18 +24,27 @@ from .numba_kernels import (
     STATE_NUMBERS,
     TOTAL_NUMBERS,
     call,
+    find_entries,
     find_placed,
     find_run,
+    note_key_sums,
+    read_only,
     rewrite,
     survey,
 )
 from .program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 SLACK, SPARE_BYTES = 9 / 8, 1 << 14
 """How much more may become of a block than of the one before it."""
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
+_MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
+FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries")
+"""All that is compiled here."""
 
 
 @attrs.frozen
@@ -102,21 +111,34 @@ class NumbaExecutor:
         self._places[:] = start, size, most
         self._key_group[0] = int.from_bytes(prefix, "big")
         status = rewrite(
-            data, self._places, self._key_group, len(prefix), _NO_STATES, _NO_NUMBERS, self._code, self._constants,
-            self._moves, _NO_NUMBERS, target, room - self._program.fixed, self._registers, self._result, _NO_NUMBERS,
-            _NO_TOTALS,
+            read_only(data), self._places, self._key_group, len(prefix), _NO_STATES, _NO_NUMBERS, self._code,
+            self._constants, self._moves, _NO_NUMBERS, target, room - self._program.fixed, self._registers,
+            self._result, _NO_NUMBERS, _NO_TOTALS,
         )  # fmt: skip
         stop, written, entries, keys, seen, seen_keys, misplaced, last = self._result.tolist()
         return _Done(status, stop, written, entries, keys, Survey(seen, seen_keys & _CHECKSUM, misplaced, last))
 
 
-def load_compiled() -> None:
-    """Load the machine code by running it on nothing: processes that are forked from this one have it then."""
+def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
+    """Load machine code by running it on nothing: processes that are forked from this one have it then.
+
+    Args:
+        names: Functions of `numba_kernels`; without, those that rewrite state and look at what was written.
+    """
     nothing = memoryview(bytearray(PADDING))
-    NumbaExecutor(Program((ops.TABLES,), b"", registers=1, growth=0, fixed=0)).rewrite(nothing, len(nothing))
-    call(find_run, nothing, 0, 0)
-    call(survey, nothing, 0, 0, 0)
-    find_placed(padded(b""), 0, 0, 1, _NO_NUMBERS, _NO_NUMBERS, np.zeros(4, np.int64))
+    none, result = padded(b""), np.zeros(4, np.int64)
+    runs: dict[str, Callable[[], Any]] = {
+        "rewrite": lambda: NumbaExecutor(Program((ops.TABLES,), b"", registers=1, growth=0, fixed=0)).rewrite(
+            nothing, len(nothing)
+        ),
+        "find_run": lambda: call(find_run, nothing, 0, 0),
+        "survey": lambda: call(survey, nothing, 0, 0, 0),
+        "find_placed": lambda: find_placed(none, 0, 0, 1, _NO_NUMBERS, _NO_NUMBERS, result),
+        "note_key_sums": lambda: note_key_sums(none, 0, _NO_NUMBERS),
+        "find_entries": lambda: find_entries(read_only(none), 0, 0, *[_NO_NUMBERS] * 4),
+    }
+    for name in names:
+        runs[name]()
 
 
 def padded(data: bytes | memoryview) -> Any:

@@ -310,8 +310,15 @@ def key_hashes(block: Any, size: int, entries: int) -> Any:
     return sums.view(np.uint64)
 
 
+def read_only(array: Any) -> Any:
+    """Give an array as numba takes bytes: those that may be written would need machine code of their own."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
 def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
     """Call one of `framed`'s functions; give what it returns, and its result."""
     result = np.zeros(4, np.int64)
-    returned = function(np.frombuffer(data, np.uint8), *numbers, result)
+    returned = function(read_only(np.frombuffer(data, np.uint8)), *numbers, result)
     return int(returned), result.tolist()

@@ -30,6 +30,7 @@ from .numba_kernels import (
     SHAPE,
     STATE_NUMBERS,
     TOTAL_NUMBERS,
+    read_only,
     rewrite,
 )
 from .placed import table_size
@@ -91,7 +92,7 @@ class NumbaKeyGroups:
             target, offsets = np.empty(room + PADDING, np.uint8), np.empty(len(key_groups), np.int64)
             totals = np.zeros((len(self._states), TOTAL_NUMBERS), np.int64)
             status = rewrite(
-                old, places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, self._shapes,
+                read_only(old), places, np.array(key_groups, np.int64), self._prefix_bytes, self._states, self._shapes,
                 *self._tables, self._keys, target, room, self._registers, self._result, offsets, totals,
             )  # fmt: skip
             if status == DONE:

@@ -1,8 +1,8 @@
 """Encoded rows of one state on their way from the tasks that have them to who writes the streams.
 
-A data source cannot bring rows together: each task has whatever rows Spark gave it. So a task sorts what it encoded, a
-piece of memory at a time, and writes it to a file of its attempt, in runs; whoever writes the streams reads the same
-range of key groups from all runs, and sorts that.
+A data source cannot bring rows together: each task has whatever rows Spark gave it. So a task parts what it encoded by
+key group, a piece of memory at a time, and writes it to a file of its attempt, in runs; whoever writes the streams
+reads the same range of key groups from all runs, and sorts that.
 
     run     for each of `RANGES` ranges of key groups that has rows: an Arrow stream (key group, key, value), compressed
 """
@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...serializers.errors import StateShiftError
-from .streams import RowCount
+from .streams import RowCount, checksums
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from ..savepoint.files import FileOutput, Folder
 
 HELD_BYTES = 64 << 20
-"""So many bytes of rows are sorted at a time."""
+"""So many bytes of rows are parted, and later sorted, at a time."""
 RANGES = 256
 _COLUMNS = pa.schema({"key_group": pa.int32(), "key": pa.large_binary(), "value": pa.large_binary()})
 _BATCH_ROWS = 1 << 15
@@ -115,8 +116,8 @@ class _Writer:
         self._open = ExitStack()
 
     def add(self, batch: pa.RecordBatch) -> None:
+        self._rows += RowCount(batch.num_rows, int(checksums(batch).sum()))
         table = pa.Table.from_batches([batch]).select(_COLUMNS.names).cast(_COLUMNS)
-        self._rows += RowCount.of(table["key"].to_pylist(), table["value"].to_pylist())
         self._held.append(table)
         self._size += table.nbytes
         if self._size >= HELD_BYTES:
@@ -139,10 +140,11 @@ class _Writer:
             return
         if self._output is None:
             self._output = self._open.enter_context(self._folder.output(self._name))
-        rows = sorted_rows(self._held)
+        (held,) = pa.concat_tables(self._held).combine_chunks().to_batches()
         self._held, self._size = [], 0
-        groups = rows["key_group"].to_numpy()
-        places = groups.astype(np.int64) * RANGES // self._max_parallelism
+        places = held["key_group"].to_numpy().astype(np.int64) * RANGES // self._max_parallelism
+        order = np.argsort(places, kind="stable")
+        places, rows = places[order], held.take(pa.array(order))
         edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
         for start, end in pairwise(edges):
             part = rows.slice(start, end - start)
@@ -152,15 +154,10 @@ class _Writer:
             self._written += len(data)
 
 
-def sorted_rows(tables: Sequence[pa.Table]) -> pa.Table:
-    """Put rows in the order of their keys' bytes, which begin with the key group."""
-    return pa.concat_tables(tables).sort_by("key")
-
-
-def _packed(table: pa.Table) -> bytes:
+def _packed(rows: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, _COLUMNS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_table(table, max_chunksize=_BATCH_ROWS)
+        stream.write_batch(rows)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -176,7 +173,8 @@ def sorted_batches(files: Sequence[RowFile], folder: Folder, operator: int, stat
     """
     for places in _handy_ranges(files):
         tables = [_read(file, folder, places) for file in files]
-        rows = sorted_rows([table for table in tables if table is not None])
+        rows = pa.concat_tables([table for table in tables if table is not None]).combine_chunks()
+        rows = rows.take(pc.sort_indices(rows["key"]))  # their bytes begin with the key group
         for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
             numbers = [pa.array(np.full(batch.num_rows, number, dtype=np.int32)) for number in (operator, state_id)]
             columns = [numbers[0], batch["key_group"], numbers[1], batch["key"], batch["value"]]

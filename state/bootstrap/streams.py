@@ -96,17 +96,11 @@ class RowCount:
 
     Attributes:
         rows: How many.
-        checksum: Sum of the CRC-32 of all keys and values.
+        checksum: Sum of the CRC-32 of each row: of its key, followed by its value.
     """
 
     rows: int = 0
     checksum: int = 0
-
-    @classmethod
-    def of(cls, keys: Iterable[bytes], values: Iterable[bytes]) -> RowCount:
-        """Count rows of one state."""
-        sums = [zlib.crc32(key) + zlib.crc32(value) for key, value in zip(keys, values, strict=True)]
-        return cls(len(sums), sum(sums))
 
     def __add__(self, other: RowCount) -> RowCount:
         return RowCount(self.rows + other.rows, self.checksum + other.checksum)
@@ -131,6 +125,12 @@ class StreamResult:
     offsets: tuple[int, ...] = attrs.field(repr=False)
     entries: tuple[int, ...]
     rows: tuple[RowCount, ...] = attrs.field(repr=False)
+
+
+def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Give the CRC-32 of each of some rows, as `RowCount.checksum` adds them up."""
+    whole = join_pieces([pc.cast(rows.column(name), pa.large_binary()) for name in ("key", "value")])
+    return np.fromiter(map(zlib.crc32, whole.to_pylist()), np.int64, len(whole))
 
 
 def write_streams(
@@ -312,14 +312,10 @@ class _Stream:
         return f"{text}, user key {shown(decode(serializer.key, parts.user_key))}"
 
     def _count(self, rows: pa.RecordBatch, states: np.ndarray[Any, Any]) -> None:
-        sums = [
-            zlib.crc32(key) + zlib.crc32(value)
-            for key, value in zip(rows.column("key").to_pylist(), rows.column("value").to_pylist(), strict=True)
-        ]
-        checksums = np.array(sums, dtype=np.int64)
+        sums = checksums(rows)
         for state_id in np.unique(states).tolist():
             chosen = states == state_id
-            self._rows[state_id] += RowCount(int(chosen.sum()), int(checksums[chosen].sum()))
+            self._rows[state_id] += RowCount(int(chosen.sum()), int(sums[chosen].sum()))
 
 
 def _key_of(rows: pa.RecordBatch, row: int) -> tuple[int, bytes]:

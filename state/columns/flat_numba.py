@@ -77,6 +77,12 @@ def decode_flat(
     )
 
 
+def load_compiled() -> None:
+    """Load the machine code by running it on nothing."""
+    nothing, places = np.frombuffer(bytes(PADDING), np.uint8), np.zeros(0, np.int64)
+    decode_flat(nothing, places, places, np.zeros(0, np.bool_), [TEXT], [False])
+
+
 @compiled
 def _decode_flat(
     data: Any, starts: Any, limits: Any, present: Any, sizes: Any, flagged: Any, bases: Any, fixed: Any,

@@ -15,13 +15,22 @@ from ...compat.plan import OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.framed import Survey, add_keys, survey
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.making import make_transcoder
-from ...compat.transcode.objects import SEPARATOR
-from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, cause_text, located, shown
+from ...compat.transcode.objects import SEPARATOR, expect_end
+from ...serializers.containers import ArrayListSerializer, ListSerializer
+from ...serializers.errors import (
+    CorruptSavepoint,
+    MigrationFailed,
+    StateShiftError,
+    add_step,
+    cause_text,
+    located,
+    shown,
+)
+from ...serializers.sequences import STEP
 from ...serializers.unpickling import trusting
-from ...serializers.views import DataInputView
+from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
-from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF
 _LENGTH_BYTES = 4
+_PIECE_BYTES = 64 << 10
 
 
 def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
@@ -311,10 +321,9 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
     data = value[1:] if framing is ValueFraming.NULLABLE else value
     try:
         with trusting(()):  # pickles stay unopened: nobody trusts copied ones, and sets have no one order
-            if framing is ValueFraming.SEPARATED:
-                again = SEPARATOR.join(encode(writer, element) for element in read_separated(writer, data))
-            else:
-                again = encode(writer, decode(writer, data))
+            for stored, again in _read_and_written(writer, data, is_separated=framing is ValueFraming.SEPARATED):
+                if stored != again:
+                    raise _unlike(plan, stored, again)
     except StateShiftError:
         raise
     except Exception as error:
@@ -323,9 +332,41 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
             state=plan.name,
             advice="mend the serializer; nothing is published",
         ) from error
-    if again != data:
-        raise MigrationFailed(
-            f"the new serializer reads its own bytes and writes others: {shown(data.hex())}, then {shown(again.hex())}",
-            state=plan.name,
-            advice="make the serializer deterministic; nothing is published",
-        )
+
+
+def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Read a value and write it again; give the bytes of before and after, those of a long list piece by piece."""
+    is_counted = type(writer) in {ListSerializer, ArrayListSerializer}
+    if not is_counted and not is_separated:
+        yield data, encode(writer, decode(writer, data))
+        return
+    source, target = DataInputView(data), DataOutputView()
+    element = writer.element if is_counted else writer
+    left, start = -1, 0
+    if is_counted:
+        left = source.read_size("elements of a list")
+        target.write_int(left)
+    while left and source.remaining():
+        try:
+            element.serialize(element.deserialize(source), target)
+        except StateShiftError as error:
+            if is_counted:
+                add_step(error, STEP)
+            raise
+        left -= 1
+        if is_separated and source.remaining():
+            source.skip_bytes(len(SEPARATOR))
+            target.write(SEPARATOR)
+        if len(target) >= _PIECE_BYTES:
+            yield source.span(start), target.getvalue()
+            start, target = source.position, DataOutputView()
+    yield source.span(start), target.getvalue()
+    expect_end(source)
+
+
+def _unlike(plan: StatePlan, stored: bytes, again: bytes) -> MigrationFailed:
+    return MigrationFailed(
+        f"the new serializer reads its own bytes and writes others: {shown(stored.hex())}, then {shown(again.hex())}",
+        state=plan.name,
+        advice="make the serializer deterministic; nothing is published",
+    )

@@ -6,7 +6,7 @@ Streams of rewritten operators are measured on a sample: the first entries of ea
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,12 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
-from ...compat.transcode.executors import expect, nothing_loaded
+from ...compat.transcode.executors import COMPILING_S, compiles, expect, nothing_compiled, nothing_loaded
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
-from .engine import SPARK_START_S, Engine, choose_engine
+from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask
 from .tasks import CopyTask, KeyedTask, OperatorTask
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 SAMPLE_ENTRIES = 500
-_COPY_BYTES_PER_S = 100 << 20
+SAMPLE_BYTES = 256 << 10
+"""Of a state, about: once its sample has so many, or a value alone has, nothing more of it is converted."""
+_COPY_BYTES_PER_S = 400 << 20
+_GIANT_BYTES_PER_S = 2 << 20
 _ELEMENT_BYTES_PER_S = 2 << 20
 _USERS_ENTRY_S = 100e-6
 _REKEYED_ENTRY_S = 15e-6
@@ -50,6 +53,7 @@ class Estimate:
         engine: Who will carry it out.
         seconds: About how long it takes on `cores` cores, with Spark's start where Spark is used.
         cores: For which the time holds.
+        compiles: Whether machine code is compiled first, which is in the time.
         replaced_bytes: Of the savepoint that is in the target, and keeps its room until the new one is complete.
     """
 
@@ -59,6 +63,7 @@ class Estimate:
     engine: Engine
     seconds: float
     cores: int
+    compiles: bool = False
     replaced_bytes: int = 0
 
     def require_room(self, target: Folder) -> None:
@@ -100,8 +105,9 @@ def estimate(
         held_bytes: What is in the target, and will be cleared or gone on with.
         with_spark: Whether Spark is to be used, however little there is to do.
     """
+    rewritten = sum(task.size_bytes for task in tasks if not isinstance(task, CopyTask))
     if not with_spark:
-        expect(sum(task.size_bytes for task in tasks if not isinstance(task, CopyTask)))
+        expect(rewritten)
     samples: dict[str, _Sample] = {}
     written = seconds = 0.0
     for task in tasks:
@@ -109,17 +115,17 @@ def estimate(
         if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
             if operator_id not in samples:
-                with nothing_loaded() if with_spark else nullcontext():
+                with nothing_loaded() if with_spark else nothing_compiled():
                     samples[operator_id] = _sample_of(task, source, with_spark=with_spark)
             sample = samples[operator_id]
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
-    engine = choose_engine(tasks, seconds, with_spark=with_spark)
-    if engine is Engine.SPARK:
-        seconds = SPARK_START_S + seconds / max(cores, 1)
+    compiling = COMPILING_S if compiles(rewritten) else 0.0
+    engine = choose_engine(tasks, seconds, cores, with_spark=with_spark)
     read, free = sum(task.size_bytes for task in tasks), target.free_space_bytes()
     room = None if free is None else free + held_bytes
-    return Estimate(read, int(written), room, engine, seconds, cores if engine is Engine.SPARK else 1)
+    seconds, cores = (seconds, 1) if engine is Engine.PROCESS else (seconds_on_spark(seconds, cores), cores)
+    return Estimate(read, int(written), room, engine, seconds + compiling, cores, compiling > 0)
 
 
 @attrs.frozen
@@ -153,7 +159,7 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
 
     What counts is the processor's time: a machine that does much else would look slow, a few entries being the sample.
     Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if
-    it is the one that does the work.
+    it is the one that does the work. Of giant values the time is known well enough, and none is converted for it.
     """
     read, written, passed = 0, 0, 0.0
     rewriters: dict[int, BlockRewriter | None] = {}
@@ -164,8 +170,11 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
             read += len(sample.data)
             if state is not None and state.action is StateAction.DROP:
                 continue
-            if state is not None and state.calls_users_code:
-                passed += sample.entries * _USERS_ENTRY_S
+            is_giant = len(sample.data) > 2 * SAMPLE_BYTES
+            if state is not None and (state.calls_users_code or is_giant):
+                by_users = sample.entries * _USERS_ENTRY_S if state.calls_users_code else 0.0
+                is_converted = state.action is StateAction.CONVERT
+                passed += max(by_users, len(sample.data) / _GIANT_BYTES_PER_S if is_giant and is_converted else 0.0)
                 written += len(sample.data)
                 continue
             if sample.state_id not in rewriters:
@@ -185,10 +194,22 @@ def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[Block]:
     """Give the first entries of the first blocks, until each state has enough: a block may take long to find."""
     wanted = dict.fromkeys(range(len(reader.header.states)), SAMPLE_ENTRIES)
     for block in islice(reader.blocks(key_groups), 4 * len(wanted)):
-        sample = Block.of(block.key_group, block.state_id, islice(block.items(), SAMPLE_ENTRIES))
-        yield sample
-        wanted[block.state_id] -= sample.entries
+        if wanted[block.state_id] > 0:
+            sample = Block.of(block.key_group, block.state_id, _few(block))
+            yield sample
+            is_enough = len(sample.data) >= SAMPLE_BYTES
+            wanted[block.state_id] -= SAMPLE_ENTRIES if is_enough else sample.entries
         if max(wanted.values()) <= 0:
+            break
+
+
+def _few(block: Block) -> Iterator[tuple[bytes, bytes]]:
+    """Give the first entries of a block, until they have enough bytes."""
+    size = 0
+    for key, value in islice(block.items(), SAMPLE_ENTRIES):
+        yield key, value
+        size += len(value)
+        if size >= SAMPLE_BYTES:
             break
 
 

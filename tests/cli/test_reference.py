@@ -90,7 +90,7 @@ def synopsis(page):
     block = page.split("```text\n")[1].split("```")[0]
     said = {}
     for entry in re.split(r"\n+(?=\w)", block):
-        name, words = entry.removeprefix("stateshift ").split(None, 1)
+        name, _, words = entry.removeprefix("stateshift ").strip().partition(" ")
         said[name] = f"{said.get(name, '')} {words}"
     return said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 
 import pytest
@@ -131,9 +132,22 @@ class TestRequiredFields:
         assert REFUSE == ran.status
         assert "REC-3" in ran.stderr
 
-    def test_a_check_of_the_savepoint_alone_says_what_it_does_not_know(self, run, version, written):
+    def test_a_check_of_a_savepoint_promises_what_a_migration_back_does(self, run, version, written):
         place = written("sp", self.OLD, times=3)
         version(self.NEW)
+        check = ("check", place, "--job", "visits:job", "--allow-migration")
+        ran = run(*check)
+
+        assert "way back: none; $.times  (none) -> int" in ran.stdout
+        assert "to revision 0001_one, by all that it declares" in ran.stdout
+        assert ("refuse", "revision 0001_one") == tuple(
+            run(*check, "--json").data[key] for key in ("way_back", "way_back_to")
+        )
+
+    def test_without_a_history_it_says_what_it_does_not_know(self, run, version, written):
+        place = written("sp", self.OLD, times=3)
+        version(self.NEW)
+        shutil.rmtree("state_history")
         ran = run("check", place, "--job", "visits:job", "--allow-migration")
 
         assert "way back: after migrate --downgrade, which fills $.times with a default" in ran.stdout

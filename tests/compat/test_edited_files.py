@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import copy
 import datetime as dt
 import hashlib
@@ -12,8 +13,9 @@ import pytest
 
 from stateshift import Int32, Job, ListStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.compat.history import History, RecordedRevision
-from stateshift.compat.json_files import SEAL, _seal
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.json_files import SEAL, seal_of
+from stateshift.compat.recorded_text import print_recorded
+from stateshift.compat.recording import FORMAT, from_json, to_json
 from stateshift.compat.stamps import Stamps
 from stateshift.serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat
 from stateshift.serializers.hints import serializer_for
@@ -61,6 +63,12 @@ def edited(document, place):
         holder[last] = {str: f"{was}x", int: 7, bool: not was}.get(type(was), "x")
 
 
+def sealed(document):
+    """A document as one who edits files writes it, who has read how they are sealed."""
+    rest = {name: value for name, value in document.items() if name not in {"format", "version", SEAL}}
+    return print_recorded(FORMAT, rest)
+
+
 READERS = {
     "a revision": (revision_text(), lambda text: RecordedRevision.from_json("0001_orders", text)),
     "a snapshot": (to_json(described()), from_json),
@@ -90,13 +98,12 @@ def test_the_layout_of_a_file_is_nobodys_matter():
 
 def test_words_that_are_not_those_of_the_bytes_are_noticed_though_the_seal_was_made_anew():
     document = json.loads(to_json(described()))
-    part = document["operators"][0]["key"]
+    part = document["types"][document["operators"][0]["key"]]
     data = snapshot_to_bytes(serializer_for(int).snapshot_configuration())
-    part["base64"], part["sha256"] = base64.b64encode(data).decode(), hashlib.sha256(data).hexdigest()
-    del document[SEAL]
+    part["bzip2"], part["sha256"] = base64.b64encode(bz2.compress(data)).decode(), hashlib.sha256(data).hexdigest()
 
     with pytest.raises(CorruptFile, match="the type is told as 'string', and the bytes say long"):
-        from_json(json.dumps(document | {SEAL: _seal(document)}))
+        from_json(sealed(document))
 
 
 def test_a_revision_of_an_earlier_release_has_no_seal_and_is_read(root):
@@ -121,7 +128,7 @@ class TestStamps:
         document["stamps"] = [{"name": name, "revision": "0123456789ab", "on": "2026-03-01"} for name in names]
 
         with pytest.raises(CorruptFile, match="is there twice, or no name"):
-            Stamps.from_json(json.dumps(document | {SEAL: _seal(document)}))
+            Stamps.from_json(json.dumps(document | {SEAL: seal_of(document)}))
 
 
 @pytest.mark.parametrize("name", ["٣", "३"])

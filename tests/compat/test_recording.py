@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import bz2
 import json
 
 import attrs
@@ -43,11 +45,12 @@ def test_a_job_and_its_record_have_the_same_digest():
 
 
 def test_the_types_are_told_in_words(recorded):
-    operator = json.loads(recorded)["operators"][0]
+    document = json.loads(recorded)
+    operator, types = document["operators"][0], document["types"]
 
-    states = {state["name"]: state["value"]["type"] for state in operator["states"]}
+    states = {state["name"]: types[state["value"]]["type"] for state in operator["states"]}
     assert "pojo fx.evo.Account{id: long, name: string, obsolete: string, visits: int}" == states["account"]
-    assert "long" == operator["key"]["type"]
+    assert "long" == types[operator["key"]]["type"]
 
 
 @pytest.mark.parametrize("name", ["Zähler 計", "half \ud800 a pair"])
@@ -66,7 +69,8 @@ def test_names_of_any_text_are_kept(name):
 def edited(text, change):
     data = json.loads(text)
     operator = data["operators"][0]
-    change(data=data, operator=operator, state=operator["states"][2])
+    state = operator["states"][2]
+    change(data=data, operator=operator, state=state, type=data["types"][state["value"]])
     return json.dumps(data)
 
 
@@ -75,14 +79,33 @@ def update(what, **facts):
     return lambda **places: places[what].update(facts)
 
 
-def of_value(**facts):
-    return lambda **places: places["state"]["value"].update(facts)
+def packed(data, times=1):
+    return base64.b64encode(bz2.compress(data) * times).decode()
 
 
 EDITS = {
     "a state gets another name": (update("state", name="x"), "its content is not what its sha256 says"),
-    "bytes of another snapshot": (of_value(base64="AAAA"), "are not those that its sha256 says"),
-    "bytes that are no base64": (of_value(base64="?"), "are not base64"),
+    "bytes of another snapshot": (
+        update("type", bzip2=packed(b"x")),
+        "are not those that its sha256 says",
+    ),
+    "bytes that are not compressed": (update("type", bzip2="AAAA"), "are not compressed by bzip2"),
+    "compressed bytes that go on": (
+        lambda **places: places["type"].update(bzip2=packed(b"x", 2)),
+        "do not end where they should",
+    ),
+    "a type under another name": (
+        lambda **places: places["data"]["types"].update(
+            {places["state"]["value"]: places["data"]["types"][places["operator"]["key"]]}
+        ),
+        "is named",
+    ),
+    "a type that is not there": (update("state", value="long"), "the table of types has none such"),
+    "a type that nothing is of": (
+        lambda **places: places["data"]["types"].update({"long": places["type"]}),
+        "nothing is of the type 'long'",
+    ),
+    "bytes that are no base64": (update("type", bzip2="?"), "are not base64"),
     "a kind that is none": (update("state", kind="heap"), "'heap' is no kind of state"),
     "a field too many": (update("state", more=1), "which this release does not know"),
     "a field too few": (lambda **places: places["state"].pop("value"), "lacks 'value'"),
@@ -121,9 +144,9 @@ def test_what_is_no_record_is_refused(text, message):
 
 
 def test_a_later_version_says_so(recorded):
-    later = edited(recorded, update("data", version=3))
+    later = edited(recorded, update("data", version=4))
 
-    with pytest.raises(UnsupportedFormat, match="is of version 3, and this release reads 2"):
+    with pytest.raises(UnsupportedFormat, match="is of version 4, and this release reads 3"):
         from_json(later)
 
 

@@ -54,6 +54,7 @@ class Answer:
         label: The type that describes the bytes where a reconfigured copy takes them over.
         loses: Whether the conversion is `lossy` or `drops` something, as flags tell.
         is_readable: Whether the old bytes can be read: by the snapshot, or by the fallbacks of parts.
+        is_writable: Whether the new program writes all that it reads; not a subclass that has lost its decorator.
     """
 
     verdict: int
@@ -62,6 +63,7 @@ class Answer:
     label: Any
     loses: bool = False
     is_readable: bool = True
+    is_writable: bool = True
 
     @property
     def migrates(self):
@@ -73,7 +75,7 @@ def same(value, _):
 
 
 def fresh(shape):
-    """The type that describes what a new program writes: fields of records lie in alphabetical order."""
+    """The type that describes what a new program writes: fields lie in alphabetical order, subclasses by name."""
     match shape:
         case Maybe(inner):
             return Maybe(fresh(inner))
@@ -93,7 +95,10 @@ def fresh(shape):
             return EitherOf(fresh(left), fresh(right))
         case RecordOf(fields=fields):
             inside = [attrs.evolve(field, shape=fresh(field.shape), wrapped=False) for field in fields]
-            return attrs.evolve(shape, fields=tuple(sorted(inside, key=lambda field: field.name)))
+            subclasses = tuple(map(fresh, shape.by_tag))
+            return attrs.evolve(
+                shape, fields=tuple(sorted(inside, key=lambda field: field.name)), subclasses=subclasses
+            )
         case RowOf(columns=columns):
             inside = tuple(attrs.evolve(column, shape=fresh(column.shape)) for column in columns)
             return attrs.evolve(shape, columns=inside, stored=())
@@ -134,6 +139,7 @@ def compose(new, outer, children, convert, label=None, *, old, loses=False):
         loses or any(answer.loses for _, answer, _ in children),
         is_readable=not is_sealed(old)
         or (verdict == FALLBACK and all(answer.is_readable for _, answer, _ in children)),
+        is_writable=all(answer.is_writable for _, answer, _ in children),
     )
 
 

@@ -24,6 +24,11 @@ def _record(old, new):
     verdicts += [REFUSE if field.default is NOTHING else MIGRATE for field in new.fields if not names[field.name]]
     if [field.name for field in old.fields] != [names[field.name] for field in new.fields]:
         verdicts.append(MIGRATE)
+    if _last(old.name) != _last(new.name) and old.name not in new.aliases:
+        verdicts.append(REFUSE)
+    retired = new.retired if new.bound != "dict" else ()
+    come_back = frozenset((f"$.{field.name}", "REC-16") for field in new.fields if field.name in retired)
+    verdicts += [REFUSE] * len(come_back)
 
     def convert(value, _):
         items = {name: item for (_, name), item in value[1]}
@@ -36,7 +41,11 @@ def _record(old, new):
     loses |= any(
         (_innermost(by_name[names[f.name]].shape), _innermost(f.shape)) in ROUNDED for f in new.fields if names[f.name]
     )
-    return Answer(max(verdicts), frozenset(), convert, new, loses and max(verdicts) == MIGRATE)
+    return Answer(max(verdicts), come_back, convert, new, loses and max(verdicts) == MIGRATE)
+
+
+def _last(name):
+    return name.rpartition(".")[2]
 
 
 def _innermost(shape):

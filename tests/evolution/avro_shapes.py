@@ -10,6 +10,7 @@ from evolution.shapes import NOTHING, Avro, Field
 from hypothesis import strategies as st
 
 PLAIN = ("int", "long", "float", "double", "string", "bytes", "boolean")
+BOUND = ("dict", "class", "of")
 WIDER = {"int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",)}
 
 
@@ -19,7 +20,7 @@ def schema_of(shape):
     for field in shape.fields:
         given = {"name": field.name, "type": _written(field.shape), "aliases": list(field.aliases)}
         fields.append(given if field.default is NOTHING else {**given, "default": _as_json(field.default)})
-    return {"type": "record", "name": "shop.Event", "fields": fields}
+    return {"type": "record", "name": shape.name, "aliases": list(shape.aliases), "fields": fields}
 
 
 def _written(kind):
@@ -113,11 +114,16 @@ def avro_fields(draw, name, *, has_default=False):
 @st.composite
 def avro_schemas(draw):
     names = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True))
-    return _distinct([draw(avro_fields(name)) for name in names])
+    form = draw(st.sampled_from(["attrs", "dataclass", "namedtuple"]))
+    shape = Avro((), bound=draw(st.sampled_from(BOUND)), form=form)
+    return _distinct([draw(avro_fields(name)) for name in names], shape)
 
 
-def _distinct(fields):
-    """A schema of the fields, in which no name is claimed twice: of an enum (it becomes text), or as an alias."""
+def _distinct(fields, shape):
+    """A schema of the fields, in which no name is claimed twice: of an enum (it becomes text), or as an alias.
+
+    A class says of its enum's symbols which there are, and of none that stands for others.
+    """
     taken, claimed, kept = set(), {field.name for field in fields}, []
     for given in fields:
         field = attrs.evolve(given, aliases=tuple(name for name in given.aliases if name not in claimed))
@@ -125,7 +131,9 @@ def _distinct(fields):
         name = field.shape[1] if field.shape[0] == "enum" else None
         kept.append(attrs.evolve(field, shape=("string",), default=NOTHING) if name in taken else field)
         taken |= {name} - {None}
-    return Avro(tuple(kept))
+    if shape.bound == "of":
+        kept = [attrs.evolve(one, shape=(*one.shape[:3], "")) if one.shape[0] == "enum" else one for one in kept]
+    return attrs.evolve(shape, fields=tuple(kept))
 
 
 def avro_changed(draw, shape):
@@ -133,13 +141,27 @@ def avro_changed(draw, shape):
     at = draw(st.integers(0, len(shape.fields) - 1))
     fields, chosen = list(shape.fields), shape.fields[at]
     free = [name for name in "abcdef" if name not in {field.name for field in fields}]
-    match draw(st.sampled_from(["type", "type", "add", "remove", "order", "rename", "claim"])):
+    ways = ["type", "type", "add", "remove", "order", "rename", "claim", "move", "bind", "retire", "form"]
+    match draw(st.sampled_from(ways)):
+        case "move":
+            name = draw(st.sampled_from(["shop.Event", "store.Event", "shop.Happening"]))
+            aliases = tuple(dict.fromkeys((*shape.aliases, shape.name))) if draw(st.integers(0, 3)) else ()
+            return attrs.evolve(shape, name=name, aliases=tuple(one for one in aliases if one != name))
+        case "bind":
+            return _distinct(fields, attrs.evolve(shape, bound=draw(st.sampled_from(BOUND))))
+        case "form":
+            return attrs.evolve(shape, form=draw(st.sampled_from(["attrs", "dataclass", "namedtuple"])))
+        case "retire" if shape.retired and free:
+            fields.append(draw(avro_fields(draw(st.sampled_from([*shape.retired, *free])), has_default=True)))
+        case "retire" if len(fields) > 1:
+            del fields[at]
+            shape = attrs.evolve(shape, retired=tuple(dict.fromkeys((*shape.retired, chosen.name))))
         case "claim" if len(fields) > 1:
             other = draw(st.sampled_from([place for place in range(len(fields)) if place != at]))
             fields[at] = attrs.evolve(chosen, aliases=(fields[other].name,))
             if draw(st.booleans()):
                 fields[other] = attrs.evolve(fields[other], aliases=(chosen.name,))
-            return Avro(tuple(fields))  # with names that are claimed twice
+            return attrs.evolve(shape, fields=tuple(fields))  # with names that are claimed twice
         case "add" if free:
             fields.insert(at, draw(avro_fields(draw(st.sampled_from(free)), has_default=draw(st.integers(0, 3)) > 0)))
         case "remove" if len(fields) > 1:
@@ -151,7 +173,7 @@ def avro_changed(draw, shape):
             fields[at] = attrs.evolve(chosen, name=draw(st.sampled_from(free)), aliases=aliases)
         case _:
             fields[at] = attrs.evolve(chosen, shape=_type_changed(draw, chosen.shape), default=NOTHING)
-    return _distinct(fields)
+    return _distinct(fields, shape)
 
 
 def _type_changed(draw, kind):

@@ -20,7 +20,7 @@ lives = st.sampled_from([None, timedelta(seconds=15), timedelta(days=1)])
 def beginnings(draw):
     """Draw what a first version of a job has: (kind of state, type, contents)."""
     kind = draw(st.sampled_from(KINDS))
-    shape = draw(weighted((12, shapes), (1, avro_schemas())))
+    shape = draw(weighted((12, shapes), (2, avro_schemas())))
     if kind in {"value", "reducing"}:
         shape = stripped(shape)[0]
     elif kind in {"map", "broadcast"}:

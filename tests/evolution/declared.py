@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Annotated, NamedTuple, Optional
 
 import attrs
-from evolution.avro_shapes import schema_of
+from evolution.avro_shapes import avro_object, schema_of
 from evolution.sealed import OpenedSerializer, SealedSerializer
 from evolution.shapes import (
     NOTHING,
@@ -27,7 +27,7 @@ from evolution.shapes import (
     Stamped,
     TupleOf,
 )
-from evolution.values import typed
+from evolution.values import IDENTITY, SCHEMA, typed
 
 from stateshift import (
     Array,
@@ -112,7 +112,7 @@ def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
         case ListOf(element):
             return list[_hint(element, classes)]
         case Avro():
-            return Annotated[object, AvroSerializer(schema_of(shape))]
+            return Annotated[object, _schema(shape, classes)]
         case ArrayOf(element):
             return Array[_hint(element, classes)]
         case SetOf(element):
@@ -127,11 +127,47 @@ def _hint(shape, classes):  # noqa: PLR0912 - a case for each type
             classes[id(shape)] = made = _enum(shape)
             return made
         case RecordOf():
-            classes[id(shape)] = made = _record(shape, classes)
-            return made
+            return _record(shape, classes)
         case RowOf():
             return _row(shape, classes)
     raise TypeError(shape)
+
+
+IN_AVRO = {"int": Int32, "long": int, "float": Float32, "double": float, "string": str, "bytes": bytes, "boolean": bool}
+
+
+def _schema(shape, classes):
+    """The serializer of a schema: of dicts, or of a class that stands beside it or implies it."""
+    if shape.bound == "dict":
+        return AvroSerializer(schema_of(shape))
+    hints, defaults, enums = {}, {}, {}
+    for field in shape.fields:
+        hint = _in_avro(field, field.shape, enums)
+        hints[field.name] = Annotated[hint, Field(aliases=field.aliases)]
+        if field.default is not NOTHING:
+            defaults[field.name] = avro_object(field.default)
+    made = _named(shape.name, _FORMS[shape.form], hints, defaults)
+    setattr(made, IDENTITY, SCHEMA)
+    made = record(aliases=shape.aliases, retired=shape.retired)(made)
+
+    def build(value):
+        items = {name: avro_object(item) for (_, name), item in value[1]}
+        return made(**{name: enums[name][item] if name in enums else item for name, item in items.items()})
+
+    classes[id(shape)], classes[id(shape), "class"] = build, made
+    return AvroSerializer.of(made) if shape.bound == "of" else AvroSerializer(schema_of(shape), made)
+
+
+def _in_avro(field, kind, enums):
+    match kind:
+        case ("optional", inner):
+            return Optional[_in_avro(field, inner, enums)]  # noqa: UP045 - of anything
+        case ("array", items):
+            return list[_in_avro(field, items, enums)]
+        case ("enum", name, symbols, _):
+            enums[field.name] = enum.Enum(name, symbols, module="shop", qualname=name)
+            return enums[field.name]
+    return IN_AVRO[kind[0]]
 
 
 def _enum(shape):
@@ -150,11 +186,24 @@ def _row(shape, classes):
 
 
 def _record(shape, classes):
-    made = _class(shape.name, shape.fields, shape.form, classes)
-    return record(java_class=shape.java, aliases=shape.aliases)(made)
+    """Make the class and its subclasses; `classes` has them by the id of the part and their identity."""
+    made = _decorated(shape, _class(shape.name, shape.fields, shape.form, classes))
+    classes[id(shape), shape.identity] = made
+    for one in shape.subclasses:
+        fields = shape.own_fields(one)
+        subclass = _class(one.name, fields, shape.form, classes, base=made)
+        classes[id(shape), one.identity] = _decorated(one, subclass)
+    return made
 
 
-def _class(qualified, fields, form, classes):
+def _decorated(shape, cls):
+    setattr(cls, IDENTITY, shape.identity)
+    if not shape.is_registered:
+        return cls
+    return record(java_class=shape.java, aliases=shape.aliases, retired=shape.retired)(cls)
+
+
+def _class(qualified, fields, form, classes, base=None):
     hints, defaults = {}, {}
     for field in fields:
         options = {"aliases": field.aliases}
@@ -164,8 +213,12 @@ def _class(qualified, fields, form, classes):
         if field.default is not NOTHING:
             defaults[field.name] = typed(field.shape, field.default, classes)
         hints[field.name] = Annotated[hint, Field(**options)]
+    return _named(qualified, _FORMS[form], hints, defaults, *([base] if base else []))
+
+
+def _named(qualified, form, hints, defaults, *bases):
     module, _, name = qualified.rpartition(".")
-    made = _FORMS[form](name, hints, defaults)
+    made = form(name, hints, defaults, *bases)
     made.__module__, made.__qualname__ = module, name
     return made
 
@@ -179,7 +232,7 @@ def _is_constant(value):
     return True
 
 
-def _attrs_class(name, hints, defaults):
+def _attrs_class(name, hints, defaults, *bases):
     def field(attribute):
         if attribute not in defaults:
             return attrs.field(type=hints[attribute])
@@ -188,17 +241,18 @@ def _attrs_class(name, hints, defaults):
             return attrs.field(type=hints[attribute], factory=lambda: value)
         return attrs.field(type=hints[attribute], default=value)
 
-    return attrs.make_class(name, {attribute: field(attribute) for attribute in hints}, kw_only=True, frozen=True)
+    made = {attribute: field(attribute) for attribute in hints}
+    return attrs.make_class(name, made, bases or (object,), kw_only=True, frozen=True)
 
 
-def _dataclass(name, hints, defaults):
+def _dataclass(name, hints, defaults, *bases):
     fields = [
         (attribute, hint)
         if attribute not in defaults
         else (attribute, hint, dataclasses.field(default_factory=lambda value=defaults[attribute]: value))
         for attribute, hint in hints.items()
     ]
-    return dataclasses.make_dataclass(name, fields, kw_only=True, frozen=True)
+    return dataclasses.make_dataclass(name, fields, bases=bases, kw_only=True, frozen=True)
 
 
 def _named_tuple(name, hints, defaults):

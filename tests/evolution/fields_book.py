@@ -59,6 +59,64 @@ def parted(record, field):
     return (field.shape if wraps else inner), optional
 
 
+@attrs.frozen
+class Taken:
+    """What becomes of stored subclasses (REC-14).
+
+    Attributes:
+        takers: By the identity of a stored one that of which its values are from now on.
+        answers: What is said of each, by the same.
+        outer: What there is to say of them as such.
+        extra: Subclasses that are not stored.
+        loses: Whether several become one.
+        is_writable: Whether all takers are decorated.
+    """
+
+    takers: dict
+    answers: dict
+    outer: dict
+    extra: tuple
+    loses: bool
+    is_writable: bool
+
+
+def _taken_subclasses(old, new):
+    """A name goes before an alias; two that claim one stored subclass contradict each other, as fields do."""
+    stored, known = {one.identity: one for one in old.subclasses}, new.by_tag
+    takers = {one.identity: one for one in known if one.identity in stored}
+    for one in known:
+        for former in dict.fromkeys((*one.aliases, one.name)):
+            taker = takers.get(former, one)
+            own = taker.identity == former and one.identity in stored  # it has given the name to another one since
+            if former not in stored or own:
+                continue
+            if taker is not one:
+                raise Misdeclared(f"{former} is claimed twice")
+            takers[former] = one
+    undecorated = {one.name: new.inheriting(one) for one in new.subclasses if not one.is_registered}
+    takers |= {name: undecorated[name] for name in stored if name not in takers and name in undecorated}
+    answers = {name: _record(one, takers[name]) for name, one in stored.items() if name in takers}
+    became = [takers[name].identity for name in stored if name in takers]
+    extra = tuple(one for one in known if one.identity not in became)
+    merged = len(set(became)) < len(became)
+    kept_tags = [name for name in stored if name in takers] + [one.identity for one in extra]
+    if len(takers) < len(stored):
+        outer = {("$", "REC-14"): REFUSE}
+    elif merged:
+        outer = {("$", "REC-14"): MIGRATE}
+    else:
+        outer = {("$", "REC-14"): COPY} if kept_tags != [one.identity for one in known] else {}
+    return Taken(takers, answers, outer, extra, merged, all(one.is_registered for one in takers.values()))
+
+
+def _declaring_class(old, new, stored, field):
+    """REC-11 of a field: Flink finds it by the class that declares it."""
+    was, becomes = stored.owner or new.identity, field.owner or new.identity
+    if not (old.java and new.java) or was == becomes:
+        return {}
+    return {(f"$.{field.name}", "REC-11"): COPY if was in field.former_owners else REFUSE}
+
+
 @judges("record")
 def _record(old, new):
     claims = pair(old.fields, new.fields)
@@ -70,7 +128,9 @@ def _record(old, new):
     if old.identity != new.identity:
         outer["$", "REC-11"] = COPY if old.identity in (*new.aliases, new.name) else REFUSE
     outer |= {(f"$.{stored.name}", "REC-4"): MIGRATE for stored in removed}
-    for field in added:
+    come_back = {field.name for field in new.fields if field.name in new.retired}
+    outer |= {(f"$.{name}", "REC-16"): REFUSE for name in come_back}
+    for field in (field for field in added if field.name not in come_back):
         outer |= (
             {(f"$.{field.name}", "REC-3"): REFUSE}
             if field.default is NOTHING
@@ -83,10 +143,18 @@ def _record(old, new):
     outer |= {(f"$.{name}", "REC-6"): moved for name in renamed}
     if not in_order and not renamed:
         outer["$", "REC-5"] = moved
+    for stored, field in pairs:
+        outer |= _declaring_class(old, new, stored, field)
     answers = {stored.name: _field(old, new, stored, field) for stored, field in pairs}
     children = [(f".{field.name}", answers[stored.name], parted(new, field)[0]) for stored, field in pairs]
+    below = _taken_subclasses(old, new)
+    outer |= below.outer
+    children += [(f"|{name.rpartition('.')[2]}", one, below.takers[name]) for name, one in below.answers.items()]
 
     def convert(value, as_read):
+        if value[0] == "subclass":
+            _, found = below.answers[value[2]].convert(("record", value[1]), as_read)
+            return ("subclass", found, below.takers[value[2]].identity)
         items = dict(value[1])
         found = {field.name: answers[stored.name].convert(items[stored.name], as_read) for stored, field in pairs}
         found |= {field.name: field.default for field in added}
@@ -99,15 +167,20 @@ def _record(old, new):
                 shape=Maybe(part) if field.is_optional and not isinstance(part, Maybe) else part,
                 wrapped=isinstance(part, Maybe),
             )
-            for (_, field), part in zip(pairs, parts, strict=True)
+            for (_, field), part in zip(pairs, parts[: len(pairs)], strict=True)
         ]
-        return attrs.evolve(new, fields=tuple(kept))
+        tagged = [attrs.evolve(one, is_registered=True) for one in (*parts[len(pairs) :], *map(fresh, below.extra))]
+        return attrs.evolve(new, fields=tuple(kept), subclasses=tuple(tagged))
 
     filled = [field.on_none is not NOTHING and (old.java or stored.is_optional) for stored, field in pairs]
-    lost = bool(removed) or any(filled)
+    lost = bool(removed) or any(filled) or below.loses
     answer = compose(new, outer, children, convert, label, old=old, loses=lost)
     blocked = any(is_sealed(stored.shape) for stored in removed)
-    return attrs.evolve(answer, is_readable=answer.is_readable and not blocked)
+    return attrs.evolve(
+        answer,
+        is_readable=answer.is_readable and not blocked,
+        is_writable=answer.is_writable and below.is_writable,
+    )
 
 
 def _field(old, new, stored, field):
@@ -167,10 +240,12 @@ def arranged(declared, label, value):
         case EitherOf(left, right), EitherOf(other_left, other_right):
             sides = (left, other_left) if value[0] == "left" else (right, other_right)
             return (value[0], arranged(*sides, value[1]))
-        case RecordOf(fields=ones), RecordOf(fields=others):
-            shapes = {field.name: field.shape for field in ones}
+        case RecordOf(), RecordOf():
+            ones, others = (record.subclass_of(value) or record for record in (declared, label))
+            shapes = {field.name: field.shape for field in ones.fields}
             items = dict(value[1])
-            return ("record", frozenset((f.name, arranged(shapes[f.name], f.shape, items[f.name])) for f in others))
+            found = ((f.name, arranged(shapes[f.name], f.shape, items[f.name])) for f in others.fields)
+            return (value[0], frozenset(found), *value[2:])
         case RowOf(columns=ones), RowOf(columns=others):
             names = [column.name for column in ones]
             at = [names.index(column.name) if column.name else place for place, column in enumerate(others)]

@@ -184,7 +184,8 @@ def judge_state(kind, old, new):
             return ("map", apart(pairs, "keys", by=lambda both: both[0]))
 
         label = MapOf(label_after(old.key, new.key, key), value.label if value.verdict == COPY else fresh(new.value))
-        answer = Answer(max(key.verdict, value.verdict), findings, convert, label, key.loses or value.loses)
+        lost, is_writable = key.loses or value.loses, key.is_writable and value.is_writable
+        answer = Answer(max(key.verdict, value.verdict), findings, convert, label, lost, is_writable=is_writable)
         parts = [("<key>", key), ("{}", value)]
     else:
         answer = judge(old, new)
@@ -200,6 +201,8 @@ def judge_state(kind, old, new):
                 ]
     if not answer.migrates:
         return answer
+    if not answer.is_writable:  # what is rewritten is written by the new program, as it is (REC-14)
+        return attrs.evolve(answer, verdict=REFUSE, findings=answer.findings | {("$", "REC-14")})
     # Nothing but its serializer tells where a key or a value of a broadcast map ends.
     read = [(step, part) for step, part in parts if part.verdict != OK or kind == "broadcast"]
     unread = frozenset((f"${step}", "READ-4") for step, part in read if not part.is_readable)

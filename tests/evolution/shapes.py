@@ -105,6 +105,8 @@ class Field:
         default: Of records that lack it, as a tagged value.
         on_none: What a stored null becomes, as a tagged value.
         wrapped: Whether what is stored has a null flag of its own, beside that of the field.
+        owner: The Java class that declares it, where that is a base class.
+        former_owners: Former names of that.
     """
 
     name: str
@@ -113,6 +115,8 @@ class Field:
     default: Any = NOTHING
     on_none: Any = NOTHING
     wrapped: bool = False
+    owner: str = ""
+    former_owners: tuple[str, ...] = ()
 
     @property
     def is_optional(self):
@@ -129,6 +133,9 @@ class RecordOf:
         java: The Java class, "" without one.
         aliases: Former names of the class.
         form: What the class is in Python: `attrs`, `dataclass` or `namedtuple`.
+        subclasses: Those that inherit from it; of a stored one by tag, of a declared one in any order.
+        is_registered: Of a subclass, whether it is decorated.
+        retired: Names that must not come back.
     """
 
     name: str
@@ -136,10 +143,37 @@ class RecordOf:
     java: str = ""
     aliases: tuple[str, ...] = ()
     form: str = "attrs"
+    subclasses: tuple[RecordOf, ...] = ()
+    is_registered: bool = True
+    retired: tuple[str, ...] = ()
 
     @property
     def identity(self):
         return self.java or self.name
+
+    @property
+    def by_tag(self):
+        """The decorated subclasses with all their fields, as a program numbers them: by the names of the classes."""
+        decorated = [one for one in self.subclasses if one.is_registered]
+        return [self.inheriting(one) for one in sorted(decorated, key=lambda one: one.name)]
+
+    def inheriting(self, subclass):
+        """Give a subclass with the fields that it inherits, which go before those of its own."""
+        inherited = tuple(attrs.evolve(one, owner=self.java, former_owners=self.aliases) for one in self.fields)
+        return attrs.evolve(subclass, fields=(*inherited, *self.own_fields(subclass)))
+
+    def own_fields(self, subclass):
+        """The fields of a subclass that it does not inherit."""
+        names = {field.name for field in self.fields}
+        return tuple(
+            attrs.evolve(field, owner="", former_owners=()) for field in subclass.fields if field.name not in names
+        )
+
+    def subclass_of(self, value):
+        """The subclass that a value is of, with all its fields; None of the class itself."""
+        if value[0] != "subclass":
+            return None
+        return next(self.inheriting(one) for one in self.subclasses if one.identity == value[2])
 
 
 @attrs.frozen
@@ -156,9 +190,23 @@ class RowOf:
 
 @attrs.frozen
 class Avro:
-    """An Avro schema; what its types are, `avro_book` says."""
+    """An Avro schema; what its types are, `avro_book` says.
+
+    Attributes:
+        fields: Of its record.
+        name: Of its record.
+        aliases: Former names of it.
+        bound: What holds its values in Python: `dict`; `class`, given beside the schema; or `of`, which implies it.
+        form: What the class is.
+        retired: Names of former fields that the class says must not come back.
+    """
 
     fields: tuple[Field, ...]
+    name: str = "shop.Event"
+    aliases: tuple[str, ...] = ()
+    bound: str = "dict"
+    form: str = "attrs"
+    retired: tuple[str, ...] = ()
 
 
 def stripped(shape):
@@ -228,6 +276,7 @@ def spots(shape, put=lambda node: node, *, hashed=False):
                 yield from below(item, lambda node, at=at: TupleOf((*items[:at], node, *items[at + 1 :])))
         case RecordOf(fields=fields):
             yield from _fields(shape, "fields", fields, below)
+            yield from _subclass_fields(shape, below)
         case RowOf(columns=columns):
             yield from _fields(shape, "columns", columns, below)
 
@@ -241,6 +290,18 @@ def _fields(shape, attribute, fields, below):
             return attrs.evolve(shape, **{attribute: (*fields[:at], changed, *fields[at + 1 :])})
 
         yield from below(field.shape, make)
+
+
+def _subclass_fields(shape, below):
+    for at, one in enumerate(shape.subclasses):
+
+        def inherit(changed, at=at):
+            return attrs.evolve(shape, subclasses=(*shape.subclasses[:at], changed, *shape.subclasses[at + 1 :]))
+
+        def within(child, make, inherit=inherit):
+            return below(child, lambda node: inherit(make(node)))
+
+        yield from _fields(one, "fields", shape.own_fields(one), within)
 
 
 def contains(shape, wanted):

@@ -34,6 +34,7 @@ from evolution.shapes import (
     array_of,
     spots,
 )
+from evolution.subclass_steps import OF_SUBCLASSES, subclass_changed, with_java, with_subclasses
 from evolution.values import values_of
 from hypothesis import strategies as st
 
@@ -75,7 +76,8 @@ def field_called(draw, name, inner, *, has_default=None):
 def records(draw, inner):
     java = draw(st.sampled_from(["", "", "com.acme.Thing"]))
     form = draw(st.sampled_from(["attrs", "dataclass", "namedtuple"]))
-    return RecordOf(draw(st.sampled_from(CLASSES)), draw(fields_of(inner)), java, form=form)
+    found = RecordOf(draw(st.sampled_from(CLASSES)), draw(fields_of(inner)), java, form=form)
+    return draw(with_subclasses(found)) if draw(st.booleans()) else found
 
 
 @st.composite
@@ -131,10 +133,20 @@ def steps(draw, shape, *, keeps_root=False):
     return change.__name__.strip("_"), put(changed if changed is not None else node)
 
 
+@st.composite
+def subclass_stepped(draw, node):
+    """Draw a change of a record with subclasses: of them, or of what they inherit."""
+    change = draw(st.sampled_from([*OF_SUBCLASSES, _subclass_changed, _java_changed, *_OF_FIELDS]))
+    changed = change(draw, node)
+    return node if changed is None else changed
+
+
 def _likelihood(node):
     """How much likelier than others a part changes; what is sealed is rare, and only its change needs a fallback."""
     if node == Leaf("sealed"):
         return 12
+    if isinstance(node, RecordOf) and node.subclasses:
+        return 9
     return 3 if type(node) in _CHANGES else 1
 
 
@@ -343,8 +355,8 @@ def _default_changed(draw, node):
 
 def _java_changed(draw, node):
     """A record gets a Java class, or loses it."""
-    java = "" if node.java else "com.acme.Thing"
-    return attrs.evolve(node, java=java, aliases=tuple(dict.fromkeys((*node.aliases, node.identity))))
+    changed = with_java(node, "" if node.java else "com.acme.Thing")
+    return attrs.evolve(changed, aliases=tuple(dict.fromkeys((*node.aliases, node.identity))))
 
 
 def _as_row(draw, node):
@@ -352,7 +364,32 @@ def _as_row(draw, node):
 
 
 def _form_changed(draw, node):
-    return attrs.evolve(node, form=draw(st.sampled_from(["attrs", "dataclass", "namedtuple"])))
+    forms = ["attrs", "dataclass", *([] if node.subclasses else ["namedtuple"])]
+    return attrs.evolve(node, form=draw(st.sampled_from(forms)))
+
+
+def _retired(draw, node):
+    """A field goes and its name must not come back; or one comes back."""
+    free = [name for name in NAMES if name not in {field.name for field in node.fields}]
+    if len(node.fields) == 1 or (node.retired and free and draw(st.booleans())):
+        changed = _field_added(draw, node)
+        name = changed.fields[-1].name
+        return attrs.evolve(changed, retired=(*node.retired, *([name] if draw(st.booleans()) else [])))
+    gone = draw(st.sampled_from(node.fields))
+    left = tuple(field for field in node.fields if field is not gone)
+    return attrs.evolve(node, fields=left, retired=tuple(dict.fromkeys((*node.retired, gone.name))))
+
+
+def _subclass_changed(draw, node):
+    return subclass_changed(draw, node, [*_OF_FIELDS, _subclass_field_retyped])
+
+
+def _subclass_field_retyped(draw, node):
+    at = draw(st.integers(0, len(node.fields) - 1))
+    shape = node.fields[at].shape
+    new = _widened(draw, shape) if isinstance(shape, Leaf) else _optional(draw, shape)
+    changed = attrs.evolve(node.fields[at], shape=new, default=NOTHING, on_none=NOTHING)
+    return _with_fields(node, (*node.fields[:at], changed, *node.fields[at + 1 :]))
 
 
 # ---- tuples --------------------------------------------------------------------------------------------------------
@@ -366,10 +403,13 @@ def _items_changed(draw, node):
 
 _OF_ENUMS = [_symbol_added, _symbols_reordered, _symbol_removed, _symbol_renamed, _symbols_merged, _class_renamed]
 _OF_FIELDS = [_field_added, _field_removed, _field_renamed, _fields_reordered, _field_toggled, _default_changed]
+_OF_RECORDS = [
+    *(_OF_FIELDS * 2), _fields_swapped, _class_renamed, _java_changed, _form_changed, _as_row, _retired,
+]  # fmt: skip
 _CHANGES = {
     Leaf: [_widened, _widened, _retyped],
     EnumOf: _OF_ENUMS,
-    RecordOf: [*_OF_FIELDS, *_OF_FIELDS, _fields_swapped, _class_renamed, _java_changed, _form_changed, _as_row],
+    RecordOf: [*_OF_RECORDS, *OF_SUBCLASSES, _subclass_changed, _subclass_changed],
     RowOf: [*_OF_FIELDS, _fields_swapped],
     TupleOf: [_items_changed],
     ListOf: [_unwrapped, _as_set, _as_array],

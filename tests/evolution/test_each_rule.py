@@ -51,6 +51,15 @@ def field(name, shape=INT, default=NOTHING, **more):
     return Field(name, shape, default=default, **more)
 
 
+def base(*fields, subclass=None, **more):
+    """A record with a subclass of its own; its values are of either."""
+    return record(*fields, subclasses=(subclass or click(),), **more)
+
+
+def click(name="shop.Click", **more):
+    return record(field("u"), name=name, **more)
+
+
 CASES = [  # rule, stored type, new type
     ("PRIM-2", INT, LONG),
     ("PRIM-3", LONG, INT),
@@ -100,6 +109,17 @@ CASES = [  # rule, stored type, new type
     ),
     ("REC-11", record(field("a")), record(field("a"), name="store.Order", aliases=("shop.Order",))),
     ("REC-11", record(field("a")), record(field("a"), name="store.Order")),
+    ("REC-14", base(field("a")), base(field("a"), subclass=click("shop.Sale", aliases=("shop.Click",)))),
+    ("REC-14", base(field("a")), base(field("a"), subclass=click("shop.Sale"))),
+    ("REC-14", base(field("a")), base(field("a"), subclass=click(is_registered=False))),
+    ("REC-14", base(field("a")), base(field("a", LONG), subclass=click(is_registered=False))),
+    (
+        "REC-14",
+        TupleOf((base(field("a")), INT)),
+        TupleOf((base(field("a"), subclass=click(is_registered=False)), LONG)),
+    ),
+    ("TEST-1", base(field("a", SEALED)), base(field("a", OPENED))),
+    ("REC-16", record(field("a")), record(field("a"), field("b", TEXT, A_STRING), retired=("b",))),
     ("FAM-4", record(field("a"), field("b", TEXT)), row(field("b", TEXT), field("a"))),
     ("FAM-2", record(field("a")), EnumOf("shop.Status", ("A",))),
     ("ROW-2", row(field("a"), field("b")), row(field("b"), field("a"), stored="ab")),

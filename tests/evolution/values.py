@@ -38,27 +38,43 @@ LONG_AGO, LATELY, REFERENCE = 1_700_000_000_000, 1_700_000_010_000, 1_700_000_02
 """Last accesses, and the reference time of all runs: milliseconds since 1970."""
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+IDENTITY, SCHEMA = "evolution_identity", "avro"
+"""The attribute of a class that says what it stands for: the name of a record, or that it is a schema's."""
+SUBCLASSES = ("Click", "Refund", "Sale", "Visit")
+"""What subclasses are called, and nothing else is."""
 MICROSECOND = dt.timedelta(microseconds=1)
 BITS = {"byte": 7, "short": 15, "int": 31, "long": 63}
 
 
 def plain(value):
     """Give a value that the library has read, typed or generic, as plain data."""
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return _record(value._asdict())
+    if hasattr(type(value), IDENTITY):
+        return _record(fields_of_object(value), getattr(type(value), IDENTITY))
     for kind, tagged in _TAGS.items():
         if isinstance(value, kind):
             return tagged(value)
-    return _record({name: getattr(value, name) for name in _names(type(value))})
+    raise TypeError(value)
 
 
-def _names(cls):
+def fields_of_object(value):
+    """What the fields of an object of a class hold, by name."""
+    cls = type(value)
+    if hasattr(cls, "_fields"):
+        return value._asdict()
     found = attrs.fields(cls) if attrs.has(cls) else dataclasses.fields(cls)
-    return [field.name for field in found]
+    return {field.name: getattr(value, field.name) for field in found}
 
 
-def _record(fields):
-    return ("record", frozenset((name, plain(item)) for name, item in fields.items()))
+def _record(fields, identity):
+    """Give a record, in which a subclass is known by its name; an object of a schema is what it is without a class."""
+    if identity == SCHEMA:
+        return ("map", frozenset((("str", name), _of_schema(item)) for name, item in fields.items()))
+    found = frozenset((name, plain(item)) for name, item in fields.items())
+    return ("subclass", found, identity) if identity.rpartition(".")[2] in SUBCLASSES else ("record", found)
+
+
+def _of_schema(value):
+    return ("str", value.name) if isinstance(value, enum.Enum) else plain(value)
 
 
 def _moment(value):
@@ -89,7 +105,7 @@ _TAGS = {  # the first that fits, so that special ones come first
     LocalTime: lambda value: plain(value.to_python()),
     SqlDate: lambda value: ("sqldate", value.millis),
     SqlTime: lambda value: ("sqltime", value.millis),
-    Record: lambda value: _record(value._asdict()),
+    Record: lambda value: _record(value._asdict(), value._type_name),
     Row: lambda value: ("row", value._kind.name, tuple(plain(item) for item in value)),
     Left: lambda value: ("left", plain(value.value)),
     Right: lambda value: ("right", plain(value.value)),
@@ -122,7 +138,7 @@ def typed(shape, value, classes):  # noqa: PLR0912 - a case for each type
         case Stamped(inner):
             return TtlValue(value[1], typed(inner, value[2], classes))
         case Avro():
-            return avro_object(value)
+            return classes[id(shape)](value) if shape.bound != "dict" and value is not None else avro_object(value)
         case Leaf(kind):
             return _leaf(kind, value)
         case EnumOf():
@@ -139,9 +155,10 @@ def typed(shape, value, classes):  # noqa: PLR0912 - a case for each type
             return (
                 Left(typed(left, value[1], classes)) if value[0] == "left" else Right(typed(right, value[1], classes))
             )
-        case RecordOf(fields=fields):
-            items = dict(value[1])
-            return classes[id(shape)](**{f.name: typed(f.shape, items[f.name], classes) for f in fields})
+        case RecordOf():
+            items, of = dict(value[1]), shape.subclass_of(value) or shape
+            made = classes[id(shape), of.identity]
+            return made(**{f.name: typed(f.shape, items[f.name], classes) for f in of.fields})
         case RowOf(columns=columns):
             items = [typed(c.shape, item, classes) for c, item in zip(columns, value[2], strict=True)]
             return Row._of(items, shape.names, RowKind[value[1]])
@@ -218,12 +235,20 @@ def values_of(shape, least=0):
         case EitherOf(left, right):
             return values_of(left).map(lambda it: ("left", it)) | values_of(right).map(lambda it: ("right", it))
         case RecordOf(fields=fields):
-            items = st.fixed_dictionaries({field.name: values_of(field.shape) for field in fields})
-            return items.map(lambda found: ("record", frozenset(found.items())))
+            found = [st.tuples(st.just("record"), _items_of(fields))]
+            found += [
+                st.tuples(st.just("subclass"), _items_of(one.fields), st.just(one.identity)) for one in shape.by_tag
+            ]
+            return st.one_of(found)
         case RowOf(columns=columns):
             kinds = st.sampled_from([kind.name for kind in RowKind])
             return st.tuples(st.just("row"), kinds, st.tuples(*(values_of(column.shape) for column in columns)))
     raise TypeError(shape)
+
+
+def _items_of(fields):
+    items = st.fixed_dictionaries({field.name: values_of(field.shape) for field in fields})
+    return items.map(lambda found: frozenset(found.items()))
 
 
 def as_python_sees(value):

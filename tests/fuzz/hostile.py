@@ -20,7 +20,7 @@ import pieces
 import seeds
 
 from stateshift import Job, Operator, ValueStateDescriptor
-from stateshift.compat.history import History
+from stateshift.compat.history import History, RecordedRevision
 from stateshift.compat.stamps import Stamps
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.journal import SUFFIX, Journal
@@ -284,4 +284,4 @@ def revision(data: bytes) -> None:
 
 def _readers() -> Iterator:
     yield Stamps.from_json
-    yield lambda data: History.of({"0001_a.json": data}).revisions[0]
+    yield lambda data: RecordedRevision.from_json("0001_a", data)

@@ -1,4 +1,4 @@
-"""Who carries out a run: this process where that takes no longer than Spark's start, else Spark."""
+"""Who carries out a run: this process, or Spark where that is done sooner with its start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from stateshift import BigInt, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.repartition import Repartition
-from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine
+from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine, seconds_on_spark
 from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
@@ -37,26 +37,33 @@ def grown(tasks, size):
     ]
 
 
-def test_what_takes_one_process_longer_than_sparks_start_is_for_spark(savepoint):
+@pytest.mark.parametrize("cores", [1, 2, 4, 64])
+@pytest.mark.parametrize("seconds", [0.1, 5.0, 7.0, 11.0, 13.0, 100.0])
+def test_who_is_done_sooner_carries_out_a_run(savepoint, seconds, cores):
     tasks = prepare(savepoint, job_of(BigInt), MigrationOptions()).tasks
+    sooner = Engine.SPARK if seconds_on_spark(seconds, cores) < seconds else Engine.PROCESS
 
-    assert choose_engine(tasks, SPARK_START_S) is Engine.PROCESS
-    assert choose_engine(tasks, SPARK_START_S + 0.1) is Engine.SPARK
-    assert choose_engine(tasks, 0.0, with_spark=True) is Engine.SPARK
+    assert choose_engine(tasks, seconds, cores) is sooner
+    assert choose_engine(tasks, seconds, cores, with_spark=True) is Engine.SPARK
+
+
+def test_spark_counts_with_its_start():
+    assert seconds_on_spark(0.0, 4) == SPARK_START_S
+    assert seconds_on_spark(8.0, 4) == SPARK_START_S + 2.0
 
 
 def test_files_are_copied_here_however_large_they_are_and_whoever_is_named(savepoint):
     tasks = prepare(savepoint, job_of(int), MigrationOptions()).tasks
 
-    assert choose_engine(tasks, 3600.0, with_spark=True) is Engine.PROCESS
+    assert choose_engine(tasks, 3600.0, 2, with_spark=True) is Engine.PROCESS
 
 
 def test_keys_that_are_written_anew_are_sorted_by_spark_where_they_are_many(savepoint):
     repartition = Repartition(max_parallelism={"counter": 200})
     tasks = prepare(savepoint, job_of(int), MigrationOptions(repartition=repartition)).tasks
 
-    assert choose_engine(tasks, 1.0) is Engine.PROCESS
-    assert choose_engine(grown(tasks, READING_BYTES + len(tasks)), 1.0) is Engine.SPARK
+    assert choose_engine(tasks, 1.0, 2) is Engine.PROCESS
+    assert choose_engine(grown(tasks, READING_BYTES + len(tasks)), 1.0, 2) is Engine.SPARK
 
 
 @pytest.mark.parametrize("change", ["by a converter", "by the serializers"])
@@ -75,3 +82,12 @@ def test_the_estimate_tells_who_is_done_sooner_and_when(savepoint, tmp_path, cha
         (one.engine, one.cores) for one in (little, much, named)
     ]
     assert little.seconds < SPARK_START_S < named.seconds < much.seconds
+
+
+def test_twenty_million_small_entries_are_done_before_two_cores_of_spark_would_be(savepoint, tmp_path):
+    tasks = prepare(savepoint, job_of(BigInt), MigrationOptions()).tasks
+
+    expected = estimate(grown(tasks, 700 << 20), savepoint.folder, Folder.at(tmp_path / "new"), 2)
+
+    assert expected.bytes_to_read > 1_400_000_000 or len(tasks) == 1
+    assert expected.engine is Engine.PROCESS

@@ -19,7 +19,8 @@ from stateshift import (
 )
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import NoSpaceLeft
-from stateshift.state.migration.estimate import estimate
+from stateshift.state.migration.block_rewriter import BlockRewriter
+from stateshift.state.migration.estimate import SAMPLE_BYTES, estimate
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import split
 from stateshift.state.savepoint.files import Folder
@@ -109,3 +110,41 @@ def test_what_a_run_clears_or_goes_on_with_is_no_loss_to_its_room(savepoint, sav
         estimate(tasks, savepoint.folder, Folder.at(dead), 1, held_bytes=held).free_bytes for held in (0, 1 << 50)
     )
     assert abs(with_held - (1 << 50) - free) < 1 << 30  # others write on this disk, too
+
+
+@pytest.mark.parametrize("kind", [ValueStateDescriptor, ListStateDescriptor])
+def test_a_giant_value_is_not_converted_for_the_estimate(tmp_path, monkeypatch, kind):
+    def job(item):
+        descriptor = kind("s", list[item]) if kind is ValueStateDescriptor else kind("s", item)
+        return Job([Operator("op", key=int, states=[descriptor])])
+
+    with SavepointWriter(tmp_path / "old", job(Int32)) as writer:
+        writer.put("op", "s", 1, list(range(200_000)))
+    savepoint = Savepoint.open(tmp_path / "old")
+    tasks = split(savepoint, plan(check(savepoint.describe(), job(int).describe())))
+    seen = []
+    monkeypatch.setattr(BlockRewriter, "rewrite", lambda _, block, *__: seen.append(len(block.data)) or block)
+
+    expected = estimate(tasks, savepoint.folder, Folder.at(tmp_path / "new"), 2)
+
+    assert [] == seen
+    assert expected.seconds > 0.1
+
+
+def test_a_sample_ends_with_its_bytes(tmp_path, monkeypatch):
+    def job(item):
+        return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", list[item])])])
+
+    with SavepointWriter(tmp_path / "old", job(Int32)) as writer:
+        for key in range(300):
+            writer.put("op", "s", key, list(range(3_000)))
+    savepoint = Savepoint.open(tmp_path / "old")
+    tasks = split(savepoint, plan(check(savepoint.describe(), job(int).describe())))
+    seen, rewrite = [], BlockRewriter.rewrite
+    monkeypatch.setattr(
+        BlockRewriter, "rewrite", lambda self, block, *more: seen.append(len(block.data)) or rewrite(self, block, *more)
+    )
+
+    estimate(tasks, savepoint.folder, Folder.at(tmp_path / "new"), 2)
+
+    assert max(seen) < 2 * SAMPLE_BYTES

@@ -1,0 +1,10 @@
+"""Rows become a savepoint in both ways, beside Spark's own write of them."""
+
+from __future__ import annotations
+
+
+def test_each_way_writes_the_rows(benchmark):
+    found = benchmark("write_dataframe", "--entries", 200, "--rounds", 1, "--shape", "map")
+
+    assert ["parquet", "df.write", "bootstrap"] == list(found["seconds"])
+    assert 200 == found["machine"]["entries"]

@@ -1,0 +1,176 @@
+"""Machine code is compiled once, by who has much to do or asks for it; little state does without."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
+from stateshift.compat.transcode import executors, kept_code
+from stateshift.compat.transcode.executors import COMPILING_BYTES, ExecutorName, nothing_compiled, paying, pays_to_load
+
+pytest.importorskip("numba")
+
+MIGRATING = """
+import json, sys
+from stateshift import Job, Operator, ValueStateDescriptor
+from stateshift.spark.migrate import migrate
+from stateshift.state.savepoint.verify import verify
+
+said = []
+job = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)])])
+migrate(*sys.argv[1:3], job, announce=lambda report: said.append(report.estimate.compiles))
+loaded = [name for name in ("numba", "numpy", "llvmlite") if name in sys.modules]
+kernels = sys.modules.get("stateshift.compat.transcode.numba_kernels")
+names = ("rewrite", "find_run", "survey", "find_placed")
+counts = {} if kernels is None else {
+    name: [len(one.signatures), sum(one.stats.cache_misses.values())]
+    for name in names if (one := getattr(kernels, name)).signatures
+}
+print(json.dumps({"loaded": loaded, "compiles": said[0], "counts": counts}))
+"""
+
+
+def job_of(item):
+    return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", item)])])
+
+
+def savepoint_of(folder, entries):
+    with SavepointWriter(folder, job_of(Int32)) as writer:
+        for key in range(entries):
+            writer.put("op", "s", key, key)
+    return folder
+
+
+def run(*arguments, cache, **variables):
+    environ = {name: value for name, value in os.environ.items() if name != executors.VARIABLE}
+    environ |= {"NUMBA_CACHE_DIR": str(cache)} | variables
+    ran = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, env=environ
+    )
+    assert (0, "") == (ran.returncode, ran.stderr[-2000:])
+    return json.loads(ran.stdout)
+
+
+def files_in(folder):
+    return {file: file.stat().st_mtime_ns for file in Path(folder).rglob("*.nbc")}
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv(executors.VARIABLE, raising=False)
+    monkeypatch.setattr(executors, "_passed", executors._Passed())
+    monkeypatch.delitem(sys.modules, executors._NUMBA_MODULE, raising=False)
+
+
+def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_numpy(tmp_path):
+    place = savepoint_of(tmp_path / "old", 2_000)
+
+    told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
+
+    assert {"loaded": [], "compiles": False, "counts": {}} == told
+    assert {} == files_in(tmp_path / "cache")
+
+
+def test_more_state_goes_by_numpy_where_nothing_is_compiled_yet(tmp_path):
+    place = savepoint_of(tmp_path / "old", 100_000)
+
+    told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
+
+    assert {"loaded": ["numpy"], "compiles": False, "counts": {}} == told
+    assert {} == files_in(tmp_path / "cache")
+    assert 100_000 == sum(1 for _ in Savepoint.open(tmp_path / "new").operator("op").state("s").read_entries())
+
+
+@pytest.mark.slow
+def test_after_a_warm_up_a_migration_compiles_nothing_and_has_one_signature(tmp_path):
+    place, cache = savepoint_of(tmp_path / "old", 100_000), tmp_path / "cache"
+    first = run("-m", "stateshift", "warm-up", "--json", cache=cache)
+    compiled = files_in(cache)
+
+    again = run("-m", "stateshift", "warm-up", "--json", cache=cache)
+    told = run("-c", MIGRATING, place, tmp_path / "new", cache=cache)
+
+    assert cache in Path(first["folder"]).parents
+    assert {True} == {one["compiled"] for one in first["functions"]}
+    assert {False} == {one["compiled"] for one in again["functions"]}
+    assert 0 == again["seconds"] < first["seconds"]
+    assert len(first["functions"]) == len(compiled)
+    assert compiled == files_in(cache)
+    assert "numba" in told["loaded"]
+    assert "rewrite" in told["counts"]
+    assert {(1, 0)} == {(*counts,) for counts in told["counts"].values()}
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: memoryview(bytearray(data))])
+def test_bytes_of_every_kind_have_one_signature(kind):
+    from stateshift.compat.transcode import numba_kernels as kernels
+
+    block = kind(bytes.fromhex("00000001 05 00000001 07 00000001 85 00000001 07") + bytes(96))
+
+    kernels.call(kernels.find_run, block, 0, 20)
+    kernels.call(kernels.survey, block, 10, 5, 1)
+
+    assert [1, 1] == [len(kernels.find_run.signatures), len(kernels.survey.signatures)]
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_it_pays_to_compile_only_for_very_much():
+    assert not pays_to_load(COMPILING_BYTES - 1)
+    assert pays_to_load(COMPILING_BYTES)
+
+    assert paying(1 << 10) is ExecutorName.PLAIN
+    assert paying(1 << 30) is ExecutorName.NUMPY
+    executors.expect(COMPILING_BYTES)
+    assert paying(0) is ExecutorName.NUMBA
+    with nothing_compiled():
+        assert paying(0) is ExecutorName.NUMPY
+    assert paying(0) is ExecutorName.NUMBA
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_what_numpy_cannot_do_is_compiled_for_earlier():
+    executors.expect(64 << 20)
+
+    assert paying(0) is ExecutorName.NUMPY
+    assert paying(0, is_slow=True) is ExecutorName.NUMBA
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_what_is_kept_is_used_from_the_first_megabyte():
+    assert not kept_code.is_compiled()
+    kept_code.folder().mkdir(parents=True)
+    (kept_code.folder() / f"{kept_code.REWRITE}.nbi").touch()
+
+    assert paying(1 << 10) is ExecutorName.PLAIN
+    assert paying(2 << 20) is ExecutorName.NUMBA
+    assert not executors.compiles(1 << 40)
+
+
+@pytest.mark.usefixtures("empty_cache")
+def test_an_estimate_of_what_compiles_first_says_so():
+    assert not executors.compiles(COMPILING_BYTES - 1)
+    assert executors.compiles(COMPILING_BYTES)
+
+
+def test_code_is_kept_at_the_users_where_the_package_may_not_be_written(tmp_path, monkeypatch):
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    beside = tmp_path / "package"
+    (beside / "__pycache__").mkdir(parents=True)
+    monkeypatch.setattr(kept_code, "_HERE", beside)
+    name = kept_code._name()
+
+    assert beside / "__pycache__" / name == kept_code.folder()
+    monkeypatch.setattr(kept_code.os, "access", lambda *_: False)
+    if sys.platform == "linux":
+        assert tmp_path / "stateshift" / name == kept_code.folder()
+    (beside / "__pycache__" / name).mkdir()
+    (beside / "__pycache__" / name / f"{kept_code.REWRITE}.nbi").touch()
+    assert beside / "__pycache__" / name == kept_code.folder()
