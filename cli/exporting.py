@@ -241,7 +241,8 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
             count = 0
             try:
                 for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
-                    stream.write(json_text(line) + "\n")
+                    stream.write(json_text(line))
+                    stream.write("\n")  # apart: a line may be very long
             except OldReaderUnavailable as error:
                 selected.met.append(_LeftOut.met(operator, state.name, error, count))
             if count or state.kind is not StateKind.TIMERS:  # most operators have queues without a timer

@@ -67,12 +67,22 @@ def fingerprint(thing: object) -> str:
         `py3.12:` and 64 hexadecimal digits where code is in it, else the digits; or `not known: …` with the reason,
         which equals no other fingerprint.
     """
+    if type(thing) in _ATOMS:
+        return _of_atom(_atom(thing))
     graph = _Graph()
     graph.root(thing)
     digest = graph.digest()
     if graph.unknown:
         return f"{UNKNOWN}: {graph.unknown[0]} ({uuid.uuid4().hex})"
     return f"{_PYTHON}:{digest}" if graph.has_code else digest
+
+
+@functools.lru_cache(maxsize=256)
+def _of_atom(label: str) -> str:
+    """Give the fingerprint of a value without parts: the defaults of very many fields are the same few."""
+    graph = _Graph()
+    graph.root(_Node(label))
+    return graph.digest()
 
 
 def fingerprint_of_all(fingerprints: Iterable[str]) -> str:

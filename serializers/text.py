@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
+_UNITS_AT_ONCE = 1 << 20
+"""A unit takes eight times its bytes while it is a number."""
 _MAX_UNITS = 0x7FFFFFFE  # one less than Java's longest, since the length is stored plus one
 
 
@@ -46,15 +48,18 @@ def write_string(value: str | None, target: DataOutputView) -> None:
         data.append(0)
     elif value.isascii():
         _append_varint(data, len(value) + 1)
-        data += value.encode("ascii")
+        target.write(bytes(data))
+        target.write(value.encode("ascii"))
+        return
     else:
         utf16 = value.encode("utf-16-be", "surrogatepass")
         count = len(utf16) // 2
         if count > _MAX_UNITS:
             raise ValueNotConvertible(f"a string of {count} UTF-16 units is longer than a Java string can be")
         _append_varint(data, count + 1)
-        for unit in struct.unpack(f">{count}H", utf16):
-            _append_varint(data, unit)
+        for start in range(0, count, _UNITS_AT_ONCE):
+            for unit in struct.unpack_from(f">{min(_UNITS_AT_ONCE, count - start)}H", utf16, 2 * start):
+                _append_varint(data, unit)
     target.write(bytes(data))
 
 
@@ -73,11 +78,22 @@ def read_string(source: DataInputView) -> str | None:
     if data.isascii():
         source.skip_bytes(count)
         return data.decode("ascii")
-    units = _read_units(count, source)
-    return struct.pack(f">{count}H", *units).decode("utf-16-be", "surrogatepass")
+    del data  # a long string is held once
+    utf16 = bytearray()
+    for done in range(0, count, _UNITS_AT_ONCE):
+        wanted = min(_UNITS_AT_ONCE, count - done)
+        units = _read_units(wanted, source)
+        if len(units) < wanted:
+            raise CorruptSavepoint(
+                f"a string ends, or holds no UTF-16, after {done + len(units)} of {count} units",
+                offset=source.position,
+            )
+        utf16 += struct.pack(f">{wanted}H", *units)
+    return utf16.decode("utf-16-be", "surrogatepass")
 
 
 def _read_units(count: int, source: DataInputView) -> list[int]:
+    """Read so many units; give those before the first that is none, without moving, where there is such."""
     units: list[int] = []
     unit = shift = 0
     for index, byte in enumerate(source.peek(count * _MOST_UNIT_BYTES)):
@@ -92,9 +108,7 @@ def _read_units(count: int, source: DataInputView) -> list[int]:
         if len(units) == count:
             source.skip_bytes(index + 1)
             return units
-    raise CorruptSavepoint(
-        f"a string ends, or holds no UTF-16, after {len(units)} of {count} units", offset=source.position
-    )
+    return units
 
 
 def utf8_to_text(value: bytes | None) -> str | None:

@@ -129,6 +129,8 @@ def migrate(
         MigrationFailed: What was written is not what was read, or the engine failed.
     """
     started = time.monotonic()
+    stopwatch = Stopwatch(progress or (lambda _: None))
+    stopwatch(Progress("planning", 0, 1))
     folder = Folder.at(target)
     is_resumed = target_exists is IfTargetExists.RESUME
     savepoint, begun = Savepoint.open(source, allow_roots=allow_roots), folder if is_resumed else None
@@ -156,7 +158,6 @@ def migrate(
         return attrs.evolve(report, tried=tried, seconds=time.monotonic() - started)
     if announce is not None:
         announce(report)
-    stopwatch = Stopwatch(progress or (lambda _: None))
     generation = journal.generation
     if target_exists is IfTargetExists.REPLACE:
         generation = free_generation(generation, files_there(folder))

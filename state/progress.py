@@ -10,8 +10,8 @@ class Progress:
     """How far a run, or a look at a savepoint, is.
 
     Attributes:
-        phase: `checking` (what a run that died has finished), `starting Spark`, `migrating`, `copying`, `encoding`,
-            `writing`, `publishing`; of a look at a savepoint `digests`, `streams`.
+        phase: `planning`, `checking` (what a run that died has finished), `starting Spark`, `migrating`, `copying`,
+            `encoding`, `writing`, `publishing`; of a look at a savepoint `digests`, `streams`.
         done: Streams, files, or Spark's tasks, that are finished.
         total: All of them.
         entries: Entries that were read, of finished streams.

@@ -55,8 +55,8 @@ class MigrationReport:
         states: Counts of the states in rewritten operators; empty in a dry run.
         tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
         seconds: How long it took.
-        phases: Seconds of each of its phases, by name, in order; see `Progress`. What is before, between and after
-            them is in `seconds` alone.
+        phases: Seconds of each of its phases, by name, in order; see `Progress`. What is between and after them is
+            in `seconds` alone.
         estimate: What the run was expected to take, and who carries it out.
         resumed: How many streams were finished before, by a run that died.
         redone: Streams that it had finished, too, and that were done again: each with the reason.

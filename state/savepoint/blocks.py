@@ -27,6 +27,10 @@ _LENGTH = struct.Struct(">i")
 _LENGTH_BYTES = 4
 _ID_BYTES = 2
 _UNSIGNED = 0xFFFFFFFF
+_LONG_BYTES = 1 << 12
+"""Entries of more are not worth a copy of all: each is copied when it is given."""
+ROOM_BYTES = 128
+"""Machine code may look at bytes behind those that it goes through, if there are any."""
 
 
 @attrs.frozen
@@ -86,14 +90,15 @@ class Block:
     def items(self) -> Iterator[tuple[bytes, bytes]]:
         """Give the entries as pairs of key bytes and value bytes; errors as `refuse_oversized`."""
         self.refuse_oversized()
-        data, at = bytes(self.data), 0
+        are_long, at = len(self.data) > self.entries * _LONG_BYTES, 0
+        data = self.data if are_long else bytes(self.data)
         for _ in range(self.entries):
             key_at = at + _LENGTH_BYTES
             value_at = key_at + _length(data, at) + _LENGTH_BYTES
             at = value_at + _length(data, value_at - _LENGTH_BYTES)
             if at > len(data):
                 raise _broken(self)
-            yield data[key_at : value_at - _LENGTH_BYTES], data[value_at:at]
+            yield bytes(data[key_at : value_at - _LENGTH_BYTES]), bytes(data[value_at:at])
         if at != len(data):
             raise _broken(self)
 
@@ -233,7 +238,7 @@ class BlockWalker:
             raise self._corrupt(f"{size} bytes are announced, and {have + self._left} are left")
         place = self._passed + self._at
         self._data, self._at, self._passed = self._data[self._at :], 0, place
-        parts = [self._data]
+        joined: bytearray | None = None
         while have < size:
             piece, overlap = self._next_piece()
             if piece is None:
@@ -241,11 +246,14 @@ class BlockWalker:
             if have <= overlap:  # they are in the piece already
                 self._at = overlap - have
                 self._passed = place - self._at
-                parts = [piece]
+                self._data, joined = piece, None
             else:
-                parts.append(piece[overlap:])
+                joined = bytearray(self._data) if joined is None else joined
+                joined += piece[overlap:]
             have += len(piece) - overlap
-        self._data = parts[0] if len(parts) == 1 else memoryview(bytearray().join(parts))
+        if joined is not None:
+            joined += bytes(ROOM_BYTES)
+            self._data = memoryview(joined)[:-ROOM_BYTES]
 
     def _next_piece(self) -> tuple[memoryview | None, int]:
         """Give the next piece, and how many of its bytes were in those before it."""

@@ -146,6 +146,7 @@ def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[
             key, namespace, user_key = decoder.place(key_bytes)
             try:
                 value = decoder.read_value(user_key, value_bytes)
+                del value_bytes  # may be as large as the value
                 if decoder.kind is StateKind.MAP:
                     _gather(maps.setdefault((key, namespace), {}), *value)
                     continue

@@ -26,7 +26,7 @@ from ...serializers.errors import (
 from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
-from .blocks import END_MARK, LAST_FLAG, Block, BlockWalker
+from .blocks import END_MARK, LAST_FLAG, ROOM_BYTES, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
 from .stretches import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
@@ -47,8 +47,6 @@ _HEADERS_KEPT = 8
 _WHOLE_BYTES = 3 << 20
 """A key group of no more is read at once; a longer one in pieces, as they are best gone through."""
 _LENGTH_BYTES = 4
-_ROOM_BYTES = 128
-"""Machine code may look at bytes behind those that it goes through, if there are any."""
 
 
 @attrs.frozen
@@ -194,7 +192,7 @@ class KeyedStreamReader:
 
         Where the file goes on, there is room behind it, too.
         """
-        before, room = min(OVERLAP_BYTES, offset - start), min(_ROOM_BYTES, self.source.size - offset - size)
+        before, room = min(OVERLAP_BYTES, offset - start), min(ROOM_BYTES, self.source.size - offset - size)
         return BytesIO(self.source.read_at(offset - before, before + size + room)).getbuffer()[: before + size]
 
 

@@ -37,6 +37,17 @@ def written(value: str | None) -> bytes:
 
 
 class TestBytes:
+    @pytest.mark.parametrize("at_once", [1, 2, 3])
+    def test_a_long_text_goes_by_pieces_to_the_same_bytes(self, monkeypatch, at_once):
+        texts = [*filter(None, (value for value, _ in EXAMPLES)), "é😀日" * 3]
+        whole = [*map(written, texts)]
+        monkeypatch.setattr("stateshift.serializers.text._UNITS_AT_ONCE", at_once)
+
+        assert whole == [*map(written, texts)]
+        assert texts == [read_string(DataInputView(data)) for data in whole]
+        with pytest.raises(CorruptSavepoint, match="after 3 of 4 units"):
+            read_string(DataInputView(bytes.fromhex("05E901E901E901FF")))
+
     @pytest.mark.parametrize(("value", "data"), EXAMPLES)
     def test_the_examples_of_the_format_both_ways(self, value, data):
         assert bytes.fromhex(data) == written(value)

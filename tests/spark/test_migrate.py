@@ -153,7 +153,7 @@ def test_progress_is_told_from_the_start_to_the_end(spark, savepoint_of, account
 
     phases = list(dict.fromkeys(progress.phase for progress in told))
     migrating = [(progress.done, progress.total) for progress in told if progress.phase == "migrating"]
-    assert phases == ["starting Spark", "migrating", "publishing"]
+    assert phases == ["planning", "starting Spark", "migrating", "publishing"]
     assert migrating == sorted(migrating)
     assert (migrating[0], migrating[-1]) == ((0, 4), (4, 4))
     first, last = [progress for progress in told if progress.phase == "migrating"][:: len(migrating) - 1]

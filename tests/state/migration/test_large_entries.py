@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from contextlib import contextmanager
+
 import attrs
 import pytest
 
 from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, record
+from stateshift.serializers.text import read_string, write_string
+from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.descriptors import MapStateDescriptor
+from stateshift.state.savepoint.blocks import Block, BlockWalker
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.savepoint.verify import verify
 
@@ -66,3 +72,54 @@ def test_they_are_migrated_as_small_ones_are(source, tmp_path, migrate):
     records = {key: (row.text, row.number, row.added) for key, row in read["record"].items()}
     assert records == {key: (text, key, True) for key, text in texts.items()}
     assert verify(new).ok
+
+
+@contextmanager
+def held():
+    """Give a list that gets the most memory that was held beside what was there before."""
+    tracemalloc.start()
+    most: list[int] = []
+    try:
+        yield most
+        most.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_long_entry_is_held_once_while_its_pieces_come():
+    size, piece = 16 << 20, 1 << 18
+    entry = b"\0\0\0\2" + b"\x80k" + size.to_bytes(4, "big") + bytes(size)
+    data = b"\0\0" + entry + b"\xff\xff"
+
+    with held() as most:
+        pieces = (memoryview(bytearray(data[at : at + piece])) for at in range(0, len(data), piece))
+        (block,) = BlockWalker(0, 1, pieces, len(data)).blocks()
+
+    assert len(entry) == len(block.data)
+    assert most[0] < 1.25 * size
+
+
+def test_one_long_entry_is_given_without_a_copy_of_its_block():
+    size = 16 << 20
+    block = Block.of(0, 0, [(b"\0k", bytes(size))])
+
+    with held() as most:
+        ((key, value),) = attrs.evolve(block, data=memoryview(bytearray(block.data))).items()
+
+    assert (b"\0k", size) == (key, len(value))
+    assert most[0] < 2.25 * size  # that of the view, and the value
+
+
+@pytest.mark.parametrize(("letter", "times"), [("x", 2.5), ("é", 5)])
+def test_a_long_text_is_written_and_read_with_few_copies(letter, times):
+    value, target = letter * (4 << 20), DataOutputView()
+
+    with held() as most:
+        write_string(value, target)
+    source = DataInputView(target.getvalue())
+    with held() as most_read:
+        read = read_string(source)
+
+    assert value == read
+    assert most[0] < times * len(target)
+    assert most_read[0] < times * len(target)
