@@ -485,8 +485,7 @@ class _Locator(_CacheLocator):
         return str(kept_code.folder())
 
     def get_source_stamp(self) -> Any:
-        file = Path(self._py_file)
-        return hashlib.sha256(file.read_bytes() if file.exists() else b"").hexdigest()
+        return hashlib.sha256(Path(self._py_file).read_bytes()).hexdigest()
 
     def get_disambiguator(self) -> str:
         return ""
@@ -510,7 +509,11 @@ class _Kept(FunctionCache):
 
 
 def compiled(function: Any) -> Any:
-    """Compile a function when it is first called, or take what was compiled of this package as it is."""
+    """Compile a function when it is first called, or take what was compiled of this package as it is.
+
+    What has no file, as in a package that is zipped, each process compiles: nothing tells one source from another.
+    """
     made: Any = njit(nogil=True)(function)
-    made._cache = _Kept(function)  # noqa: SLF001 - numba offers no other way
+    if Path(function.__code__.co_filename).is_file():
+        made._cache = _Kept(function)  # noqa: SLF001 - numba offers no other way
     return made
