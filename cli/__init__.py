@@ -13,7 +13,9 @@ try:
 
     gc.freeze()
 except KeyboardInterrupt:  # within the first tenths of a second; a trace through imports helps nobody
-    sys.stderr.write("\ninterrupted.\n")
+    from .output import print_notice
+
+    print_notice("", "interrupted.")
     sys.exit(130)
 finally:
     if _was_enabled:

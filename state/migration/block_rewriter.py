@@ -336,7 +336,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
 
 def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterator[tuple[bytes, bytes]]:
     """Read a value and write it again; give the bytes of before and after, those of a long list piece by piece."""
-    is_counted = type(writer) in {ListSerializer, ArrayListSerializer}
+    is_counted = not is_separated and type(writer) in {ListSerializer, ArrayListSerializer}
     if not is_counted and not is_separated:
         yield data, encode(writer, decode(writer, data))
         return

@@ -525,3 +525,13 @@ def test_flags_that_a_policy_forbids_refuse_a_run_and_accepted_ones_are_in_its_l
 
     (operator,) = found.lineage.plan["operators"]
     assert [{"path": "$", "flag": "may_fail_per_value"}] == operator["states"][0]["flags"]
+
+
+def test_lists_within_list_state_are_read_again_one_after_the_other(tmp_path):
+    """RUN-7: the list of a state has separators, and a list that is its element has a length."""
+    old, new = (Job([Operator("op", key=int, states=[ListStateDescriptor("s", list[hint])])]) for hint in (Int32, int))
+    written(tmp_path / "old", old, {1: [[], []], 2: [[1, 2], []]})
+
+    found, _ = migrate(tmp_path / "old", tmp_path / "new", new, MigrationOptions())
+
+    assert {1: [[], []], 2: [[1, 2], []]} == values_of(found)
