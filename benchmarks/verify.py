@@ -58,6 +58,7 @@ def measure(shape: Shape, folder: Path, arguments: argparse.Namespace) -> dict[s
     write_savepoint(SHAPES[shape.stored], arguments.entries, source)
     job = f"{__package__}.states_after:{shape.name.upper()}"
     turns = []
+    timed("warm-up")  # else a first migration may be left to Spark
     for _ in range(arguments.runs + 1):
         migrated = timed("migrate", source, target, "--job", job)
         if (engine := migrated["told"]["estimate"]["engine"]) != "process":

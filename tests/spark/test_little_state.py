@@ -58,7 +58,7 @@ def test_it_gives_the_bytes_of_a_run_on_spark(spark, savepoint_of, account_jobs,
     assert (Engine.PROCESS, Engine.SPARK) == (here.estimate.engine, there.estimate.engine)
     assert here.states == there.states
     assert content_of(tmp_path / "here") == content_of(tmp_path / "there")
-    assert ["migrating", "publishing"] == list(dict.fromkeys(step.phase for step in told))
+    assert ["planning", "migrating", "publishing"] == list(dict.fromkeys(step.phase for step in told))
     assert here.tasks == [step.done for step in told][-2]
 
 
@@ -90,7 +90,7 @@ def test_who_names_a_master_or_files_for_workers_gets_spark(counts, tmp_path, na
 
     report = migrate(counts(3), tmp_path / "new", job_with(str), progress=told.append, **names[named])
 
-    assert ("starting Spark", Engine.SPARK) == (told[0].phase, report.estimate.engine)
+    assert ("starting Spark", Engine.SPARK) == (told[1].phase, report.estimate.engine)
 
 
 @attrs.frozen
