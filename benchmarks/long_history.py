@@ -118,7 +118,7 @@ def costs(folder: Path, arguments: list[str]) -> dict[str, float]:
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Give the figures by shape, revisions and command."""
+    """Return the figures by shape, revisions and command."""
     found: dict[str, Any] = {}
     for shape in arguments.shapes:
         for revisions in arguments.revisions:

@@ -38,7 +38,7 @@ WAYS = ("parquet", "df.write", "bootstrap")
 
 
 def rows_of(spark: SparkSession, shape: str, entries: int, folder: Path) -> DataFrame:
-    """Give the rows of a shape, from Parquet files."""
+    """Return the rows of a shape, from Parquet files."""
     random = np.random.default_rng(2)
     folder.mkdir()
     for index, numbers in enumerate(np.array_split(np.arange(entries, dtype=np.int64), FILES)):
@@ -48,7 +48,7 @@ def rows_of(spark: SparkSession, shape: str, entries: int, folder: Path) -> Data
 
 
 def ways_of(shape: str, rows: DataFrame) -> dict[str, Callable[[str], Any]]:
-    """Give what writes the rows to a place, by the name of the way."""
+    """Return what writes the rows to a place, by the name of the way."""
     job, columns = SHAPES[shape].before(), SHAPES[shape].columns
     module = f"{__package__}.states_before:{shape.upper()}"
     writer = keyed(rows, columns).write.format("savepoint").mode("append")
@@ -60,7 +60,7 @@ def ways_of(shape: str, rows: DataFrame) -> dict[str, Callable[[str], Any]]:
 
 
 def keyed(rows: DataFrame, columns: dict[str, Any]) -> DataFrame:
-    """Give the rows with the columns that `df.write` takes."""
+    """Return the rows with the columns that `df.write` takes."""
     from pyspark.sql import functions as f
 
     if "value" in columns:

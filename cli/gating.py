@@ -166,7 +166,7 @@ def hold_against(
 
 
 def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
-    """Give the revisions under the names that a migration will give; those before the last may not have them all."""
+    """Return the revisions under the names that a migration will give; those before the last may not have them all."""
     if not edits or not history:
         return history
     *earlier, last = history

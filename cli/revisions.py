@@ -191,7 +191,7 @@ def recorded_job(name: str) -> JobDescription:
 
 
 def code_of(stored: JobDescription) -> JobDescription | None:
-    """Give the newest recorded revision of the project that declares just the types that are stored, if there is one.
+    """Return the newest recorded revision of the project that declares just the types that are stored, if there is one.
 
     Raises:
         CorruptFile: A file of the history is no revision.

@@ -37,7 +37,7 @@ Answer = tuple[str, str, Decision, Findings]
 
 
 def with_shared_parts(job: JobDescription) -> JobDescription:
-    """Give a job in which equal types are one object: states that are alike are then judged once."""
+    """Return a job in which equal types are one object: states that are alike are then judged once."""
     known: dict[str, list[SerializerDescription]] = {}
 
     def shared(part: SerializerDescription | None) -> SerializerDescription | None:
@@ -114,7 +114,7 @@ def _of_report(report: CheckReport, guard: Guard | None, known: Memo[tuple[Any, 
 
 
 def _sure(findings: Findings) -> tuple[Findings, Findings]:
-    """Give findings, and those of them that are no mere doubts."""
+    """Return findings, and those of them that are no mere doubts."""
     return findings, tuple(finding for finding in findings if not is_doubt(finding))
 
 

@@ -79,7 +79,7 @@ def fingerprint(thing: object) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _of_atom(label: str) -> str:
-    """Give the fingerprint of a value without parts: the defaults of very many fields are the same few."""
+    """Return the fingerprint of a value without parts: the defaults of very many fields are the same few."""
     graph = _Graph()
     graph.root(_Node(label))
     return graph.digest()

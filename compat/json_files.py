@@ -122,12 +122,12 @@ def require_size(text: str | bytes, form: str) -> None:
 
 
 def parse_checked(text: str | bytes) -> Any:
-    """Give what a JSON text says, without names that are given twice, and numbers that are none; raises as above."""
+    """Return what a JSON text says, without names that are given twice, and numbers that are none; raises as above."""
     return parse_json(text, object_pairs_hook=_unique, parse_constant=_refuse, parse_float=_finite)
 
 
 def unsupported(form: str, found: int, version: int) -> UnsupportedFormat:
-    """Give the error about a file of another version."""
+    """Return the error about a file of another version."""
     return UnsupportedFormat(
         f"the {form} is of version {found}, and this release reads {version}",
         advice="use the release of stateshift that wrote it, or write it anew",

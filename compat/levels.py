@@ -147,7 +147,7 @@ class Revision:
         return self._given() if callable(self._given) else self._given
 
     def seen(self, change: Callable[[JobDescription], JobDescription]) -> Revision:
-        """Give the revision as one that declared what `change` makes of it."""
+        """Return the revision as one that declared what `change` makes of it."""
         return attrs.evolve(self, description=lambda: change(self.description))
 
 

@@ -20,7 +20,7 @@ class Memo(Generic[K, V]):
         self._now: dict[K, V] = {}
 
     def once(self, key: K, make: Callable[[], V]) -> V:
-        """Give the answer that is known, else make it."""
+        """Return the answer that is known, else make it."""
         if key in self._now:
             return self._now[key]
         value = self._now[key] = self._before[key] if key in self._before else make()

@@ -83,7 +83,7 @@ def _is_left(state: StateReport) -> bool:
 
 
 def sharing_states(names: set[str], operators: Iterable[Operator]) -> list[Operator]:
-    """Give the operators that have states of these names: each may be that of another uid."""
+    """Return the operators that have states of these names: each may be that of another uid."""
     return [one for one in operators if names & {state.name for state in one.states}]
 
 

@@ -56,13 +56,13 @@ _ORDER = {name: place for place, name in enumerate(_NAMES)}
 
 
 def print_recorded(form: str, data: Mapping[str, Any]) -> str:
-    """Give the text of a file; equal data give equal texts."""
+    """Return the text of a file; equal data give equal texts."""
     text = _laid_out({"format": form, "version": VERSION, **data}).removesuffix("\n}")
     return f"{text}{_BEFORE_SEAL}{_seal(text)}{_AFTER_SEAL}"
 
 
 def _laid_out(value: Any, pad: str = "\n") -> str:
-    """Give the one text of a document: a line for a name of what has states, else one line in all."""
+    """Return the one text of a document: a line for a name of what has states, else one line in all."""
     if not isinstance(value, dict) or not value.keys() & {_OPERATORS, _STATES}:
         return _one_line(value)
     inner = f"{pad}  "
@@ -72,7 +72,7 @@ def _laid_out(value: Any, pad: str = "\n") -> str:
 
 
 def _listed(name: str, value: Any, pad: str) -> str:
-    """Give what stands under a name: of operators, states and types each begins a line."""
+    """Return what stands under a name: of operators, states and types each begins a line."""
     inner = f"{pad}  "
     if name in {_OPERATORS, _STATES} and isinstance(value, list):
         return f"[{','.join(inner + _laid_out(item, inner) for item in value)}{pad}]"
@@ -94,7 +94,7 @@ def _ordered(value: Any) -> Any:
 
 
 def _seal(text: str) -> str:
-    """Give the digest of a text: which letters are escaped depends on the release of Python that prints it."""
+    """Return the digest of a text: which letters are escaped depends on the release of Python that prints it."""
     ascii_text = text if text.isascii() else _OTHER_LETTER.sub(lambda found: json.dumps(found[0])[1:-1], text)
     return _digest(ascii_text.encode("ascii"))
 
@@ -132,14 +132,14 @@ class RecordedText:
         return _parsed(text, form) if opened is None else opened
 
     def operators(self) -> tuple[Fields, ...]:
-        """Give the operators, parsed."""
+        """Return the operators, parsed."""
         data = self._operators
         if isinstance(data, memoryview):
             data = parse_checked(f"[{str(data, 'utf-8')}\n]")
         return Fields({_OPERATORS: data}, "the document").objects(_OPERATORS)
 
     def types(self) -> dict[str, str]:
-        """Give the text of each type by its name: of one line, and not parsed."""
+        """Return the text of each type by its name: of one line, and not parsed."""
         if not isinstance(self._types, memoryview):
             return {title: _one_line(value) for title, value in self._types.items()}
         text = str(self._types, "utf-8")
@@ -154,7 +154,7 @@ class RecordedText:
 
 
 def _title_in(line: str) -> tuple[str, int]:
-    """Give the name with which a line begins, and where that which has it begins."""
+    """Return the name with which a line begins, and where that which has it begins."""
     try:
         title, end = _DECODER.raw_decode(line)
     except ValueError as error:

@@ -134,7 +134,7 @@ def _operator_data(operator: OperatorDescription, types: dict[str, Any]) -> dict
 
 
 def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | None:
-    """Give the name of a type, under which it is put into the table."""
+    """Return the name of a type, under which it is put into the table."""
     if part is None:
         return None
     data = snapshot_to_bytes(part.snapshot)
@@ -316,7 +316,7 @@ class _Types:
         return SerializerDescription(snapshot, declared=declared, sha256=recorded)
 
     def _bytes(self, facts: Fields) -> bytes:
-        """Give the bytes of a snapshot; all of a file together are bounded as the file is."""
+        """Return the bytes of a snapshot; all of a file together are bounded as the file is."""
         is_packed = self.texts is not None
         encoded = facts.text("bzip2" if is_packed else "base64")
         try:

@@ -183,7 +183,7 @@ def _has_type_of(code: SerializerDescription | None, stored: SerializerDescripti
 
 
 def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
-    """Give the stored operator as the code that wrote it declares it, where that is known."""
+    """Return the stored operator as the code that wrote it declares it, where that is known."""
     was = operator.was
     found = next((one for one in code.operators if was and one.operator_id == was.operator_id), None) if code else None
     if was is None or found is None:

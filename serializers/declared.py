@@ -146,7 +146,7 @@ def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str,
 
 
 def _steps_of(places: Iterable[str]) -> _Steps:
-    """Give the steps that lead to some places, as a tree; what is no place leads nowhere."""
+    """Return the steps that lead to some places, as a tree; what is no place leads nowhere."""
     tree: _Steps = {}
     for place in places:
         steps, below = _STEP.findall(place), tree
@@ -181,7 +181,7 @@ def _rebuilt(value: Any, path: str, steps: _Steps, facts: Mapping[str, Mapping[s
 
 @functools.cache
 def _parts(cls: Any) -> frozenset[str]:
-    """Give the names of the attributes in which there may be something declared."""
+    """Return the names of the attributes in which there may be something declared."""
     return frozenset(field.name for field in attrs.fields(cls) if field.init and not _is_declared(field))
 
 

@@ -18,7 +18,7 @@ EXPECTED_BYTES = "STATESHIFT_EXPECTED_BYTES"
 
 
 def settings(expected_bytes: int) -> dict[str, str]:
-    """Give those of a session whose workers are to be forked from it, to go through so many bytes."""
+    """Return those of a session whose workers are to be forked from it, to go through so many bytes."""
     return {"spark.python.daemon.module": __name__, f"spark.executorEnv.{EXPECTED_BYTES}": str(expected_bytes)}
 
 

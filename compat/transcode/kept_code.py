@@ -27,7 +27,7 @@ def is_compiled(name: str = REWRITE) -> bool:
 
 
 def folder() -> Path:
-    """Give where machine code is kept: where numba is told to keep it, else beside the package, else at the user's.
+    """Return where machine code is kept: where numba is told to keep it, else beside the package, else at the user's.
 
     What lies beside the package, as in an image, is used by those who may not write there, too.
     """

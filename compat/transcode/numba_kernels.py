@@ -311,7 +311,7 @@ def key_hashes(block: Any, size: int, entries: int) -> Any:
 
 
 def read_only(array: Any) -> Any:
-    """Give an array as numba takes bytes: those that may be written would need machine code of their own."""
+    """Return an array as numba takes bytes: those that may be written would need machine code of their own."""
     view = array.view()
     view.setflags(write=False)
     return view

@@ -128,7 +128,7 @@ class StreamResult:
 
 
 def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Give the CRC-32 of each of some rows, as `RowCount.checksum` adds them up."""
+    """Return the CRC-32 of each of some rows, as `RowCount.checksum` adds them up."""
     whole = join_pieces([pc.cast(rows.column(name), pa.large_binary()) for name in ("key", "value")])
     return np.fromiter(map(zlib.crc32, whole.to_pylist()), np.int64, len(whole))
 

@@ -204,7 +204,7 @@ def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[Block]:
 
 
 def _few(block: Block) -> Iterator[tuple[bytes, bytes]]:
-    """Give the first entries of a block, until they have enough bytes."""
+    """Yield the first entries of a block, until they have enough bytes."""
     size = 0
     for key, value in islice(block.items(), SAMPLE_ENTRIES):
         yield key, value

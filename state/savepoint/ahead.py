@@ -17,7 +17,7 @@ _MOST_AHEAD = 2
 
 
 def cores() -> int:
-    """Give how many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -127,7 +127,7 @@ def _has_failed(checks: Iterable[Check]) -> bool:
 
 
 def _trusting(operators: list[SavepointOperator], trusted: Collection[str]) -> Iterator[tuple[SavepointOperator, bool]]:
-    """Give operators, each with whether digests stand for all that is read of it; some of that is in `_metadata`."""
+    """Yield operators, each with whether digests stand for all that is read of it; some of that is in `_metadata`."""
     for operator in operators:
         files = {METADATA, *(_file_of(handle.stream) for handle in stream_handles(operator))}
         yield operator, files <= set(trusted)

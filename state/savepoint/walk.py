@@ -155,12 +155,12 @@ class Walk:
 
 
 def in_one_line(error: StateShiftError) -> str:
-    """Give what is wrong."""
+    """Return what is wrong, in one line."""
     return error.what.replace("\n", " ")
 
 
 def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | OperatorStateHandle]:
-    """Give what points at the streams of an operator whose headers can be read."""
+    """Yield what points at the streams of an operator whose headers can be read."""
     for subtask in operator.stored.subtasks:
         if subtask.managed_keyed is not None and not operator.unreadable_keyed:
             yield subtask.managed_keyed
