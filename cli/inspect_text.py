@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .output import Line, Span
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
-_STATES = (Column("state"), Column("kind"), *_NUMBERS)
-_KEYS = (Column("state"), Column("key"), Column("key group", is_number=True), *_NUMBERS)
+_STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
+_KEYS = (Column("state", is_name=True), Column("key"), Column("key group", is_number=True), *_NUMBERS)
 _RANGES = (Column("key groups", is_number=True), *_NUMBERS, Column(""))
 _BAR_WIDTH = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ..state.migration.options import MigrationOptions
     from ..state.migration.report import MigrationReport
 
-_COLUMNS = (Column("operator"), Column("state"), Column("kind"), Column("done"), Column("read", is_number=True),
-            Column("written", is_number=True), Column("dropped", is_number=True))  # fmt: skip
+_COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
+            Column("read", is_number=True), Column("written", is_number=True),
+            Column("dropped", is_number=True))  # fmt: skip
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
          "convert": "converted", "drop": "dropped"}  # fmt: skip
 

@@ -12,6 +12,7 @@ import os
 import shutil
 import sys
 from typing import TYPE_CHECKING
+from unicodedata import bidirectional
 
 import attrs
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _LEAST_WIDTH = 80
+_NAME_WIDTH = 48
+_ISOLATE, _END_ISOLATE = "\u2068", "\u2069"
 
 Span = tuple[str, str]
 """Text, and how rich shows it: "bold", "dim", "red"; "" for plain."""
@@ -100,10 +103,20 @@ class Column:
     Attributes:
         title: In lower case.
         is_number: Whether it is aligned to the right.
+        is_name: Whether it holds names, which are cut in the middle where they are long; `--json` has them whole.
     """
 
     title: str
     is_number: bool = False
+    is_name: bool = False
+
+    def cell(self, text: str) -> str:
+        """Return the text of a cell: one line, whatever is in it."""
+        text = one_line(text)
+        if not self.is_name or len(text) <= _NAME_WIDTH:
+            return text
+        half = _NAME_WIDTH // 2
+        return f"{text[:half]}…{text[half + 1 - _NAME_WIDTH :]}"
 
 
 @attrs.frozen
@@ -148,6 +161,16 @@ def _text(line: Line) -> Text:
     return Text.assemble(*((one_line(text), style) for text, style in line))
 
 
+def _cell_text(column: Column, text: str, style: str) -> Text:
+    """Return a cell as rich has it: what is written from right to left does not turn the cells around it."""
+    from rich.text import Text
+
+    text = column.cell(text)
+    if any(bidirectional(letter) in {"R", "AL"} for letter in text):
+        text = f"{_ISOLATE}{text}{_END_ISOLATE}"
+    return Text(text, style)
+
+
 def _indented(line: Line) -> RenderableType:
     """Keep the indentation also of what goes on in the next line."""
     from rich.padding import Padding
@@ -167,7 +190,8 @@ def _folded(table: Table) -> RenderableType:
     for column in table.columns:
         folded.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
     for row in table.rows:
-        folded.add_row(*(Text("\n").join(_text([span]) for span in cell) for cell in row))
+        cells = zip(table.columns, row, strict=True)
+        folded.add_row(*(Text("\n").join(_cell_text(column, *span) for span in cell) for column, cell in cells))
     return Padding(folded, (0, 0, 0, table.indent))
 
 
@@ -182,7 +206,8 @@ def status_line(what: str) -> Iterator[Callable[[str], None]]:
 
 def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent: int = 0) -> list[str]:
     """Give a table as aligned plain lines, with a line of titles."""
-    every = [list(map(one_line, row)) for row in ([column.title for column in columns], *rows)]
+    titles = [column.title for column in columns]
+    every = [[column.cell(text) for column, text in zip(columns, row, strict=True)] for row in (titles, *rows)]
     widths = [max(len(row[index]) for row in every) for index in range(len(columns))]
     lines = []
     for row in every:
@@ -197,7 +222,10 @@ def table_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], indent
 def styled_table(columns: Sequence[Column], rows: Sequence[Line], indent: int = 0) -> list[Line]:
     """Give a table as aligned lines, with a line of titles; each row is a line with one span for each column."""
     titles: Line = [(column.title, "dim") for column in columns]
-    every = [[(one_line(text), style) for text, style in row] for row in (titles, *rows)]
+    every = [
+        [(column.cell(text), style) for column, (text, style) in zip(columns, row, strict=True)]
+        for row in (titles, *rows)
+    ]
     widths = [max(len(row[index][0]) for row in every) for index in range(len(columns))]
     lines = []
     for row in every:

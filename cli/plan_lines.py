@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..state.migration.plan_file import PlanFile
 
-_COLUMNS = (Column("state"), Column("kind"), Column("done"), Column("entries", is_number=True),
+_COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
             Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
 _DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped"}
 _COUNTED = {"convert": "converted", "rekey": "copied under new keys",

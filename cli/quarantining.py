@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 
     from ..state.savepoint.quarantine import QuarantinedValue
 
-_COUNTS = (Column("operator"), Column("state"), Column("kind"), Column("quarantined", is_number=True))
-_VALUES = (Column("state"), Column("key"), Column("path"), Column("rule"), Column("reason"))
+_COUNTS = (
+    Column("operator", is_name=True),
+    Column("state", is_name=True),
+    Column("kind"),
+    Column("quarantined", is_number=True),
+)
+_VALUES = (Column("state", is_name=True), Column("key"), Column("path"), Column("rule"), Column("reason"))
 
 
 @click.command(
