@@ -53,7 +53,8 @@ def _changes(a: Any, b: Any, path: str, above: tuple[tuple[int, int], ...]) -> I
             for step, here, there in _paired(one, other):
                 yield from _changes(here, there, path + step, inner)
         else:
-            yield from _changes(one, other, path + _STEPS.get(field.name, ""), inner)
+            step = b.step.removeprefix(f".{b.name}") if isinstance(b, RecordField) else _STEPS.get(field.name, "")
+            yield from _changes(one, other, path + step, inner)
 
 
 def _paired(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> Iterator[tuple[str, Any, Any]]:

@@ -197,7 +197,7 @@ class SerializerDescription:
         """Whether the side is code, or a record of code that says more than its snapshot."""
         return self.serializer is not None or bool(self.declared)
 
-    @property
+    @cached_property
     def knows_nulls(self) -> bool:
         """Whether the side says which parts may be null: it is code, or a record of it that has kept that."""
         said = (facts.get("knows_nulls") for facts in (self.declared or {}).values())

@@ -152,7 +152,8 @@ def _field_changes(
         if was_optional is not is_optional:
             words = ("may be null" if optional else "never null" for optional in (was_optional, is_optional))
             yield Change(f"{path}.{name}", Kind.OPTIONAL, *words)
-        yield from _changes(one, other, f"{path}.{name}", above)
+        mark = "?" if is_optional and other.kind != "optional" else ""
+        yield from _changes(one, other, f"{path}.{name}{mark}", above)
 
 
 def _step(parent: Snapshot, part: Snapshot, index: int) -> str:

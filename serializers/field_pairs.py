@@ -93,7 +93,7 @@ def _refuse_swaps(present: Mapping[str, _Declared]) -> None:
     Args:
         present: The fields whose names are stored, by name.
     """
-    for field in present.values():
+    for field in (field for field in present.values() if field.aliases):
         reached, pending = set[str](), [alias for alias in field.aliases if alias != field.name]
         while pending:
             alias = pending.pop()

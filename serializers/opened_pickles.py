@@ -62,7 +62,7 @@ def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer
     """The serializers within one, each with its step."""
     match new:
         case DescribedRecordSerializer():
-            yield from ((f".{field.name}", field.serializer) for field in new.fields)
+            yield from ((field.step, field.serializer) for field in new.fields)
             yield from ((f"|{name}", subclass) for name, subclass in (*new.registered, *new.unregistered))
         case ListSerializer() | SetSerializer() | GenericArraySerializer():
             yield "[]", new.element
@@ -236,7 +236,7 @@ class _Described:
         for field in own.fields:
             source = sources.get(field.name)
             if source is not None:
-                fields[field.name] = self._step(f".{field.name}", stored.pop(source), field.serializer)
+                fields[field.name] = self._step(field.step, stored.pop(source), field.serializer)
             elif field.default is not None:
                 fields[field.name] = field.default.make()
             else:

@@ -35,6 +35,7 @@ from .views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:
     from .records import Readers
+    from .serializer import TypeSerializer
     from .snapshot import Speller
 
 T = TypeVar("T")
@@ -111,17 +112,24 @@ class PojoSerializerSnapshot(RecordSnapshot):
     fields: tuple[PojoField, ...] = ()
     registered: tuple[PojoSubclass, ...] = ()
     unregistered: tuple[PojoSubclass, ...] = ()
+    _stored: tuple[StoredField, ...] | None = attrs.field(default=None, init=False, eq=False, repr=False)
+    _restored: TypeSerializer[Any] | None = attrs.field(default=None, init=False, eq=False, repr=False)
 
     def record_name(self) -> str:
         return self.java_class
 
     def stored_fields(self) -> tuple[StoredField, ...]:
-        return tuple(
-            StoredField(
-                field.name, self._snapshot_of(field), declared_by=field.declared_by or "", takes_null=field.takes_null
+        if self._stored is None:
+            self._stored = tuple(
+                StoredField(
+                    field.name,
+                    self._snapshot_of(field),
+                    declared_by=field.declared_by or "",
+                    takes_null=field.takes_null,
+                )
+                for field in self.fields
             )
-            for field in self.fields
-        )
+        return self._stored
 
     def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return tuple(map(self._snapshot_of, self.fields))
@@ -147,6 +155,11 @@ class PojoSerializerSnapshot(RecordSnapshot):
             knows_nulls=False,
         )
 
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        if self._restored is None:
+            self._restored = self.restore_with({})
+        return self._restored
+
     def default_of(self, field: StoredField) -> Default:
         return java_default(field.snapshot)
 
@@ -165,6 +178,7 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
     def read(self, source: DataInputView) -> None:
         self.java_class = source.read_utf()
+        self._stored = self._restored = None
         self.fields = tuple(
             PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source, step=f".{entry.name}"))
             for entry in OptionalMap.read(source).entries
@@ -193,13 +207,17 @@ _ZEROS: dict[type, Any] = {
 }
 
 
+_DEFAULTS = {kind: Default(zero, title="Java's default", null="null") for kind, zero in _ZEROS.items()}
+_NULL = Default(title="Java's default", null="null")
+
+
 def java_default(snapshot: TypeSerializerConfigSnapshot[Any]) -> Default:
     """Give what a field of a Java class holds before anything is assigned to it.
 
     That is what Flink gives a field which stored records lack. A snapshot does not tell `int` from `Integer`; the
     number is taken to be primitive. Nor does it tell what the class itself assigns.
     """
-    return Default(_ZEROS.get(type(snapshot)), title="Java's default", null="null")
+    return _DEFAULTS.get(type(snapshot), _NULL)
 
 
 def _field_key(field: PojoField) -> bytes | None:

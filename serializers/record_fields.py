@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import shown
+from .optional import OptionalSerializer
 from .serializer import DECLARED
 
 if TYPE_CHECKING:
@@ -70,6 +71,11 @@ class RecordField:
     on_none: Default | None = attrs.field(default=None, metadata=DECLARED)
     declared_by: str = ""
     declared_aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+
+    @property
+    def step(self) -> str:
+        """The path step to its values: `.name`, or `.name?` where it is optional, unless its own type adds the `?`."""
+        return f".{self.name}" + ("?" if self.optional and not isinstance(self.serializer, OptionalSerializer) else "")
 
     def describe(self) -> str:
         """Name the type: `optional<string>`."""

@@ -65,7 +65,7 @@ def _taken(
     if isinstance(conversion, RecordConversion):
         if old.name in conversion.subclasses:
             return None
-        moved = {name: (stored, convert, on_none) for name, stored, convert, on_none in conversion.moved}
+        moved = {name: (stored, convert, on_none) for name, _, stored, convert, on_none in conversion.moved}
         return moved, dict(conversion.filled)
     is_same = old.name == new.name or not (new.registered or new.unregistered)
     if conversion is not None or not is_same:

@@ -41,7 +41,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
     findings += [*_declaring_classes(new, old, pairing), *_primitives(new, pairing)]
     children = []
     for field, stored in pairing.paired:
-        child, kept = _field_child(field, stored, new.advice)
+        child, kept = _field_child(field, stored, new)
         children.append(child)
         findings += kept
     subclasses = pair_subclasses(new, old)
@@ -61,8 +61,8 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
         return RecordConversion(
             new.name,
             tuple(
-                (field.name, stored.name, conversion, field.on_none)
-                for (field, stored), conversion in zip(pairing.paired, conversions[:count], strict=True)
+                (field.name, child.step, stored.name, conversion, field.on_none)
+                for (field, stored), child, conversion in zip(pairing.paired, children, conversions, strict=False)
             ),
             tuple((field.name, field.default) for field in pairing.added),
             dict(zip(subclasses.names, conversions[count:], strict=True)),
@@ -222,12 +222,16 @@ def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Itera
         )
 
 
-def _field_child(field: RecordField, stored: StoredField, advice: Advice) -> tuple[Child, tuple[Finding, ...]]:
+def _field_child(
+    field: RecordField, stored: StoredField, new: DescribedRecordSerializer[Any]
+) -> tuple[Child, tuple[Finding, ...]]:
     """Ask a field about the stored one; what is found about the null flag of a POJO's container is the record's own."""
     step = f".{field.name}"
     serializer, kept = keep_null_flag(field.serializer, stored.snapshot, step, nullable=field.optional)
+    if new.knows_nulls:
+        step = attrs.evolve(field, serializer=serializer).step
     result = serializer.ensure_compatibility(stored.snapshot)
-    finding = _nullability(field, stored, advice)
+    finding = _nullability(field, stored, new.advice)
     if finding is not None:
         result = result.preceded_by(finding)
     return Child(step, serializer, result, stored.snapshot.restore_serializer), kept
@@ -267,7 +271,7 @@ class RecordConversion:
     """Old record -> new record: fields moved by name, converted, defaults filled in; the rest is dropped."""
 
     type_name: str
-    moved: tuple[tuple[str, str, Convert | None, Any], ...]
+    moved: tuple[tuple[str, str, str, Convert | None, Any], ...]
     filled: tuple[tuple[str, Any], ...]
     subclasses: dict[str, Convert | None]
 
@@ -278,7 +282,7 @@ class RecordConversion:
             convert = self.subclasses[value._type_name]  # noqa: SLF001
             return value if convert is None else convert(value)
         fields = {}
-        for name, stored_name, convert, on_none in self.moved:
+        for name, step, stored_name, convert, on_none in self.moved:
             item = field_of(value, stored_name, stored_name)
             if item is None:
                 item = None if on_none is None else on_none.make()
@@ -286,7 +290,7 @@ class RecordConversion:
                 try:
                     item = convert(item)
                 except StateShiftError as error:
-                    add_step(error, f".{name}")
+                    add_step(error, step)
                     raise
             fields[name] = item
         for name, default in self.filled:

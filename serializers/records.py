@@ -126,7 +126,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
                 else:
                     raise _null_in(field)
             except StateShiftError as error:
-                add_step(error, f".{field.name}")
+                add_step(error, field.step)
                 raise
 
     def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
@@ -209,7 +209,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
                 else:
                     raise _null_in(field)
             except StateShiftError as error:
-                add_step(error, f".{field.name}")
+                add_step(error, field.step)
                 raise
             values[field.name if generic else field.init_name or field.attribute or field.name] = item
         if self.python_class is None:

@@ -110,9 +110,9 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
 
     def step(self, index: int) -> str:
-        """Give the path step to a column: `.name`, or `(i)` where it has none."""
-        name = self.columns[index].name
-        return f".{name}" if name else f"({index})"
+        """Return the path step to a column: `.name`, or `(i)` where it has none; nobody says then that it is null."""
+        column = self.columns[index]
+        return column.step if column.name else f"({index})"
 
     def serialize(self, value: AnyRow, target: DataOutputView) -> None:
         items = self._items(value)

@@ -20,7 +20,7 @@ from stateshift.serializers.snapshot import (
     snapshot_to_bytes,
 )
 from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.views import DataInputView
+from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, TEXT = LongSerializerSnapshot(), StringSerializerSnapshot()
 
@@ -254,3 +254,17 @@ def test_a_container_keeps_its_second_null_flag_where_a_record_loses_its_java_cl
         stored = write(old, JavaBasket(items))
         assert Basket(items) == read(result.reconfigured_serializer, stored)
         assert stored == write(result.reconfigured_serializer, Basket(items))
+
+
+def test_the_fields_of_a_snapshot_are_made_once_and_anew_where_it_is_read_anew():
+    snapshot, other = again(serializer_for(Address).snapshot_configuration()), DataOutputView()
+    fields, restored = snapshot.stored_fields(), snapshot.restore_serializer()
+
+    assert fields is snapshot.stored_fields()
+    assert restored is snapshot.restore_serializer()
+
+    serializer_for(FancyAddress).snapshot_configuration().write(other)
+    snapshot.read(DataInputView(other.getvalue()))
+
+    assert ["color", "number", "street"] == [field.name for field in snapshot.stored_fields()]
+    assert "fx.FancyAddress" == snapshot.restore_serializer().name

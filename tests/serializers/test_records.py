@@ -7,13 +7,16 @@ from typing import Annotated, Any, NamedTuple
 import attrs
 import pytest
 
+from stateshift.compat.type_difference import compare_types
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
 from stateshift.serializers.errors import DeclarationError, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.hints import Int32, record_serializer, serializer_for
+from stateshift.serializers.maps import MapSerializer
 from stateshift.serializers.record_classes import Field, record
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.snapshot import SkippedSnapshot
+from stateshift.serializers.text import StringSerializer
 
 SHOP = "shop.Account"
 
@@ -588,3 +591,76 @@ class TestDeclarations:
             snapshot.restore_serializer()
 
         assert "$.name" == caught.value.where["path"]
+
+
+@attrs.frozen
+class Part:
+    count: Int32 | None
+
+
+@attrs.frozen
+class Parts:
+    part: Part | None
+    by_name: dict[str, Part] | None
+    first: Part
+
+
+@attrs.frozen
+class CountedPart:
+    count: int | None
+
+
+@attrs.frozen
+class CountedParts:
+    part: CountedPart | None
+    by_name: dict[str, CountedPart] | None
+    first: CountedPart
+
+
+@attrs.frozen
+class RequiredPart:
+    count: Int32
+
+
+class TestPathsOfOptionals:
+    """A path goes through an optional field by `?`, in verdicts as in errors (compatibility-rules, path syntax)."""
+
+    PLACES = ("$.by_name?{}.count?", "$.first.count?", "$.part?.count?")
+
+    @pytest.fixture
+    def new(self):
+        part = named(CountedPart, "shop.Part")
+        hints = {"part": part, "first": part, "by_name": MapSerializer(StringSerializer(), part)}
+        return named(CountedParts, fields=tuple(
+            attrs.evolve(field, serializer=hints[field.name]) for field in record_serializer(CountedParts).fields
+        ))  # fmt: skip
+
+    @pytest.fixture
+    def old(self):
+        part = named(Part, "shop.Part")
+        hints = {"part": part, "first": part, "by_name": MapSerializer(StringSerializer(), part)}
+        return named(Parts, fields=tuple(
+            attrs.evolve(field, serializer=hints[field.name]) for field in record_serializer(Parts).fields
+        ))  # fmt: skip
+
+    def test_findings_have_it(self, ask, rules, old, new):
+        assert [(place, "PRIM-2") for place in self.PLACES] == rules(ask(new, old))
+
+    @pytest.mark.parametrize(("at", "place"), list(enumerate(PLACES)))
+    def test_so_have_the_errors_of_values(self, write, old, at, place):
+        good, bad = Part(7), Part("seven")
+        parts = [Parts(None, {"a": bad}, good), Parts(None, None, bad), Parts(bad, None, good)]
+
+        with pytest.raises(ValueNotConvertible) as caught:
+            write(old, parts[at])
+
+        assert place == caught.value.where["path"]
+
+    def test_so_have_the_differences_of_two_types(self, old, new):
+        changes = compare_types(old.snapshot_configuration(), new.snapshot_configuration())
+
+        assert list(self.PLACES) == [change.path for change in changes]
+
+    def test_a_field_that_may_not_be_null_any_more_is_named_itself(self, ask, rules):
+        """OPT-2 is about the field, and not about what is in it."""
+        assert [("$.count", "OPT-2")] == rules(ask(named(RequiredPart), named(Part)))
