@@ -22,6 +22,7 @@ from demo import run, say, title
 from flights_history import FLIGHTS, read_flights
 
 from stateshift import Record, Savepoint
+from stateshift.cli.progress import watched
 from stateshift.spark.bootstrap import bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.spark.session import session
@@ -53,12 +54,14 @@ def steps(old: str, new: str, file: Path, started: float) -> int:
 
     title("2. Bootstrap: the state of version 1 of the job, made from the flights on Spark")
     spark = session()
-    report = bootstrap(
-        old,
-        flights_v1.job,
-        flights_v1.sources(spark.read.parquet(str(file))),
-        position={"until": pc.max(known["at"]).as_py()},
-    )
+    with watched() as progress:
+        report = bootstrap(
+            old,
+            flights_v1.job,
+            flights_v1.sources(spark.read.parquet(str(file))),
+            position={"until": pc.max(known["at"]).as_py()},
+            progress=progress,
+        )
     say(report.to_text())
 
     title("3. May version 2 start on it?")

@@ -200,6 +200,12 @@ class DataOutputView:
         """Give everything written so far."""
         return bytes(self._data)
 
+    def taken(self) -> bytes:
+        """Give everything written so far, and begin anew."""
+        data = bytes(self._data)
+        self._data.clear()
+        return data
+
     def patch(self, position: int, data: bytes) -> None:
         """Overwrite bytes written before, as for a length that is only known afterwards."""
         self._data[position : position + len(data)] = data

@@ -2,9 +2,10 @@
 
     bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
 
-Each source is encoded by blocks on the workers into rows of key group, state, key bytes and value bytes. Spark brings
-the rows of a subtask to one task, sorted; that task writes the subtask's stream under an attempt's name. The driver
-publishes by writing `_metadata` last. Source: DESIGN, section 4; performance notes.
+Each source is encoded by blocks on the workers, and packed into parcels: the rows of one state and key group, which
+Spark never looks at. It brings the parcels of a subtask to one task, sorted by key group and state; that task sorts
+their rows, and writes the subtask's stream under an attempt's name. The driver publishes by writing `_metadata` last.
+Source: DESIGN, section 4; performance notes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from ..serializers.errors import (
 )
 from ..serializers.registry import registry
 from ..state.bootstrap.column_order import can_order
+from ..state.bootstrap.parcels import PARCELS, packed, sorted_rows
 from ..state.bootstrap.publication import (
     BootstrapReport,
     check_position,
@@ -35,7 +37,7 @@ from ..state.bootstrap.publication import (
 )
 from ..state.bootstrap.rows import RowEncoder
 from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
-from ..state.bootstrap.streams import SORTED_ROWS, NewOperator, RowCount, StreamResult, write_streams
+from ..state.bootstrap.streams import NewOperator, RowCount, StreamResult, write_streams
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
@@ -60,10 +62,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from ..state.progress import Progress
-
-_ENCODED = "operator int, key_group int, state int, key binary, place binary, value binary, error binary"
-_CHECKSUM = "coalesce(sum(crc32(concat(key, value))), 0)"
-_FRAME_BYTES = 8
 
 
 @attrs.frozen
@@ -244,28 +242,30 @@ class _Run:
     def _encoded(
         self, data: Sequence[DataFrame], encoders: Sequence[RowEncoder], worker: _Worker, slots: int
     ) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
         parts = []
         for table, encoder in zip(data, encoders, strict=True):
             # A few fat tasks: each costs a Python worker some 40 ms, however little there is to do.
             chosen = _chosen(table, encoder.source, slots).coalesce(slots)
             numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
             encode = worker.running(_Named(encoder, tuple(chosen.columns)))
-            parts.append(mapped(numbered, encode, _ENCODED))
+            parts.append(mapped(numbered, encode, from_arrow_schema(PARCELS)))
         rows = parts[0]
         for part in parts[1:]:
             rows = rows.unionAll(part)
         return rows
 
     def _written(self, rows: DataFrame, operators: dict[int, NewOperator], worker: _Worker) -> DataFrame:
-        """Bring the rows of each subtask together, sorted, and write them."""
+        """Bring the parcels of each subtask together, sorted, and write them."""
         firsts, count = {}, 0
         for place, operator in operators.items():
             firsts[place] = count
             count += operator.parallelism
         together = rows.repartitionById(count, _stream_number(operators, firsts))
-        ordered = together.sortWithinPartitions("operator", "key_group", "state", "key", "place", "value")
+        ordered = together.sortWithinPartitions("operator", "key_group", "state")
         work = worker.running(_Writer(operators, self.folder, worker.attempts))
-        return mapped(ordered.select(*SORTED_ROWS), work, "result binary")
+        return mapped(ordered, work, "result binary")
 
 
 def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
@@ -301,10 +301,7 @@ def _summary(rows: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
 
     return rows.groupBy("operator", "state").agg(
-        f.count("*").alias("rows"),
-        f.expr(_CHECKSUM).alias("checksum"),
-        f.expr(f"sum(length(key) + length(value) + {_FRAME_BYTES})").alias("size"),
-        f.min("error").alias("error"),
+        *(f.sum(name).alias(name) for name in ("rows", "size", "checksum")), f.min("error").alias("error")
     )
 
 
@@ -353,13 +350,13 @@ class _Worker:
 
 @attrs.frozen
 class _Named:
-    """Encodes batches whose columns get their names back."""
+    """Encodes and packs batches whose columns get their names back."""
 
     encoder: RowEncoder
     names: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return self.encoder.encode(batch.rename_columns(list(self.names)) for batch in batches)
+        return packed(self.encoder.encode(batch.rename_columns(list(self.names)) for batch in batches))
 
 
 @attrs.frozen
@@ -376,7 +373,7 @@ class _Writer:
         context = TaskContext.get()
         may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
         try:
-            for result in write_streams(batches, self.operators, self.folder):
+            for result in write_streams(sorted_rows(batches), self.operators, self.folder):
                 yield _answer(result)
         except StateShiftError as error:
             if may_try_again and may_be_mended(error):

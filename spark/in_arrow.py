@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 @contextmanager
@@ -22,7 +23,7 @@ def pandas_unmentioned() -> Iterator[None]:
 
 
 def mapped(
-    table: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: str
+    table: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType | str
 ) -> DataFrame:
     """Give `table.mapInArrow(function, schema)`, of a DataFrame of any session."""
     with pandas_unmentioned():

@@ -70,7 +70,7 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     rows = sum((file.rows for file in files), RowCount())
     merge = _Merge.of(write, base, sum(file.held for file in files))
     with located(savepoint=base.place, operator=merge.new.title):
-        batches = sorted_batches(files, write.target, _PLACE, merge.state_id)
+        batches = sorted_batches(files, write.target, merge.state_id)
         results = list(write_streams(batches, {_PLACE: merge.new}, write.target, merge.kept))
         left = set(range(merge.new.parallelism)) - {result.subtask for result in results}
         results += [

@@ -121,8 +121,17 @@ def fixed_width(matrix: Matrix) -> pa.Array:
     """Turn a matrix into an Arrow array of binary."""
     count, width = matrix.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(matrix))]
-    return pa.Array.from_buffers(pa.large_binary(), count, buffers)
+    return binary_of(pa.py_buffer(np.ascontiguousarray(matrix)), offsets)
+
+
+def binary_of(data: pa.Buffer | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+    """Give what lies between offsets as an Arrow array of binary."""
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), data])
+
+
+def offsets_of(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Give where the values of an Arrow array of binary (large_binary) begin in its data, and where the last ends."""
+    return np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
 
 
 def number_bytes(values: np.ndarray[Any, Any], form: str) -> Matrix:
@@ -236,9 +245,7 @@ def _varints(values: np.ndarray[Any, Any]) -> Matrix | pa.Array:
     data = (digits | more << 7).astype(np.uint8)[used]
     offsets = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(used.sum(axis=1), out=offsets[1:])
-    return pa.Array.from_buffers(
-        pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
-    )
+    return binary_of(pa.py_buffer(np.ascontiguousarray(data)), offsets)
 
 
 def _byte_strings(_: TypeSerializer[Any], column: pa.Array) -> EncodedColumn | None:

@@ -1,10 +1,9 @@
-"""Encoded rows of one state on their way from the tasks that have them to who writes the streams.
+"""Parcels of one state on their way from the tasks that have encoded rows to who writes the streams.
 
-A data source cannot bring rows together: each task has whatever rows Spark gave it. So a task parts what it encoded by
-key group, a piece of memory at a time, and writes it to a file of its attempt, in runs; whoever writes the streams
-reads the same range of key groups from all runs, and sorts that.
+A data source cannot bring rows together: each task has whatever rows Spark gave it. So a task writes its parcels to a
+file of its attempt; whoever writes the streams reads the same range of key groups from all files.
 
-    run     for each of `RANGES` ranges of key groups that has rows: an Arrow stream (key group, key, value), compressed
+    file    pieces, each an Arrow stream of parcels of one of `RANGES` ranges of key groups
 """
 
 from __future__ import annotations
@@ -17,32 +16,28 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...serializers.errors import StateShiftError
-from .streams import RowCount, checksums
+from .parcels import HELD_BYTES, PARCELS, rows_in_order
+from .streams import RowCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..savepoint.files import FileOutput, Folder
 
-HELD_BYTES = 64 << 20
-"""So many bytes of rows are parted, and later sorted, at a time."""
 RANGES = 256
-_COLUMNS = pa.schema({"key_group": pa.int32(), "key": pa.large_binary(), "value": pa.large_binary()})
-_BATCH_ROWS = 1 << 15
 
 
 @attrs.frozen
 class Piece:
-    """The rows of one range of key groups in one run.
+    """Parcels of one range of key groups.
 
     Attributes:
         place: Of the range, of `RANGES`.
         start: Where its bytes begin in the file.
         size: How many they are.
-        held: How many the rows have, uncompressed.
+        held: How many the entries of their rows have.
     """
 
     place: int
@@ -57,7 +52,7 @@ class RowFile:
 
     Attributes:
         name: The file, under an attempt's name; "" where there were no rows.
-        pieces: Of all runs.
+        pieces: What lies in it.
         rows: What was counted.
         error: A pickled error that another attempt would meet again; then the rest means nothing.
     """
@@ -78,11 +73,11 @@ class RowFile:
             raise pickle.loads(self.error)  # noqa: S301 - our own task wrote it
 
 
-def write_row_file(encoded: Iterable[pa.RecordBatch], max_parallelism: int, folder: Folder, name: str) -> RowFile:
-    """Write the rows of a task.
+def write_row_file(parcels: Iterable[pa.RecordBatch], max_parallelism: int, folder: Folder, name: str) -> RowFile:
+    """Write the parcels of a task.
 
     Args:
-        encoded: `rows.ENCODED_ROWS`, in any order.
+        parcels: As `parcels.packed` gives them.
         max_parallelism: Number of key groups.
         folder: Where to.
         name: What the file is called but for its attempt.
@@ -92,13 +87,12 @@ def write_row_file(encoded: Iterable[pa.RecordBatch], max_parallelism: int, fold
     """
     writer = _Writer(folder, folder.attempt_name(name), max_parallelism)
     try:
-        for batch in encoded:
-            error = batch.column("error")
-            if error.null_count < len(error):
+        for batch in parcels:
+            error = batch.column("error")[0].as_py()
+            if error is not None:
                 writer.abandon()
-                return RowFile(error=error.drop_null()[0].as_py())
-            if batch.num_rows:
-                writer.add(batch)
+                return RowFile(error=error)
+            writer.add(batch)
         return writer.finish()
     except BaseException:
         writer.abandon()
@@ -108,23 +102,25 @@ def write_row_file(encoded: Iterable[pa.RecordBatch], max_parallelism: int, fold
 class _Writer:
     def __init__(self, folder: Folder, name: str, max_parallelism: int) -> None:
         self._folder, self._name, self._max_parallelism = folder, name, max_parallelism
-        self._held: list[pa.Table] = []
-        self._size = self._written = 0
+        self._written = 0
         self._pieces: list[Piece] = []
         self._rows = RowCount()
         self._output: FileOutput | None = None
         self._open = ExitStack()
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        self._rows += RowCount(batch.num_rows, int(checksums(batch).sum()))
-        table = pa.Table.from_batches([batch]).select(_COLUMNS.names).cast(_COLUMNS)
-        self._held.append(table)
-        self._size += table.nbytes
-        if self._size >= HELD_BYTES:
-            self._write_run()
+    def add(self, parcels: pa.RecordBatch) -> None:
+        if self._output is None:
+            self._output = self._open.enter_context(self._folder.output(self._name))
+        places = parcels.column("key_group").to_numpy().astype(np.int64) * RANGES // self._max_parallelism
+        for start, end in pairwise([0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]):
+            part = parcels.slice(start, end - start)
+            data, (rows, held, checksum) = _stream_of(part), _sums(part)
+            self._pieces.append(Piece(int(places[start]), self._written, len(data), held))
+            self._rows += RowCount(rows, checksum)
+            self._output.write(data)
+            self._written += len(data)
 
     def finish(self) -> RowFile:
-        self._write_run()
         self._open.close()
         return RowFile() if self._output is None else RowFile(self._name, tuple(self._pieces), self._rows)
 
@@ -135,50 +131,32 @@ class _Writer:
             with suppress(StateShiftError):
                 self._folder.delete(self._name)
 
-    def _write_run(self) -> None:
-        if not self._held:
-            return
-        if self._output is None:
-            self._output = self._open.enter_context(self._folder.output(self._name))
-        (held,) = pa.concat_tables(self._held).combine_chunks().to_batches()
-        self._held, self._size = [], 0
-        places = held["key_group"].to_numpy().astype(np.int64) * RANGES // self._max_parallelism
-        order = np.argsort(places, kind="stable")
-        places, rows = places[order], held.take(pa.array(order))
-        edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
-        for start, end in pairwise(edges):
-            part = rows.slice(start, end - start)
-            data = _packed(part)
-            self._pieces.append(Piece(int(places[start]), self._written, len(data), part.nbytes))
-            self._output.write(data)
-            self._written += len(data)
+
+def _sums(parcels: pa.RecordBatch) -> list[int]:
+    return [int(parcels.column(name).to_numpy().sum()) for name in ("rows", "size", "checksum")]
 
 
-def _packed(rows: pa.RecordBatch) -> bytes:
+def _stream_of(parcels: pa.RecordBatch) -> memoryview:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _COLUMNS, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
-        stream.write_batch(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    with pa.ipc.new_stream(sink, PARCELS) as stream:
+        stream.write_batch(parcels)
+    return memoryview(sink.getvalue())
 
 
-def sorted_batches(files: Sequence[RowFile], folder: Folder, operator: int, state_id: int) -> Iterator[pa.RecordBatch]:
+def sorted_batches(files: Sequence[RowFile], folder: Folder, state_id: int) -> Iterator[pa.RecordBatch]:
     """Give the rows of all files as `streams.SORTED_ROWS`, sorted; about `HELD_BYTES` of them are in memory at a time.
 
     Args:
         files: Of all tasks.
         folder: Where they are.
-        operator: Place of the operator, for the rows.
-        state_id: Of the state.
+        state_id: Of the state, from now on.
     """
+    at = PARCELS.get_field_index("state")
     for places in _handy_ranges(files):
-        tables = [_read(file, folder, places) for file in files]
-        rows = pa.concat_tables([table for table in tables if table is not None]).combine_chunks()
-        rows = rows.take(pc.sort_indices(rows["key"]))  # their bytes begin with the key group
-        for batch in rows.to_batches(max_chunksize=_BATCH_ROWS):
-            numbers = [pa.array(np.full(batch.num_rows, number, dtype=np.int32)) for number in (operator, state_id)]
-            columns = [numbers[0], batch["key_group"], numbers[1], batch["key"], batch["value"]]
-            yield pa.RecordBatch.from_arrays(columns, names=["operator", "key_group", "state", "key", "value"])
+        parcels = pa.concat_tables([table for file in files for table in _read(file, folder, places)])
+        states = pa.array(np.full(len(parcels), state_id, dtype=np.int32))
+        (batch,) = parcels.set_column(at, "state", states).combine_chunks().to_batches()
+        yield from rows_in_order(batch)
 
 
 def _handy_ranges(files: Sequence[RowFile]) -> Iterator[range]:
@@ -196,13 +174,11 @@ def _handy_ranges(files: Sequence[RowFile]) -> Iterator[range]:
         yield range(first, RANGES)
 
 
-def _read(file: RowFile, folder: Folder, places: range) -> pa.Table | None:
+def _read(file: RowFile, folder: Folder, places: range) -> Iterator[pa.Table]:
     wanted = [piece for piece in file.pieces if piece.place in places]
     if not wanted:
-        return None
-    tables = []
+        return
     with folder.open_range(file.name) as source:
         for piece in wanted:
             with pa.ipc.open_stream(source.read_at(piece.start, piece.size)) as stream:
-                tables.append(stream.read_all())
-    return pa.concat_tables(tables)
+                yield stream.read_all()

@@ -43,9 +43,9 @@ ENCODED_ROWS = pa.schema(
         "operator": pa.int32(),
         "key_group": pa.int32(),
         "state": pa.int32(),
-        "key": pa.binary(),
-        "place": pa.binary(),
-        "value": pa.binary(),
+        "key": pa.large_binary(),
+        "place": pa.large_binary(),
+        "value": pa.large_binary(),
         "error": pa.binary(),
     }
 )
@@ -103,7 +103,7 @@ class RowEncoder:
                         yield self._batch(batch)
         except StateShiftError as error:
             error.__dict__.pop("row", None)
-            yield self._rows([0], [b""], [None], [b""], error=pickle.dumps(error))
+            yield self._rows([0], [b""], [b""], error=pickle.dumps(error))
 
     def _batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         source = self.source
@@ -123,19 +123,18 @@ class RowEncoder:
                 error.where.setdefault("key", shown(self._key_of(keys.column, row)))
             error.advice = error.advice or "leave such rows out, or declare a type that holds them"
             raise
-        if place is None:
-            place = pa.nulls(len(data), pa.large_binary())
-        columns = [pa.array(keys.groups, pa.int32()), data, place, values]
-        if values.null_count:
-            there = pc.is_valid(values)
-            columns = [column.filter(there) for column in columns]
-        return self._rows(*columns)
+        rows = self._rows(pa.array(keys.groups, pa.int32()), data, values, place)
+        return rows.filter(pc.is_valid(values)) if values.null_count else rows
 
-    def _rows(self, groups: Any, data: Any, place: Any, values: Any, error: bytes | None = None) -> pa.RecordBatch:
+    def _rows(
+        self, groups: Any, data: Any, values: Any, place: Any = None, error: bytes | None = None
+    ) -> pa.RecordBatch:
         count = len(groups)
         numbers = (self.source.operator, self.source.state_id)
         operator, state = (pa.array(np.full(count, number, dtype=np.int32)) for number in numbers)
-        columns = [operator, groups, state, data, place, values, [error] * count]
+        if place is None:
+            place = pa.repeat(pa.scalar(b"", pa.large_binary()), count)
+        columns = [operator, groups, state, data, place, values, pa.repeat(pa.scalar(error, pa.binary()), count)]
         return pa.RecordBatch.from_arrays(
             [
                 pc.cast(column, field.type) if isinstance(column, pa.Array) else pa.array(column, field.type)
@@ -253,10 +252,10 @@ class RowEncoder:
                     keys.append(data + user_key)
                     values.append(item)
             if len(keys) >= _BLOCK_ROWS:
-                yield self._rows(groups, keys, [None] * len(keys), values)
+                yield self._rows(groups, keys, values)
                 groups, keys, values = [], [], []
         if keys:
-            yield self._rows(groups, keys, [None] * len(keys), values)
+            yield self._rows(groups, keys, values)
 
     def _keyed_rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, Any]]:
         for batch in batches:

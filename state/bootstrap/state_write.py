@@ -35,6 +35,7 @@ from ..savepoint.reader import Savepoint
 from ..savepoint.runs import names_of
 from ..savepoint.unchanged import SourceFiles
 from .beside import publish_beside
+from .parcels import packed
 from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
@@ -145,7 +146,7 @@ class StateWrite:
         """
         encoder = RowEncoder(self.source, self.max_parallelism, lambda _: tuple)
         name = stream_name(self.operator_id, "rows", task)
-        return write_row_file(encoder.encode(batches), self.max_parallelism, self.target, name)
+        return write_row_file(packed(encoder.encode(batches)), self.max_parallelism, self.target, name)
 
     def publish(self, files: Sequence[RowFile]) -> Lineage:
         """Write the streams of all rows, and the savepoint.
@@ -181,8 +182,8 @@ class StateWrite:
         assert self.job is not None  # noqa: S101 - one of the two is there
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
-        batches = sorted_batches(files, self.target, *place)
-        results = list(write_streams(batches, operators, self.target))
+        rows = sorted_batches(files, self.target, self.source.state_id)
+        results = list(write_streams(rows, operators, self.target))
         claim.require()
         return publish_bootstrap(
             self.target,

@@ -25,7 +25,7 @@ from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.new_streams import keyed_header
 from ..savepoint.publish import stream_name
 from ..savepoint.sink import StoredBytes, StreamSink
-from .column_bytes import join_pieces, number_bytes, spread
+from .column_bytes import join_pieces, number_bytes, offsets_of, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -129,7 +129,7 @@ class StreamResult:
 
 def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the CRC-32 of each of some rows, as `RowCount.checksum` adds them up."""
-    whole = join_pieces([pc.cast(rows.column(name), pa.large_binary()) for name in ("key", "value")])
+    whole = join_pieces([rows.column("key"), rows.column("value")])
     return np.fromiter(map(zlib.crc32, whole.to_pylist()), np.int64, len(whole))
 
 
@@ -219,7 +219,7 @@ class _Stream:
         if self._held and _key_of(rows, 0) == _key_of(rows, -1) == _key_of(self._held[0], 0):
             self._held.append(rows)
             return
-        rows = _joined([*self._held, rows])
+        rows = joined([*self._held, rows])
         starts = np.flatnonzero(_starts(rows))
         self._write(rows.slice(0, int(starts[-1])))
         self._held = [rows.slice(int(starts[-1]))]
@@ -228,7 +228,7 @@ class _Stream:
         """Write what is held back, and close the stream."""
         with located(operator=self._operator.title), self._sink:
             if self._held:
-                self._write(_joined(self._held))
+                self._write(joined(self._held))
             if self._kept is not None:
                 self._put_kept(self._kept.rest())
             offsets = self._writer.finish()
@@ -322,7 +322,8 @@ def _key_of(rows: pa.RecordBatch, row: int) -> tuple[int, bytes]:
     return rows.column("state")[row].as_py(), rows.column("key")[row].as_py()
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return all rows in one batch."""
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
@@ -342,7 +343,7 @@ def _framed(
 
     Rows that do not start a key are further elements of a list: they follow a separator.
     """
-    keys, values = pc.cast(rows.column("key"), pa.large_binary()), pc.cast(rows.column("value"), pa.large_binary())
+    keys, values = rows.column("key"), rows.column("value")
     sizes = pc.binary_length(values).to_numpy().astype(np.int64)
     sizes[~starts] += len(SEPARATOR)
     totals = np.add.reduceat(sizes, np.flatnonzero(starts))
@@ -355,5 +356,4 @@ def _framed(
     if not starts.all():
         head = spread(head, ~starts, SEPARATOR)
     data = join_pieces([head, values])
-    offsets = np.frombuffer(data.buffers()[1], np.int64)[data.offset : data.offset + len(data) + 1]
-    return memoryview(data.buffers()[2]), offsets
+    return memoryview(data.buffers()[2]), offsets_of(data)

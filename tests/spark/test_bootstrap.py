@@ -30,6 +30,7 @@ from stateshift.serializers.sql_temporal_values import SqlTimestamp
 from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.serializers.ttl import TtlValue
 from stateshift.serializers.windows import TimeWindowSerializer
+from stateshift.spark import bootstrap as of_bootstrap
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.state.bootstrap.publication import new_operators
@@ -200,6 +201,24 @@ def test_the_same_rows_in_other_partitions_give_the_same_bytes(sources, tmp_path
     migrate(tmp_path / "one", tmp_path / "migrated", JOB)
     places = [tmp_path / "one", tmp_path / "migrated"]
     assert [{"offset": 7}] * 2 == [Savepoint.open(place).lineage.position for place in places]
+
+
+def test_what_spark_moves_does_not_grow_with_the_number_of_rows(spark, tmp_path, monkeypatch):
+    moved, of_so_many = [], of_bootstrap._summary
+
+    def summary(parcels):
+        moved.append(parcels.count())
+        return of_so_many(parcels)
+
+    monkeypatch.setattr(of_bootstrap, "_summary", summary)
+    job = Job([Operator("o", key=int, states=[ValueStateDescriptor("n", int)])])
+    for count in (500, 8000):
+        table = spark.range(0, count, 1, 2).selectExpr("id", "id n")
+        source = StateSource("o", "n", table, key_by="id", value="n")
+        report = bootstrap(tmp_path / str(count), job, source, max_parallelism=8)
+        assert count == report.entries
+
+    assert [16, 16] == moved
 
 
 FUNCTIONS = Job(
@@ -400,6 +419,16 @@ def test_a_single_source_needs_no_list_and_the_report_says_what_flink_does_not_k
 def numbers(spark):
     table = spark.createDataFrame([("a", 1), ("b", 2)], "key string, number int")
     return [StateSource("o", "number", table, key_by="key", value="number")]
+
+
+def test_its_progress_is_told_until_both_phases_are_done(numbers, tmp_path):
+    job, told = Job([Operator("o", key=str, states=[ValueStateDescriptor("number", Int32)])]), []
+
+    bootstrap(tmp_path / "new", job, numbers, progress=told.append)
+
+    ends = {progress.phase: progress for progress in told}
+    assert ["encoding", "writing"] == list(ends)
+    assert all(end.done == end.total for end in ends.values())
 
 
 def test_a_target_that_is_taken_is_refused_and_left_as_it_is(numbers, tmp_path, facts_of):

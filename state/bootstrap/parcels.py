@@ -1,0 +1,178 @@
+"""Encoded rows on their way to who writes their stream: parcels, each of which holds rows of one state and key group.
+
+What moves them, Spark or a file, never looks at a row. A task packs what it has encoded, a piece of memory at a time,
+and the writing of a stream begins with unpacking its parcels and putting their rows in order.
+
+    sizes                    of each row i32 bytes of its key, of what to order by and of its value, little-endian
+    keys, places, values     those of all rows, one after the other
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..migration.parcels import PARCEL_BYTES
+from .column_bytes import binary_of, offsets_of
+from .streams import checksums, joined
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HELD_BYTES = 64 << 20
+"""So many bytes of rows are packed at a time."""
+PARCELS = pa.schema(
+    {
+        "operator": pa.int32(),
+        "key_group": pa.int32(),
+        "state": pa.int32(),
+        "rows": pa.int64(),
+        "size": pa.int64(),
+        "checksum": pa.int64(),
+        "sizes": pa.large_binary(),
+        "keys": pa.large_binary(),
+        "places": pa.large_binary(),
+        "values": pa.large_binary(),
+        "error": pa.binary(),
+    }
+)
+"""`size` is that of the rows' entries with their framing, `checksum` that of `RowCount`; an error is a parcel alone."""
+_ROW = ("key", "place", "value")
+_OWNER = ("operator", "key_group", "state")
+_FRAME_BYTES = 8
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def packed(encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Pack rows of one state. Key groups ascend within each `HELD_BYTES`; with the first error it ends.
+
+    Args:
+        encoded: `rows.ENCODED_ROWS`, in any order.
+
+    Yields:
+        `PARCELS`, about `PARCEL_BYTES` of them at a time.
+    """
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in encoded:
+        error = batch.column("error").drop_null()
+        if len(error):
+            told = batch.slice(0, 1).select(["operator", "state"]).to_pylist()[0] | {"error": error[0].as_py()}
+            yield pa.RecordBatch.from_pylist([told], PARCELS)
+            return
+        for first, end in _pieces(_sizes(batch).sum(axis=1), HELD_BYTES):
+            part = batch.slice(first, end - first)
+            if held and size + part.nbytes > HELD_BYTES:
+                yield from _parcels(held)
+                held, size = [], 0
+            held.append(part)
+            size += part.nbytes
+    if held:
+        yield from _parcels(held)
+
+
+def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = joined(held)
+    rows = rows.take(pa.array(np.argsort(rows["key_group"].to_numpy().astype(np.uint16), kind="stable")))
+    sizes = _sizes(rows)
+    totals = sizes.sum(axis=1)
+    changes = np.flatnonzero(np.diff(rows["key_group"].to_numpy())) + 1
+    firsts = np.union1d(changes, [first for first, _ in _pieces(totals, PARCEL_BYTES)])
+    edges = np.append(firsts, len(totals))
+    sums = [np.ones_like(totals), sizes[:, 0] + sizes[:, 2] + _FRAME_BYTES, checksums(rows)]
+    matrix = np.ascontiguousarray(sizes, "<i4")
+    data = [binary_of(pa.py_buffer(matrix), edges * matrix.strides[0])]
+    data += [binary_of(rows[name].buffers()[2], offsets_of(rows[name])[edges]) for name in _ROW]
+    columns = [rows[name].take(pa.array(firsts)) for name in _OWNER]
+    columns += [pa.array(np.add.reduceat(numbers, firsts)) for numbers in sums]
+    parcels = pa.RecordBatch.from_arrays([*columns, *data, pa.nulls(len(firsts), pa.binary())], schema=PARCELS)
+    for first, end in _pieces(np.add.reduceat(totals, firsts), PARCEL_BYTES):
+        yield parcels.slice(first, end - first)
+
+
+def sorted_rows(parcels: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of parcels in order.
+
+    What is held: a batch of parcels, or all rows of one state and key group, if those are more.
+
+    Args:
+        parcels: `PARCELS`, sorted by operator, key group and state.
+
+    Yields:
+        As `rows_in_order`.
+    """
+    for whole in _whole(parcels):
+        yield from rows_in_order(joined(whole))
+
+
+def rows_in_order(parcels: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Unpack rows, and put them in order: by operator, key group, state, key, what to order by, and value.
+
+    Args:
+        parcels: `PARCELS` in any order, with all rows of their states and key groups.
+
+    Yields:
+        `streams.SORTED_ROWS`, about `PARCEL_BYTES` of them at a time.
+    """
+    rows = _rows(parcels)
+    order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*_OWNER, *_ROW)])
+    sizes = _sizes(rows).sum(axis=1)[order.to_numpy()]
+    rows = rows.drop_columns(["place"])
+    for first, end in _pieces(sizes, PARCEL_BYTES):
+        yield rows.take(order.slice(first, end - first))
+
+
+def _whole(parcels: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Cut and gather batches so that no state of a key group goes on behind what is given."""
+    held: list[pa.RecordBatch] = []
+    for batch in (batch.cast(PARCELS) for batch in parcels if batch.num_rows):  # Spark gives its own kind of binary
+        if held and _owner(held[-1], -1) != _owner(batch, 0):
+            yield held
+            held = []
+        changed = [np.diff(batch.column(name).to_numpy()) != 0 for name in _OWNER]
+        last = int(np.max(np.flatnonzero(np.any(changed, axis=0)), initial=-1)) + 1
+        if last:
+            yield [*held, batch.slice(0, last)]
+            held = []
+        held.append(batch.slice(last))
+    if held:
+        yield held
+
+
+def _owner(parcels: pa.RecordBatch, at: int) -> list[int]:
+    return [parcels.column(name)[at].as_py() for name in _OWNER]
+
+
+def _rows(parcels: pa.RecordBatch) -> pa.RecordBatch:
+    """Give the rows of parcels; keys and values stay where they lie."""
+    counts = parcels.column("rows").to_numpy()
+    owners = [pa.array(np.repeat(parcels.column(name).to_numpy(), counts)) for name in _OWNER]
+    packed_sizes = offsets_of(parcels.column("sizes"))
+    matrix = np.frombuffer(parcels.column("sizes").buffers()[2], "<i4", counts.sum() * len(_ROW), packed_sizes[0])
+    data = []
+    for name, sizes in zip(_ROW, matrix.reshape(-1, len(_ROW)).T, strict=True):
+        column = parcels.column(f"{name}s")
+        data.append(binary_of(column.buffers()[2], offsets_of(column)[0] + _with_zero(sizes)))
+    return pa.RecordBatch.from_arrays([*owners, *data], names=[*_OWNER, *_ROW])
+
+
+def _sizes(rows: pa.RecordBatch) -> Numbers:
+    """Give the bytes of key, place and value of each row."""
+    return np.stack([np.diff(offsets_of(rows.column(name))) for name in _ROW], axis=1)
+
+
+def _with_zero(sizes: np.ndarray[Any, Any]) -> Numbers:
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _pieces(sizes: Numbers, most: int) -> Iterator[tuple[int, int]]:
+    """Cut rows into pieces of about so many bytes."""
+    if not len(sizes):
+        return
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // most)) + 1
+    yield from pairwise([0, *cuts.tolist(), len(sizes)])
