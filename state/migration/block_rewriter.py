@@ -5,6 +5,7 @@ Source: rules RUN-2 to RUN-4 and RUN-7.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,12 @@ from ...serializers.errors import (
     located,
     shown,
 )
+from ...serializers.optional import OptionalSerializer
 from ...serializers.sequences import STEP
 from ...serializers.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
-from ..savepoint.entry_keys import decode, encode
 from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF
 _LENGTH_BYTES = 4
 _PIECE_BYTES = 64 << 10
+_LISTS = (ListSerializer, ArrayListSerializer)
 
 
 def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
@@ -336,32 +338,60 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
 
 def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterator[tuple[bytes, bytes]]:
     """Read a value and write it again; give the bytes of before and after, those of a long list piece by piece."""
-    is_counted = not is_separated and type(writer) in {ListSerializer, ArrayListSerializer}
-    if not is_counted and not is_separated:
-        yield data, encode(writer, decode(writer, data))
+    source, start = DataInputView(data), 0
+    target = DataOutputView()
+    for _ in _each_separated(writer, source, target) if is_separated else _parts(writer, source, target):
+        if len(target) >= _PIECE_BYTES:
+            yield source.span(start), target.taken()
+            start = source.position
+    yield source.span(start), target.taken()
+    expect_end(source)
+
+
+def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterator[None]:
+    """Read a value and write it again; stop after each part, of lists within lists as well."""
+    if type(writer) is OptionalSerializer and source.peek(1) == b"\0":
+        target.write_byte(source.read_byte())
+        with _at("?"):
+            yield from _parts(writer.value, source, target)
+    elif type(writer) in _LISTS:
+        count = source.read_size("elements of a list")
+        target.write_int(count)
+        with _at(STEP):
+            yield from _elements(writer.element, count, source, target)
+    else:
+        writer.serialize(writer.deserialize(source), target)
+        yield
+
+
+def _elements(element: Any, count: int, source: DataInputView, target: DataOutputView) -> Iterator[None]:
+    """Read elements and write them again; small ones, of which there may be millions, many at a time."""
+    if type(element) in {*_LISTS, OptionalSerializer}:
+        for _ in range(count):
+            yield from _parts(element, source, target)
         return
-    source, target = DataInputView(data), DataOutputView()
-    element = writer.element if is_counted else writer
-    left, start = -1, 0
-    if is_counted:
-        left = source.read_size("elements of a list")
-        target.write_int(left)
-    while left and source.remaining():
-        try:
+    at_a_time = max(_PIECE_BYTES // element.length, 1) if element.length > 0 else 1
+    for done in range(0, count, at_a_time):
+        for _ in range(min(at_a_time, count - done)):
             element.serialize(element.deserialize(source), target)
-        except StateShiftError as error:
-            if is_counted:
-                add_step(error, STEP)
-            raise
-        left -= 1
-        if is_separated and source.remaining():
+        yield
+
+
+def _each_separated(element: Any, source: DataInputView, target: DataOutputView) -> Iterator[None]:
+    while source.remaining():
+        yield from _parts(element, source, target)
+        if source.remaining():
             source.skip_bytes(len(SEPARATOR))
             target.write(SEPARATOR)
-        if len(target) >= _PIECE_BYTES:
-            yield source.span(start), target.getvalue()
-            start, target = source.position, DataOutputView()
-    yield source.span(start), target.getvalue()
-    expect_end(source)
+
+
+@contextmanager
+def _at(step: str) -> Iterator[None]:
+    try:
+        yield
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
 
 
 def _unlike(plan: StatePlan, stored: bytes, again: bytes) -> MigrationFailed:

@@ -15,7 +15,11 @@ import attrs
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
 from ...compat.transcode.executors import COMPILING_S, compiles, expect, nothing_compiled, nothing_loaded
+from ...compat.transcode.framing import ValueFraming, value_framing
+from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import NoSpaceLeft, StateShiftError
+from ...serializers.layout import Counted, Nullable
+from ...serializers.views import DataInputView
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
@@ -26,6 +30,7 @@ from .tasks import CopyTask, KeyedTask, OperatorTask
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ...compat.plan import StatePlan
     from ..savepoint.files import Folder
     from ..savepoint.keyed_readers import KeyedReader
     from .tasks import Task
@@ -39,6 +44,7 @@ _ELEMENT_BYTES_PER_S = 2 << 20
 _USERS_ENTRY_S = 100e-6
 _REKEYED_ENTRY_S = 15e-6
 _MARGIN = 1.1
+_COUNT_BYTES = 4
 
 
 @attrs.frozen
@@ -159,9 +165,10 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
 
     What counts is the processor's time: a machine that does much else would look slow, a few entries being the sample.
     Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if
-    it is the one that does the work. Of giant values the time is known well enough, and none is converted for it.
+    it is the one that does the work. Of a giant value the time is known well enough, and only its beginning is
+    converted, which tells how large it will be.
     """
-    read, written, passed = 0, 0, 0.0
+    read, written, passed = 0, 0.0, 0.0
     rewriters: dict[int, BlockRewriter | None] = {}
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
         for sample in _first_entries(reader, task.key_groups):
@@ -170,12 +177,17 @@ def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
             read += len(sample.data)
             if state is not None and state.action is StateAction.DROP:
                 continue
-            is_giant = len(sample.data) > 2 * SAMPLE_BYTES
-            if state is not None and (state.calls_users_code or is_giant):
-                by_users = sample.entries * _USERS_ENTRY_S if state.calls_users_code else 0.0
-                is_converted = state.action is StateAction.CONVERT
-                passed += max(by_users, len(sample.data) / _GIANT_BYTES_PER_S if is_giant and is_converted else 0.0)
+            giant_s = 0.0
+            if len(sample.data) > 2 * SAMPLE_BYTES and state is not None and state.action is StateAction.CONVERT:
+                giant_s = len(sample.data) / _GIANT_BYTES_PER_S
+            if state is not None and state.calls_users_code:
+                passed += max(sample.entries * _USERS_ENTRY_S, giant_s)
                 written += len(sample.data)
+                continue
+            if giant_s:
+                passed += giant_s
+                key = reader.header.key_snapshot
+                written += len(sample.data) * _growth(sample, BlockRewriter.of(info, state, key, task.max_parallelism))
                 continue
             if sample.state_id not in rewriters:
                 key = reader.header.key_snapshot
@@ -211,6 +223,44 @@ def _few(block: Block) -> Iterator[tuple[bytes, bytes]]:
         size += len(value)
         if size >= SAMPLE_BYTES:
             break
+
+
+def _growth(sample: Block, rewriter: BlockRewriter | None) -> float:
+    """Convert what its giant values begin with; 1.0 where nothing tells how they end."""
+    begun = [(key, None if rewriter is None else _beginning(value, rewriter.plan)) for key, value in sample.items()]
+    few = [(key, value) for key, value in begun if value is not None]
+    if len(few) < len(begun):
+        return 1.0
+    part = Block.of(sample.key_group, sample.state_id, few)
+    return len(_rewritten(rewriter, part).data) / len(part.data)
+
+
+def _beginning(value: bytes, plan: StatePlan) -> bytes | None:
+    """Return the first items of a list, set, map or array as a value of its own; None of what is long otherwise."""
+    layout = getattr(plan.value and plan.value.reader, "layout", None)
+    if layout is None or not layout.can_skip:
+        return None
+    source, framing = DataInputView(value), value_framing(plan.kind)
+    if framing is ValueFraming.SEPARATED:
+        layout.skip(source)
+        while source.remaining() and source.position < SAMPLE_BYTES:
+            source.skip_bytes(len(SEPARATOR))
+            layout.skip(source)
+        return source.span(0) if source.position <= 2 * SAMPLE_BYTES else None
+    if framing is ValueFraming.NULLABLE:
+        layout = Nullable(layout)
+    while isinstance(layout, Nullable) and source.read_boolean() != layout.null_flag:
+        layout = layout.value
+    if not isinstance(layout, Counted):
+        return None if len(value) > 2 * SAMPLE_BYTES else value
+    start, count = source.position, 0
+    left = source.read_size("items")
+    while count < left and source.position < SAMPLE_BYTES:
+        layout.item.skip(source)
+        count += 1
+    if source.position > 2 * SAMPLE_BYTES:
+        return None
+    return b"".join([value[:start], count.to_bytes(_COUNT_BYTES, "big"), source.span(start + _COUNT_BYTES)])
 
 
 def _rewritten(rewriter: BlockRewriter | None, sample: Block) -> Block:

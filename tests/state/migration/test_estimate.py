@@ -10,6 +10,7 @@ from stateshift import (
     Int32,
     Job,
     ListStateDescriptor,
+    MapStateDescriptor,
     Operator,
     Savepoint,
     SavepointWriter,
@@ -112,23 +113,58 @@ def test_what_a_run_clears_or_goes_on_with_is_no_loss_to_its_room(savepoint, sav
     assert abs(with_held - (1 << 50) - free) < 1 << 30  # others write on this disk, too
 
 
-@pytest.mark.parametrize("kind", [ValueStateDescriptor, ListStateDescriptor])
-def test_a_giant_value_is_not_converted_for_the_estimate(tmp_path, monkeypatch, kind):
+GIANTS = {
+    "list in value state": (lambda of: ValueStateDescriptor("s", list[of]), list),
+    "list state": (lambda of: ListStateDescriptor("s", of), list),
+    "optional list": (lambda of: ValueStateDescriptor("s", list[of] | None), list),
+    "map": (lambda of: ValueStateDescriptor("s", dict[int, of]), lambda items: dict(enumerate(items))),
+    "list in map state": (lambda of: MapStateDescriptor("s", str, list[of]), lambda items: {"a": list(items)}),
+}
+
+
+@pytest.mark.parametrize("giant", GIANTS)
+def test_of_a_giant_value_the_beginning_is_converted_and_tells_how_it_grows(tmp_path, monkeypatch, giant):
+    state_of, value_of = GIANTS[giant]
+
     def job(item):
-        descriptor = kind("s", list[item]) if kind is ValueStateDescriptor else kind("s", item)
-        return Job([Operator("op", key=int, states=[descriptor])])
+        return Job([Operator("op", key=int, states=[state_of(item)])])
 
     with SavepointWriter(tmp_path / "old", job(Int32)) as writer:
-        writer.put("op", "s", 1, list(range(200_000)))
+        writer.put("op", "s", 1, value_of(range(200_000)))
     savepoint = Savepoint.open(tmp_path / "old")
     tasks = split(savepoint, plan(check(savepoint.describe(), job(int).describe())))
+    seen, rewrite = [], BlockRewriter.rewrite
+    target = Folder.at(tmp_path / "new")
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            BlockRewriter,
+            "rewrite",
+            lambda self, block, *more: seen.append(len(block.data)) or rewrite(self, block, *more),
+        )
+        expected = estimate(tasks, savepoint.folder, target, 2)
+    target.create()
+    written = sum(perform(task, savepoint.folder, target).stored.size for task in tasks)
+
+    assert 0 < max(seen) < 2 * SAMPLE_BYTES
+    assert expected.seconds > 0.1
+    assert 0.95 < expected.bytes_to_write / written < 1.05
+
+
+def test_a_giant_value_without_items_is_not_converted_for_the_estimate(tmp_path, monkeypatch):
+    def job(item):
+        return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", item)])])
+
+    with SavepointWriter(tmp_path / "old", job(tuple[Int32, str])) as writer:
+        writer.put("op", "s", 1, (1, "a" * 800_000))
+    savepoint = Savepoint.open(tmp_path / "old")
+    tasks = split(savepoint, plan(check(savepoint.describe(), job(tuple[int, str]).describe())))
     seen = []
     monkeypatch.setattr(BlockRewriter, "rewrite", lambda _, block, *__: seen.append(len(block.data)) or block)
 
     expected = estimate(tasks, savepoint.folder, Folder.at(tmp_path / "new"), 2)
 
     assert [] == seen
-    assert expected.seconds > 0.1
+    assert expected.bytes_to_read == expected.bytes_to_write
 
 
 def test_a_sample_ends_with_its_bytes(tmp_path, monkeypatch):

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 import attrs
 import pytest
 
-from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, record
+from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, check, record
+from stateshift.compat.planner import plan
+from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.text import read_string, write_string
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.descriptors import MapStateDescriptor
+from stateshift.state.migration.block_rewriter import prove_readable
 from stateshift.state.savepoint.blocks import Block, BlockWalker
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.savepoint.verify import verify
@@ -123,3 +126,35 @@ def test_a_long_text_is_written_and_read_with_few_copies(letter, times):
     assert value == read
     assert most[0] < times * len(target)
     assert most_read[0] < times * len(target)
+
+
+def planned(old, new):
+    """Give the plan of a state whose type changes."""
+    sides = (Job([Operator("o", key=int, states=[ValueStateDescriptor("s", side)])]).describe() for side in (old, new))
+    (operator,) = plan(check(*sides)).operators
+    (state,) = operator.states
+    return state
+
+
+NESTED = [
+    (list[Int32] | None, list[int] | None, list(range(1 << 17)), "?[]"),
+    (list[list[Int32]], list[list[int]], [list(range(1 << 16))] * 2, "[][]"),
+    (list[list[Int32] | None], list[list[int] | None], [None, list(range(1 << 17))], "[]?[]"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "value", "path"), NESTED, ids=[path for *_, path in NESTED])
+def test_of_lists_within_a_long_value_a_piece_is_held_at_a_time_for_the_proof(old, new, value, path):
+    state, target = planned(old, new), DataOutputView()
+    state.value.writer.serialize(value, target)
+    data = target.getvalue()
+
+    with held() as most:
+        prove_readable(state, data)
+    with pytest.raises(StateShiftError) as damaged:
+        prove_readable(state, data[:-1])
+    with pytest.raises(StateShiftError, match="1 bytes follow"):
+        prove_readable(state, data + b"\0")
+
+    assert most[0] < 0.5 * len(data)
+    assert f"${path}" == damaged.value.where["path"]
