@@ -174,6 +174,18 @@ class TestOpaque:
     def test_the_record_of_its_types_is_read_and_equals_them(self, stateshift):
         assert "equal" in stateshift("opaque", "diff", "recorded.json", "savepoint")
 
+    def test_its_revision_holds_the_same_job_to_it_and_sees_no_change(self, stateshift):
+        against = ("--job", "stored_shop:opaque", "--against", "state_history")
+
+        assert "accept: every state gets along" in stateshift("opaque", "check", *against)
+
+    def test_its_types_are_those_of_the_same_job(self, stateshift):
+        shown = json.loads(
+            stateshift("opaque", "diff", "state_history/0001_as_it_was.json", "stored_shop:opaque", "--json")
+        )
+
+        assert shown["equal"], shown
+
     def test_its_plan_is_carried_out(self, stored, stateshift):
         stateshift("opaque", "migrate", "savepoint", "again", "--plan", "plan.json")
         trust = [f"--trust={name}" for name in facts(stored, "opaque/plan")["options"]["trust"]]

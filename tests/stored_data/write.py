@@ -50,7 +50,8 @@ What this version stored, and each later one must load: `tests/stored_data/test_
   In `{place}/accounts` it is resumed, and makes the same.
 - `accounts/state_history`: two revisions and a stamp, with which `stored_shop:accounts_now` gets along.
 - `opaque/savepoint`: pickled states with values of the library in them, and serializers beside the savepoint;
-  `opaque/entries.jsonl` is what an export gives that trusts their classes, `opaque/recorded.json` the types.
+  `opaque/entries.jsonl` is what an export gives that trusts their classes, `opaque/recorded.json` the types, and
+  `opaque/state_history` a revision with which `stored_shop:opaque` gets along.
 - `opaque/plan.json`: a plan file for `stored_shop:opaque_now`, by which stored serializers read, and pickles are
   opened; `opaque/migrated.jsonl` is what it makes.
 """
@@ -199,6 +200,7 @@ def write_opaque(folder):
         stateshift(folder, "export", "savepoint", *TRUST, statuses=(0, 7)), encoding="utf-8"
     )
     stateshift(folder, "snapshot", "savepoint", "-o", "recorded.json")
+    stateshift(folder, "snapshot", "--job", "stored_shop:opaque", "-m", "As it was")
     to_now = ("--job", "stored_shop:opaque_now", "--trust-stored-serializers", *TRUST)
     stateshift(folder, "plan", "savepoint", *to_now, "-o", "plan.json")
     stateshift(folder, "migrate", "savepoint", "migrated", "--plan", "plan.json")
