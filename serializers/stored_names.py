@@ -20,6 +20,7 @@ import re
 import sys
 import warnings
 from importlib import import_module
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,7 +33,7 @@ C = TypeVar("C", bound=type)
 FACE = __name__.partition(".")[0]
 
 MOVED: dict[str, tuple[str, ...]] = {}
-"""Former module -> the modules in which its names are now: each is in the first that has it."""
+"""Former module -> the module in which its names are now; several where it was split, of which the first has a name."""
 
 VALUES = {
     "stateshift.serializers.either": ("Either", "Left", "Right"),
@@ -70,8 +71,10 @@ def place_of(module: str, name: str) -> tuple[str, str]:
     """Return module and name, today, of what had this name when it was stored."""
     if (module, name) in _LASTING:
         return _LASTING[module, name]
-    top = name.partition(".")[0]
-    return next((place for place in MOVED.get(module, ()) if hasattr(import_module(place), top)), module), name
+    places = MOVED.get(module, ())
+    if len(places) > 1:
+        places = tuple(place for place in places if hasattr(import_module(place), name.partition(".")[0]))
+    return (places[0] if places else module), name
 
 
 def known_as(module: str, name: str) -> str:
@@ -105,13 +108,14 @@ def former_names(module: str) -> Callable[[str], Any]:
         place = module if name.startswith("__") else place_of(module, name)[0]
         if place == module:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = getattr(import_module(place), name)
         if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - by which the statement asks
             warnings.warn(
                 f"{module}.{name} is {place}.{name} since stateshift 0.2; imports by the former name end with 1.0",
                 DeprecationWarning,
                 stacklevel=2,
             )
-        return getattr(import_module(place), name)
+        return found
 
     return find
 
@@ -121,11 +125,8 @@ def spec_of(module: str) -> ModuleSpec | None:
     return ModuleSpec(module, _FormerModule(), is_package=True) if module in MOVED else None
 
 
-class _FormerModule:
+class _FormerModule(Loader):
     """Makes a module that has nothing but names that are elsewhere now."""
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python make the module itself."""
 
     def exec_module(self, module: ModuleType) -> None:
         module.__getattr__ = former_names(module.__name__)  # type: ignore[method-assign]  # a module's own one

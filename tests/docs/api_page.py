@@ -31,7 +31,8 @@ PLACES = {
         "stateshift",
         """
         Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
-        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled
+        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
+        PickledValue from_pickled
         """,
     ),
     "Checking": ("stateshift", "check Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult"),
