@@ -7,12 +7,15 @@ the pytest plugin start without the rest.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
     from .compat.check import check
     from .compat.description import StateTransform
     from .compat.policy import Policy
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
         NaiveDatetime,
         serializer_for,
     )
+    from .serializers.kryo import KryoBytes
     from .serializers.opened_pickles import from_pickled
     from .serializers.pickled import CloudPickleSerializer, PickleSerializer
     from .serializers.pickled_values import PickledValue
@@ -46,8 +50,10 @@ if TYPE_CHECKING:
     from .serializers.serializer import TypeDeserializer, TypeSerializer
     from .serializers.snapshot import TypeSerializerConfigSnapshot
     from .serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+    from .serializers.symbols import Symbol
     from .serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
     from .serializers.timers import Timer
+    from .serializers.ttl import TtlValue
     from .serializers.views import DataInputView, DataOutputView
     from .serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
     from .state.descriptors import (
@@ -87,6 +93,7 @@ __all__ = [
     "Int32",
     "JavaDate",
     "Job",
+    "KryoBytes",
     "Left",
     "ListStateDescriptor",
     "LocalDate",
@@ -111,10 +118,12 @@ __all__ = [
     "SqlTimestamp",
     "StateShiftError",
     "StateTransform",
+    "Symbol",
     "Target",
     "TimeWindow",
     "Timer",
     "TimerServiceDescriptor",
+    "TtlValue",
     "TypeDeserializer",
     "TypeSerializer",
     "TypeSerializerConfigSnapshot",
@@ -159,6 +168,7 @@ _PLACES = {
     "Int8": ".serializers.hints",
     "JavaDate": ".serializers.sql_temporal_values",
     "Job": ".state.job",
+    "KryoBytes": ".serializers.kryo",
     "Left": ".serializers.either",
     "ListStateDescriptor": ".state.descriptors",
     "LocalDate": ".serializers.temporal_values",
@@ -183,10 +193,12 @@ _PLACES = {
     "SqlTimestamp": ".serializers.sql_temporal_values",
     "StateShiftError": ".serializers.errors",
     "StateTransform": ".compat.description",
+    "Symbol": ".serializers.symbols",
     "Target": ".compat.targets",
     "TimeWindow": ".serializers.windows",
     "Timer": ".serializers.timers",
     "TimerServiceDescriptor": ".state.timers",
+    "TtlValue": ".serializers.ttl",
     "TypeDeserializer": ".serializers.serializer",
     "TypeSerializer": ".serializers.serializer",
     "TypeSerializerConfigSnapshot": ".serializers.snapshot",
@@ -217,3 +229,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _FormerModules:
+    """Finds modules by names that they once had, which pickles keep. Python asks it where nothing else finds one."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if not name.startswith(f"{__name__}."):
+            return None
+        found: ModuleSpec | None = import_module(".serializers.stored_names", __name__).spec_of(name)
+        return found
+
+
+sys.meta_path.append(_FormerModules)

@@ -17,11 +17,13 @@ from .optional_map import OptionalMap
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import TypeSerializerConfigSnapshot
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 
+@lasting
 @attrs.frozen
 class KryoBytes:
     """A value that only Kryo reads, as it is stored.

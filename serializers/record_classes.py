@@ -19,6 +19,7 @@ import attrs
 
 from .errors import DeclarationError, StateShiftError
 from .record_fields import Default
+from .stored_names import known_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,7 +102,7 @@ def options_of(cls: type) -> RecordOptions:
 
 def qualified_name(cls: type) -> str:
     """The identity of a Python class: module and qualified name."""
-    return f"{cls.__module__}.{cls.__qualname__}"
+    return known_as(cls.__module__, cls.__qualname__)
 
 
 def is_record_class(hint: object) -> bool:

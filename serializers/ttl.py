@@ -25,6 +25,7 @@ from .optional import OptionalSerializer
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .stored_names import lasting
 from .ttl_aware import without_ttl_awareness
 from .views import DataOutputView
 
@@ -44,6 +45,7 @@ _LAST_MS = (1 << 63) - 1
 _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 
 
+@lasting
 @attrs.frozen
 class TtlValue(Generic[T]):
     """A value and when it was last accessed.
