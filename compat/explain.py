@@ -119,8 +119,10 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     if is_whole:
         first: dict[tuple[str, ...], str] = {}
         for subject in subjects:
-            where = "" if everything or subject.is_fine else first.setdefault(subject.likeness, subject.place)
-            again = "" if where == subject.place or not any(subject.words[1:]) else where
+            has_more = any(isinstance(block, Differences) and block.rows for block in subject.body)
+            stands_alone = everything or subject.is_fine or not has_more
+            where = "" if stands_alone else first.setdefault(subject.likeness, subject.place)
+            again = "" if where == subject.place else where
             listed = attrs.evolve(subject, body=(_as_there(again, subject),)) if again else subject
             shown.setdefault(subject.operator, []).append((listed, ""))
     for at, operator in enumerate(report.operators):
