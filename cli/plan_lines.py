@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..compat.fingerprint import UNKNOWN
 from ..compat.reference_time import length_text
 from ..serializers.wording import many
+from ..state.migration.plan_file import RECORDED
 from .output import Column, Line, size_text, styled_table
 
 if TYPE_CHECKING:
@@ -214,10 +215,16 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] else "yellow")]
     yield [("rollback: start the old job on the source, which is not touched", "")]
-    old_job = plan.rollback["old_job_on_result"]
+    recorded = plan.rollback.get(RECORDED)
+    old_job = (recorded or plan.rollback)["old_job_on_result"]
     meaning = {
         "start": "it can use it as it is",
         "migrate": "it can use it after a migration back",
         "refuse": "it cannot use all of it",
     }[old_job]
-    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}", "")]
+    known = f", by all that {recorded['by']} declares" if recorded else ", as far as the stored types tell"
+    if plan.summary["decision"] == "start":
+        known = ""
+    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
+    for reason in recorded["reasons"] if recorded else ():
+        yield [(f"    {reason}", "dim")]
