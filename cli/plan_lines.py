@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ..compat.condensing import FEW, as_there, likeness, some
 from ..compat.fingerprint import UNKNOWN
 from ..compat.reference_time import length_text
 from ..serializers.wording import many
@@ -25,6 +26,7 @@ _TRIED = {True: "yes", False: "no", None: ""}
 _STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
+_BELOW = "\n    "
 
 
 def plan_lines(plan: PlanFile) -> Iterator[Line]:
@@ -35,9 +37,10 @@ def plan_lines(plan: PlanFile) -> Iterator[Line]:
     options = ", ".join(_options(plan))
     if options:
         yield [(f"  with {options}", "dim")]
+    said: dict[tuple[str, ...], str] = {}
     for operator in plan.operators:
         yield []
-        yield from _operator_lines(operator)
+        yield from _operator_lines(operator, said)
     yield []
     yield from _ending(plan)
 
@@ -76,7 +79,8 @@ def _listed(value: Any) -> str:
     return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
 
 
-def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
+def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line]:
+    """Yield what is done with an operator; `said` has the place of what was told already, and gets that of the rest."""
     uid, operator_id = operator["uid"], operator["operator_id"]
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
     yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
@@ -94,7 +98,14 @@ def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
         yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
     for state in operator["states"]:
         if state["action"] != "copy":
-            yield from _state_lines(state)
+            yield from _told_once(list(_state_lines(state)), f"{uid or operator_id}/{state['name']}", said)
+
+
+def _told_once(lines: list[Line], place: str, said: dict[tuple[str, ...], str]) -> list[Line]:
+    """Return what is told of a state; where more than a line of it was told of another, that other's place."""
+    words = ["".join(text for text, _ in line) for line in lines[1:]]
+    first = said.setdefault(likeness(words), place) if len(words) > 1 else place
+    return lines if first == place else [lines[0], [(f"    {as_there(first, words)}", "dim")]]
 
 
 def _is_empty_queue(state: dict[str, Any]) -> bool:
@@ -226,5 +237,5 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     if plan.summary["decision"] == "start":
         known = ""
     yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
-    for reason in recorded["reasons"] if recorded else ():
-        yield [(f"    {reason}", "dim")]
+    if recorded and recorded["reasons"]:
+        yield [(f"    {some(recorded['reasons'], most=FEW, whole='--json', between=_BELOW)}", "dim")]

@@ -92,6 +92,12 @@ def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subj
     return shown, told if fine else ""
 
 
+def as_there(place: str, words: Iterable[str]) -> str:
+    """Say of a place that the same is so at another one, of which it was told."""
+    root = root_of(words)
+    return f"the same as at {place}" + (f", in {root}" if root else "")
+
+
 def elsewhere(places: Sequence[str]) -> str:
     """Say where else the same is so, or ""."""
     return f"the same at {many(len(places), 'other place')}: {some(places)}" if places else ""

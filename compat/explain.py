@@ -12,7 +12,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many
-from .condensing import FEW, Subject, condensed, root_of
+from .condensing import FEW, Subject, as_there, condensed
 from .description import StateKind
 from .report import Status
 from .way_back import ways_back
@@ -146,8 +146,7 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
 
 def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
     """Return the line below a state of which the same is said as of another one."""
-    root = root_of(subject.words)
-    return Words(4, ((f"the same as at {place}" + (f", in {root}" if root else ""), "dim"),))
+    return Words(4, ((as_there(place, subject.words), "dim"),))
 
 
 def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:

@@ -42,6 +42,13 @@ class TestFourPlaces:
             for finding in state["findings"]
         )
 
+    def test_so_does_a_plan(self, run, savepoint_of):
+        ran = run("plan", savepoint_of("rocksdb-account-v1"), "--job", "accounts_v2:job", "--no-count")
+
+        assert 2 == ran.stdout.count(PROBLEM)
+        for title in ("accounts  list", "pending  split_list"):
+            assert f"\n  {title}\n    the same as at account-state/account, in $[]\n" in ran.stdout
+
     def test_so_does_the_gate(self, run):
         run("snapshot", "--job", "accounts_v1:job", "-m", "One")
         asked = ("check", "--job", "accounts_v2:job", "--against", "1")
