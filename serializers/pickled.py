@@ -25,10 +25,10 @@ from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNo
 from .families import ANY, register_rule
 from .pickle_shape import Fingerprint, classes_within, running_python, shape_of
 from .pickled_values import PickledValue
-from .record_classes import qualified_name
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from .stored_names import qualified_name
 from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
 
 if TYPE_CHECKING:

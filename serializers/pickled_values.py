@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text
-from .record_classes import qualified_name
-from .stored_names import known_name, lasting
+from .stored_names import known_name, lasting, qualified_name
 from .unpickling import BY_VALUE, Names, open_pickle, trusted_names, untrusted
 
 if TYPE_CHECKING:

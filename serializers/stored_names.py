@@ -83,6 +83,11 @@ def known_as(module: str, name: str) -> str:
     return _KNOWN_AS.get(place) or ".".join(place)
 
 
+def qualified_name(cls: type) -> str:
+    """Return the identity of a Python class: module and qualified name."""
+    return known_as(cls.__module__, cls.__qualname__)
+
+
 def known_name(full: str) -> str:
     """Return the one qualified name of a thing of the package; any other text as it is."""
     if not full.startswith(f"{FACE}."):

@@ -21,8 +21,7 @@ import stateshift
 from stateshift import PickledValue, PickleSerializer, Row
 from stateshift.serializers import stored_names
 from stateshift.serializers.errors import UntrustedCode
-from stateshift.serializers.record_classes import qualified_name
-from stateshift.serializers.stored_names import MOVED, VALUES, former_names, known_name
+from stateshift.serializers.stored_names import MOVED, VALUES, former_names, known_name, qualified_name
 from stateshift.serializers.text import StringSerializer
 from stateshift.serializers.tuples import TupleSerializer
 
