@@ -248,5 +248,10 @@ class JavaEnumSerializerSnapshot(EnumSerializerSnapshot):
     snapshot_id: ClassVar[str] = BASE + "EnumSerializer$EnumSerializerSnapshot"
     version: ClassVar[int] = 3
 
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.name
+
     def restore_serializer(self) -> TypeSerializer[Any]:
         return JavaEnumSerializer(self.symbols, self.name)

@@ -244,6 +244,9 @@ def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     return serializer
 
 
+registry.make_records_with(record_serializer)
+
+
 def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     options = options_of(cls)
     is_pojo = bool(options.java_class)

@@ -80,6 +80,11 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
     default_serializers: OptionalMap = attrs.field(factory=OptionalMap)
     default_serializer_classes: OptionalMap = attrs.field(factory=OptionalMap)
 
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.type_class
+
     def describe(self) -> str:
         return f"kryo<{self.type_class}>"
 

@@ -22,6 +22,7 @@ import cloudpickle
 
 from . import layout, pickle_rules
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
+from .families import ANY, register_rule
 from .pickle_shape import Fingerprint, classes_within, running_python, shape_of
 from .pickled_values import PickledValue
 from .record_classes import qualified_name
@@ -95,6 +96,10 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return UnopenedPickleSerializer(self)
+
+
+register_rule("pickle", ANY, "pickle_moves:from_pickle")
+register_rule(ANY, "pickle", "pickle_moves:to_pickle")
 
 
 @register_snapshot

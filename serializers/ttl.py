@@ -19,6 +19,7 @@ import attrs
 from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
+from .families import ANY, register_rule
 from .numeric import LongSerializerSnapshot
 from .optional import OptionalSerializer
 from .registry import register_snapshot
@@ -229,6 +230,9 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
         convert=lambda conversions: Stripped(_but_nulls(conversions[0])),
         read_with=_read_ttl_with,
     )
+
+
+register_rule("ttl", ANY, "ttl:switched_off")
 
 
 @attrs.frozen

@@ -49,6 +49,7 @@ PLACES = {
     "Spark": ("stateshift.spark", "register"),
     "Bootstrapping": ("stateshift.spark.bootstrap", "bootstrap StateSource"),
     "Sessions": ("stateshift.spark.session", "session"),
+    "Progress of long work": ("stateshift.cli.progress", "watched"),
     "Comparing": ("stateshift.compat.difference", "compare"),
     "Testing": (
         "stateshift.compat.testing",
