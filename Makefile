@@ -2,7 +2,7 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop fuzz evolution faults bench clean
+.PHONY: help demo test lint types interop fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
@@ -45,6 +45,9 @@ bench: $(INSTALLED) ## state rewritten beside Flink's own serializers, end to en
 	@$(PY) -m benchmarks $(ARGS)
 
 ##@ Keep house
+
+changelog: $(INSTALLED) ## CHANGELOG.md, made of the fragments in changelog.d; at a release VERSION=0.2.0
+	@$(PY) changelog.d/changelog.py $(VERSION)
 
 clean: ## remove what was made here: .venv, .cache, build, caches of tools
 	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

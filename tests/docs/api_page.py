@@ -77,7 +77,7 @@ HEAD = """# API
 
 Every public name, with what its docstring says.
 The page is made of the docstrings by a test, and held against them.
-What is not here may change at any time.
+What is not here may change at any time; [What is public, and what may change](stability.md) says more.
 """
 _SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
 _ITEM = re.compile(r"([\w`*., |]+?): (.*)")
