@@ -153,3 +153,37 @@ def test_type_checkers_know_what_each_argument_takes(name):
     bare = [field.name for field in attrs.fields(getattr(stateshift, name)) if field.converter is tuple]
 
     assert [] == bare
+
+
+def test_the_verbs_are_all_that_a_job_of_a_user_needs(tmp_path):
+    """Little state is migrated without Spark."""
+    from stateshift import (
+        Job,
+        Operator,
+        SavepointWriter,
+        ValueStateDescriptor,
+        migrate,
+        open_savepoint,
+        repartition,
+        verify,
+    )
+
+    def job(of):
+        return Job([Operator("shop", key=str, states=[ValueStateDescriptor("orders", of)])])
+
+    places = before, migrated, repartitioned = [
+        str(tmp_path / name) for name in ("before", "migrated", "repartitioned")
+    ]
+    with SavepointWriter(before, job(stateshift.Int32)) as writer:
+        writer.put("shop", "orders", "Ada", 1)
+    assert migrate(before, migrated, job(int)).states[0].written == 1
+    assert repartition(migrated, repartitioned, max_parallelism={"shop": 1000}).states[0].written == 1
+
+    after = open_savepoint(repartitioned)
+
+    assert [128, 128, 1000] == [open_savepoint(place).operator("shop").max_parallelism for place in places]
+    assert [("Ada", 1)] == [(e.key, e.value) for e in after.operator("shop").state("orders").read_entries()]
+    assert verify(after) == verify(repartitioned)
+    assert verify(repartitioned).ok
+    with pytest.raises(stateshift.SavepointNotFound):
+        verify(tmp_path)
