@@ -140,9 +140,10 @@ def _composed(
 ) -> CompatibilityResult[Any]:
     children = []
     for pair in pairs:
-        step, stored = new.step(pair.place), old.nested[pair.reads]
-        serializer, kept = keep_null_flag(pair.column.serializer, stored, step, nullable=pair.column.optional)
-        findings += kept + nulls_untold(serializer, stored, step, nullable=pair.column.optional)
+        bare, stored = f".{pair.column.name}" if pair.column.name else f"({pair.place})", old.nested[pair.reads]
+        serializer, kept = keep_null_flag(pair.column.serializer, stored, bare, nullable=pair.column.optional)
+        findings += kept + nulls_untold(serializer, stored, bare, nullable=pair.column.optional)
+        step = attrs.evolve(pair.column, serializer=serializer).step if pair.column.name else bare
         result = serializer.ensure_compatibility(stored)
         children.append(Child(step, serializer, result, stored.restore_serializer))
 

@@ -110,7 +110,10 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
 
     def step(self, index: int) -> str:
-        """Return the path step to a column: `.name`, or `(i)` where it has none; nobody says then that it is null."""
+        """Return the path step to a column: `.name`, or `(i)` where it has none; with `?` where it is optional.
+
+        Columns without names have no `?`: those of a restored snapshot may all be null, whatever is declared.
+        """
         column = self.columns[index]
         return column.step if column.name else f"({index})"
 

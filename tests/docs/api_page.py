@@ -54,7 +54,7 @@ PLACES = {
     "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
     "Spark": ("stateshift.spark", "register"),
     "Sessions": ("stateshift.spark.session", "session"),
-    "Showing progress": ("stateshift.cli.progress", "watched"),
+    "Progress of long work": ("stateshift.cli.progress", "watched"),
     "Comparing": ("stateshift.compat.difference", "compare"),
     "Testing": (
         "stateshift.compat.testing",
