@@ -21,6 +21,7 @@ from .flink_avro import AvroSerializerSnapshot
 from .registry import register_snapshot
 from .serializer import TypeSerializer, incompatible, unrelated
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from .type_variables import V
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .serializer import TypeDeserializer
     from .views import DataInputView, DataOutputView
 
-T = TypeVar("T")
+C = TypeVar("C")
 
 
 @register_snapshot
@@ -88,7 +89,7 @@ class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
 
 
 @attrs.frozen
-class AvroSerializer(TypeSerializer[T]):
+class AvroSerializer(TypeSerializer[V]):
     """Values of an Avro schema: dicts, or objects of a class.
 
     Records are dicts, enums their symbol, unions the value of the branch. A record, enum or fixed of a union whose
@@ -103,12 +104,12 @@ class AvroSerializer(TypeSerializer[T]):
     """
 
     schema: str = attrs.field(converter=schema_text)
-    python_class: type[T] | None = None
+    python_class: type[V] | None = None
 
     @classmethod
-    def of(cls, python_class: type[T]) -> AvroSerializer[T]:
-        """Give the serializer of a class, with the schema that the class implies (`avro_classes`)."""
-        return cls(avro_classes.schema_of(python_class), python_class)
+    def of(cls, python_class: type[C]) -> AvroSerializer[C]:
+        """Return the serializer of a class, with the schema that the class implies (`avro_classes`)."""
+        return AvroSerializer(avro_classes.schema_of(python_class), python_class)
 
     def __attrs_post_init__(self) -> None:
         try:
@@ -129,17 +130,17 @@ class AvroSerializer(TypeSerializer[T]):
     def _node(self) -> Node:
         return parse(self.schema)
 
-    def serialize(self, value: T, target: DataOutputView) -> None:
+    def serialize(self, value: V, target: DataOutputView) -> None:
         generic = value
         if self.python_class is not None:
             generic = self._turns()[1](value)
         avro_codec.write(self._node, generic, target)
 
-    def deserialize(self, source: DataInputView) -> T:
-        value: T = avro_codec.read(self._node, source)
+    def deserialize(self, source: DataInputView) -> V:
+        value: V = avro_codec.read(self._node, source)
         if self.python_class is None:
             return value
-        found: T = self._turns()[0](value)
+        found: V = self._turns()[0](value)
         return found
 
     def copy_bytes(self, source: DataInputView, target: DataOutputView) -> None:
@@ -157,13 +158,13 @@ class AvroSerializer(TypeSerializer[T]):
             return None
         return avro_recipe(parse(reader.schema), self._node)
 
-    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[V]:
         return AvroSnapshot(self.schema, fingerprint(self.schema))
 
     def describe(self) -> str:
         return f"avro<{self._node.describe()}>"
 
-    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[V]:
         if isinstance(snapshot, AvroSerializerSnapshot):
             return incompatible(
                 self, snapshot, "FAM-2", "Flink's Avro serializer does not write Avro's binary encoding"

@@ -15,7 +15,7 @@ import datetime as dt
 import decimal
 import enum
 import types
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, overload
 
 from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
 from .class_circles import check_in_time, record_name, record_or_reference
@@ -76,6 +76,20 @@ from .windows import (
 
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from .type_variables import V
+
+    MYPY = False  # mypy, and nobody else, takes a variable of this name for true
+    if MYPY:
+        from typing import _SpecialForm as _NoClass
+    else:
+        from builtins import object as _NoClass  # noqa: N812
+    Hint = type[V] | TypeSerializer[V] | types.UnionType | _NoClass | None
+    """What a field takes as the type `V`. Of what is no class (`int | None`; outside mypy `Int32`) `V` is not known.
+
+    mypy finds no `V` beside `object`, and other checkers know no other name for what `Annotated` makes.
+    """
+
 Int8 = Annotated[int, ByteSerializer()]
 Int16 = Annotated[int, ShortSerializer()]
 Int32 = Annotated[int, IntSerializer()]
@@ -127,6 +141,18 @@ _SUPPORTED = (
 )
 
 
+@overload
+def serializer_for(hint: TypeSerializer[V]) -> TypeSerializer[V]: ...
+
+
+@overload
+def serializer_for(hint: type[V]) -> TypeSerializer[V]: ...
+
+
+@overload
+def serializer_for(hint: object) -> TypeSerializer[Any]: ...
+
+
 def serializer_for(hint: Any) -> TypeSerializer[Any]:
     """Give the serializer that a type hint means; a serializer is taken as it is.
 
@@ -160,6 +186,11 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
     if is_record_class(hint):
         return record_or_reference(hint, _record_serializer)
     raise _unknown(hint)
+
+
+def as_serializer(hint: Hint[V]) -> TypeSerializer[V]:
+    """Return what `serializer_for` returns: the converter of fields, in whose types a class of theirs shows."""
+    return serializer_for(hint)
 
 
 def _unknown(hint: object) -> DeclarationError:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
+    from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
@@ -111,7 +112,7 @@ class Registry:
             self._snapshots, self._serializers = snapshots, serializers
             self.edition += 1
 
-    def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
+    def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
@@ -151,6 +152,6 @@ def register_snapshot(cls: S) -> S:
     return registry.register_snapshot(cls)
 
 
-def register_serializer(python_type: type, serializer: TypeSerializer[Any]) -> None:
+def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
     """Use `serializer` wherever a type hint names `python_type`."""
     registry.register_serializer(python_type, serializer)

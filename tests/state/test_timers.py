@@ -19,7 +19,8 @@ from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, St
 from stateshift.serializers.hints import Int32
 from stateshift.serializers.timers import Timer
 from stateshift.serializers.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
-from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.sources import resolve
+from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import java_hash, key_group
