@@ -17,15 +17,27 @@ import enum
 import types
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, overload
 
-from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
-from .class_circles import check_in_time, record_name, record_or_reference
-from .containers import ListSerializer, SetSerializer
-from .decimals import DecimalSerializer
-from .either import Either, EitherSerializer
-from .enums import EnumSerializer
+from .containers.arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
+from .containers.either import Either, EitherSerializer
+from .containers.lists import ListSerializer, SetSerializer
+from .containers.maps import MapSerializer
+from .containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from .containers.optional import OptionalSerializer
+from .containers.tuples import TupleSerializer
+from .defaults import Default
+from .enums.serializers import EnumSerializer
 from .errors import DeclarationError, shown
-from .maps import MapSerializer
-from .numeric import (
+from .flink.void import VoidSerializer
+from .flink.windows import (
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
+from .primitives.big_numbers import DecimalSerializer
+from .primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -35,10 +47,9 @@ from .numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from .object_arrays import GenericArraySerializer, StringArraySerializer
-from .optional import OptionalSerializer
-from .pojo import PojoSerializer
-from .record_classes import (
+from .primitives.text import CharSerializer, StringSerializer
+from .records.class_circles import check_in_time, record_name, record_or_reference
+from .records.classes import (
     NO_RECORD_OPTIONS,
     NO_VALUE,
     ClassField,
@@ -49,30 +60,20 @@ from .record_classes import (
     options_of,
     registered_subclasses,
 )
-from .record_fields import Default, RecordField
-from .records import DescribedRecordSerializer, RecordSerializer
+from .records.fields import RecordField
+from .records.pojo import PojoSerializer
+from .records.serializers import DescribedRecordSerializer, RecordSerializer
 from .registry import registry
-from .row_values import Row
-from .rows import RowSerializer
+from .rows.serializers import RowSerializer
+from .rows.values import Row
 from .serializer import TypeSerializer
 from .snapshot import type_digest
-from .sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
 from .stored_names import qualified_name
-from .temporal import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
-from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from .text import CharSerializer, StringSerializer
-from .tuples import TupleSerializer
+from .temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from .temporal.java_time import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
+from .temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from .temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from .views import DataOutputView
-from .void import VoidSerializer
-from .windows import (
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespace,
-    VoidNamespaceSerializer,
-)
 
 T = TypeVar("T")
 

@@ -18,17 +18,22 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
 _FAMILIES = (
-    *("arrays", "avro", "containers", "decimals", "either", "enums", "flink_avro", "kryo", "maps", "numeric"),
-    *("object_arrays", "optional", "pickled", "pojo", "records", "recursive_records", "rows", "sql_temporal"),
-    *("temporal", "text", "timers", "ttl", "ttl_aware", "tuples", "void", "windows"),
+    *("primitives.big_numbers", "primitives.numeric", "primitives.text"),
+    *("flink.avro", "flink.kryo", "flink.timers", "flink.void", "flink.windows"),
+    *("temporal.java_sql", "temporal.java_time"),
+    *("containers.arrays", "containers.either", "containers.lists", "containers.maps", "containers.object_arrays"),
+    *("containers.optional", "containers.ttl", "containers.ttl_aware", "containers.tuples"),
+    *("enums.serializers", "records.pojo", "records.recursive", "records.serializers", "rows.serializers"),
+    *("avro.serializers", "pickled.serializers"),
 )
 """The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
 
 _HINTS = ".hints"
 
 
-def _is_built_in(cls: type[TypeSerializerConfigSnapshot[Any]]) -> bool:
-    return cls.__module__.rpartition(".")[0] == __package__
+def is_built_in(cls: type) -> bool:
+    """Whether a class is of this package: what a user derives from one may write other bytes."""
+    return cls.__module__.startswith(f"{__package__}.")
 
 
 class Registry:
@@ -52,7 +57,7 @@ class Registry:
             DeclarationError: The class could not be found or created again on restore, or the id is taken.
         """
         name = f"{cls.__module__}.{cls.__qualname__}"
-        if not _is_built_in(cls):
+        if not is_built_in(cls):
             self._load_families()
         if not cls.snapshot_id:
             raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
@@ -86,7 +91,7 @@ class Registry:
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
         """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
-        return {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
+        return {name: cls for name, cls in self._snapshots.items() if not is_built_in(cls)}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""

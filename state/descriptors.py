@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 import attrs
 
 from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind, StateTransform
-from ..serializers.containers import ListSerializer
+from ..serializers.containers.lists import ListSerializer
+from ..serializers.containers.maps import MapSerializer
+from ..serializers.containers.ttl import TtlSerializer, taking_null
 from ..serializers.errors import DeclarationError, StateShiftError, shown
+from ..serializers.flink.windows import VoidNamespaceSerializer
 from ..serializers.hints import as_serializer, serializer_for, strip_none
 from ..serializers.limits import require_name
-from ..serializers.maps import MapSerializer
-from ..serializers.pickled import refuse_pickles
-from ..serializers.ttl import TtlSerializer, taking_null
+from ..serializers.pickled.serializers import refuse_pickles
 from ..serializers.type_variables import K, V
 from ..serializers.views import DataOutputView
-from ..serializers.windows import VoidNamespaceSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -122,7 +122,7 @@ def test_importing_the_package_loads_no_room():
     assert "[]\n" == done.stdout
 
 
-FAMILY = "stateshift.serializers.pojo"
+FAMILY = "stateshift.serializers.records.pojo"
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])

@@ -8,10 +8,10 @@ import attrs
 import pyarrow as pa
 
 from ...compat.description import StateDescription, StateKind
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError, StateNotFound, located
-from ...serializers.records import DescribedRecordSerializer
-from ...serializers.tuples import TupleSerializer
-from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.records.serializers import DescribedRecordSerializer
 from ...serializers.wording import meant
 from .column_order import can_order
 from .column_types import column_of_field, fields_by_default, is_array, mismatches, spark_name

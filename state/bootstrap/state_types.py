@@ -8,8 +8,8 @@ import attrs
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
-from ...serializers.rows import RowSerializer
-from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
 from ..descriptors import (
     AggregatingStateDescriptor,

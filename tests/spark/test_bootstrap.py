@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from stateshift.compat.targets import Target
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     DeclarationError,
     IncompatibleState,
@@ -23,13 +24,12 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
+from stateshift.serializers.flink.windows import TimeWindowSerializer
 from stateshift.serializers.hints import Float32, Int32, NaiveDatetime
-from stateshift.serializers.record_classes import record
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.sql_temporal_values import SqlTimestamp
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import TimeWindowSerializer
+from stateshift.serializers.records.classes import record
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.temporal.sql_values import SqlTimestamp
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.spark import bootstrap as of_bootstrap
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate

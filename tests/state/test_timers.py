@@ -14,11 +14,11 @@ from stateshift.compat.plan import Compression, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.enums import enum_options
+from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateNotFound, ValueNotConvertible
+from stateshift.serializers.flink.timers import Timer
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
 from stateshift.serializers.hints import Int32
-from stateshift.serializers.timers import Timer
-from stateshift.serializers.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
