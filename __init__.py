@@ -7,8 +7,12 @@ the pytest plugin start without the rest.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 __version__ = "0.1.0"
 
@@ -36,3 +40,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _FormerModules:
+    """Finds modules by names that they once had, which pickles keep. Python asks it where nothing else finds one."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if not name.startswith(f"{__name__}."):
+            return None
+        found: ModuleSpec | None = import_module(".serializers.stored_names", __name__).spec_of(name)
+        return found
+
+
+sys.meta_path.append(_FormerModules)

@@ -55,6 +55,7 @@ from .serializers.hints import Int16 as Int16
 from .serializers.hints import Int32 as Int32
 from .serializers.hints import NaiveDatetime as NaiveDatetime
 from .serializers.hints import serializer_for as serializer_for
+from .serializers.kryo import KryoBytes as KryoBytes
 from .serializers.opened_pickles import from_pickled as from_pickled
 from .serializers.pickled import CloudPickleSerializer as CloudPickleSerializer
 from .serializers.pickled import PickleSerializer as PickleSerializer
@@ -74,11 +75,13 @@ from .serializers.sql_temporal_values import JavaDate as JavaDate
 from .serializers.sql_temporal_values import SqlDate as SqlDate
 from .serializers.sql_temporal_values import SqlTime as SqlTime
 from .serializers.sql_temporal_values import SqlTimestamp as SqlTimestamp
+from .serializers.symbols import Symbol as Symbol
 from .serializers.temporal_values import Instant as Instant
 from .serializers.temporal_values import LocalDate as LocalDate
 from .serializers.temporal_values import LocalDateTime as LocalDateTime
 from .serializers.temporal_values import LocalTime as LocalTime
 from .serializers.timers import Timer as Timer
+from .serializers.ttl import TtlValue as TtlValue
 from .serializers.views import DataInputView as DataInputView
 from .serializers.views import DataOutputView as DataOutputView
 from .serializers.windows import GlobalWindow as GlobalWindow

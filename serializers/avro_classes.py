@@ -21,9 +21,10 @@ from .avro_schema import parse
 from .errors import DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
 from .hints import strip_none
 from .numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
-from .record_classes import Field, class_fields, is_record_class, options_of, qualified_name
+from .record_classes import Field, class_fields, is_record_class, options_of
 from .record_rules import came_back as refused_again
 from .serializer import TypeSerializer
+from .stored_names import qualified_name
 from .temporal import InstantSerializer, LocalDateTimeSerializer
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ import attrs
 from . import record_scopes
 from .errors import DeclarationError
 from .record_circles import Circles
-from .record_classes import options_of, qualified_name
+from .record_classes import options_of
 from .records import DescribedRecordSerializer, RecordSerializer
 from .recursive_records import RecordReference, RecursiveRecordSerializer
+from .stored_names import qualified_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,6 +17,7 @@ from .errors import StateShiftError, ValueNotConvertible, add_step, shown
 from .registry import register_snapshot
 from .serializer import TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ R = TypeVar("R")
 _STEPS = ("|0", "|1")
 
 
+@lasting
 class Either(Generic[L, R]):
     """A value of one of two types: a `Left` or a `Right`. As a type hint `Either[str, int]`."""
 
@@ -38,6 +40,7 @@ class Either(Generic[L, R]):
     value: Any
 
 
+@lasting
 @attrs.frozen
 class Left(Either[L, Any]):
     """The left one of two types."""
@@ -45,6 +48,7 @@ class Left(Either[L, Any]):
     value: L
 
 
+@lasting
 @attrs.frozen
 class Right(Either[Any, R]):
     """The right one of two types."""

@@ -18,10 +18,10 @@ from . import enum_rules, recipe
 from .advice import PYTHON, Advice
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
 from .numeric import BASE
-from .record_classes import qualified_name
 from .registry import register_snapshot
 from .serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, shorten
+from .stored_names import qualified_name
 from .symbols import Symbol
 
 if TYPE_CHECKING:
@@ -247,6 +247,11 @@ class JavaEnumSerializerSnapshot(EnumSerializerSnapshot):
 
     snapshot_id: ClassVar[str] = BASE + "EnumSerializer$EnumSerializerSnapshot"
     version: ClassVar[int] = 3
+
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.name
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return JavaEnumSerializer(self.symbols, self.name)

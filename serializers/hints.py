@@ -47,7 +47,6 @@ from .record_classes import (
     class_fields,
     is_record_class,
     options_of,
-    qualified_name,
     registered_subclasses,
 )
 from .record_fields import Default, RecordField
@@ -59,6 +58,7 @@ from .serializer import TypeSerializer
 from .snapshot import type_digest
 from .sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
 from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from .stored_names import qualified_name
 from .temporal import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
 from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
 from .text import CharSerializer, StringSerializer
@@ -273,6 +273,9 @@ def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     serializer = record_or_reference(cls, _record_serializer)
     assert isinstance(serializer, DescribedRecordSerializer)  # noqa: S101 - references are given within a class only
     return serializer
+
+
+registry.make_records_with(record_serializer)
 
 
 def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:

@@ -1,6 +1,7 @@
 """The Java classes of values, by their snapshots: an array of objects is stored with the class of its elements.
 
-Flink loads that class on a restore, and compares it with the job's. Source: the type informations of Flink 2.3, whose
+Flink loads that class on a restore, and compares it with the job's. A snapshot of a family above this one has a
+`java_class`, if it knows one. Source: the type informations of Flink 2.3, whose
 `getTypeClass` gives it to the array's serializer.
 """
 
@@ -8,13 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .enums import JavaEnumSerializerSnapshot
-from .kryo import KryoSerializerSnapshot
 from .numeric import BASE
 from .optional import NullableSerializerSnapshot
-from .pojo import PojoSerializerSnapshot
 from .ttl_aware import without_ttl_awareness
-from .tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
 
 if TYPE_CHECKING:
     from .snapshot import TypeSerializerConfigSnapshot
@@ -73,14 +70,6 @@ def java_class_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
     snapshot = without_ttl_awareness(snapshot)
     if isinstance(snapshot, NullableSerializerSnapshot):
         return java_class_of(snapshot.nested[0])
-    if isinstance(snapshot, TupleSerializerSnapshot | Tuple0SerializerSnapshot):
-        return snapshot.tuple_class
-    if isinstance(snapshot, PojoSerializerSnapshot):
-        return snapshot.record_name()
-    if isinstance(snapshot, JavaEnumSerializerSnapshot):
-        return snapshot.name
-    if isinstance(snapshot, KryoSerializerSnapshot):
-        return snapshot.type_class
     known = _BY_ID.get(snapshot.snapshot_id) or _BY_KIND.get(snapshot.kind)
     return known or getattr(snapshot, "java_class", "") or ANY_CLASS
 

@@ -17,11 +17,13 @@ from .optional_map import OptionalMap
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import TypeSerializerConfigSnapshot
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
 
 
+@lasting
 @attrs.frozen
 class KryoBytes:
     """A value that only Kryo reads, as it is stored.
@@ -77,6 +79,11 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
     registrations: OptionalMap = attrs.field(factory=OptionalMap)
     default_serializers: OptionalMap = attrs.field(factory=OptionalMap)
     default_serializer_classes: OptionalMap = attrs.field(factory=OptionalMap)
+
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.type_class
 
     def describe(self) -> str:
         return f"kryo<{self.type_class}>"

@@ -28,11 +28,12 @@ from .optional import OptionalSerializer
 from .pickle_shape import Fingerprint, Shape, is_plain, slots_of
 from .pickled_values import PickledValue
 from .pieces import unique
-from .record_classes import imported_subclass, qualified_name
+from .record_classes import imported_subclass
 from .record_values import Record
 from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference, RecursiveRecordSerializer
 from .registry import registry
+from .stored_names import qualified_name
 from .text import StringSerializer
 from .tuples import TupleSerializer
 from .unfolding import Unfolding

@@ -13,10 +13,12 @@ import attrs
 from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
 from .enums import EnumSerializer
 from .errors import DeclarationError
+from .families import across_families
 from .hints import serializer_for
 from .opened_pickles import FromPickle, parts_within, pickle_names, records_within, sources_of
 from .pickle_rules import obstacles
 from .pickle_shape import shape_of
+from .pickled import PickleSerializer
 from .records import DescribedRecordSerializer
 from .recursive_records import RecordReference
 from .serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from .pickle_shape import Shape
-    from .pickled import PickledSnapshot, PickleSerializer
+    from .pickled import PickledSnapshot
     from .snapshot import TypeSerializerConfigSnapshot
 
 _BY_KIND = {
@@ -45,8 +47,13 @@ _BY_KIND = {
 """By the kind of a described type, the classes whose objects it writes."""
 
 
-def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> CompatibilityResult[Any]:
-    """Answer for a described type about stored pickles (FAM-1)."""
+def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> CompatibilityResult[Any] | None:
+    """Answer for a described type about stored pickles (FAM-1); None where the new type is a pickle, too."""
+    if new.snapshot_configuration().kind == "pickle":
+        return None
+    across = across_families(new, old, KEEP_OLD_TYPE)
+    if across is not None:
+        return across
     found = old.fingerprint
     own = pickle_names(new)
     name = next((becomes for was, becomes in old.former if was == found.name), found.name)
@@ -136,8 +143,6 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
 
 def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
     """Answer for a pickle serializer about values of a described type (FAM-3)."""
-    from .pickled import PickleSerializer
-
     cls: Any = new.python_class
     try:
         described = serializer_for(cls)

@@ -6,11 +6,12 @@ Source: compatibility rules, section 6.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from .compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
+from .families import ANY, answer_between
 from .pickle_shape import PickledBy, reads_older_state, running_python
 from .pickled_values import PickledValue
 from .record_classes import is_record_class
@@ -27,11 +28,9 @@ _FALLBACK = "pass a fallback deserializer, which reads the stored values (fallba
 
 def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
     """Answer for a pickle serializer about whatever was stored."""
-    from .pickle_moves import to_pickle  # which needs the records, and they need the rules of all families
-    from .pickled import PickledSnapshot
-
-    if not isinstance(old, PickledSnapshot):
-        return to_pickle(new, old)
+    if old.kind != "pickle":
+        return answer_between(ANY, "pickle", new, old) or unrelated(new, old)
+    old = cast("PickledSnapshot", old)
     has_hook = new.upgrade is not None or _has_hook(new)
     result = _Comparison(new.fingerprint, old, new.redirects, has_hook, is_record_class(new.python_class)).result()
     if result.is_migration_required():
@@ -48,10 +47,9 @@ def judge_stored(
     new: UnopenedPickleSerializer, old: TypeSerializerConfigSnapshot[Any]
 ) -> CompatibilityResult[PickledValue]:
     """Answer for the pickles of a snapshot, whose class is not at hand: a changed shape has no hook."""
-    from .pickled import PickledSnapshot
-
-    if not isinstance(old, PickledSnapshot):
+    if old.kind != "pickle":
         return unrelated(new, old)
+    old = cast("PickledSnapshot", old)
     if old == new.stored:
         return CompatibilityResult.compatible()
     result = _Comparison(new.fingerprint, old, dict(new.stored.former), has_hook=False).result()

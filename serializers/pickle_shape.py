@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 import attrs
 
 from .errors import CorruptSavepoint, DeclarationError
-from .record_classes import class_fields, is_record_class, qualified_name
+from .record_classes import class_fields, is_record_class
+from .stored_names import qualified_name
 from .unpickling import LIBRARY
 
 if TYPE_CHECKING:

@@ -22,12 +22,13 @@ import cloudpickle
 
 from . import layout, pickle_rules
 from .errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
+from .families import ANY, register_rule
 from .pickle_shape import Fingerprint, classes_within, running_python, shape_of
 from .pickled_values import PickledValue
-from .record_classes import qualified_name
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from .stored_names import qualified_name
 from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
 
 if TYPE_CHECKING:
@@ -95,6 +96,10 @@ class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return UnopenedPickleSerializer(self)
+
+
+register_rule("pickle", ANY, "pickle_moves:from_pickle")
+register_rule(ANY, "pickle", "pickle_moves:to_pickle")
 
 
 @register_snapshot

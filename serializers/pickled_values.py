@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, cause_text
-from .record_classes import qualified_name
+from .stored_names import known_name, lasting, qualified_name
 from .unpickling import BY_VALUE, Names, open_pickle, trusted_names, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+@lasting
 @attrs.frozen(repr=False)
 class PickledValue:
     """A stored pickle, unopened. What a reader without a job gives for pickled state.
@@ -58,7 +59,7 @@ class PickledValue:
             known: By name, what it means where it is trusted.
             trust: As for `load`.
         """
-        trusted = frozenset(trust) | (trusted_names() or frozenset())
+        trusted = frozenset(map(known_name, trust)) | (trusted_names() or frozenset())
         if self.by_value:
             return self._run(trusted)
         if self.class_name not in trusted:

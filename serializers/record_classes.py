@@ -19,6 +19,7 @@ import attrs
 
 from .errors import DeclarationError, StateShiftError
 from .record_fields import Default
+from .stored_names import qualified_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -97,11 +98,6 @@ def options_of(cls: type) -> RecordOptions:
     """Give what `record` said of this very class, not of a base."""
     options: RecordOptions = cls.__dict__.get(_OPTIONS, NO_RECORD_OPTIONS)
     return options
-
-
-def qualified_name(cls: type) -> str:
-    """The identity of a Python class: module and qualified name."""
-    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def is_record_class(hint: object) -> bool:

@@ -11,23 +11,19 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
 from .compatibility import CompatibilityResult, Finding, Verdict
 from .errors import CorruptSavepoint
-from .registry import register_snapshot
 from .serializer import KEEP_OLD_TYPE
-from .snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from .records import DescribedRecordSerializer, RecordSnapshot
-    from .serializer import TypeSerializer
-    from .snapshot import Speller
-    from .views import DataInputView, DataOutputView
+    from .snapshot import TypeSerializerConfigSnapshot
 
 R = TypeVar("R")
 
@@ -129,42 +125,21 @@ serializers: Scopes[DescribedRecordSerializer[Any]] = Scopes.named("serializers"
 snapshots: Scopes[RecordSnapshot] = Scopes.named("snapshots")
 
 
-@register_snapshot
 @attrs.define
-class RecordReferenceSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Stands for a record within itself; the body is UTF name."""
+class Reference:
+    """Base of the snapshot that stands for a record within itself.
 
-    snapshot_id: ClassVar[str] = OWN_PREFIX + "record-reference"
-    kind: ClassVar[str] = "record"
+    Attributes:
+        name: Of the record.
+    """
 
     name: str = ""
-
-    def describe(self) -> str:
-        return self.name
-
-    def spell(self, speller: Speller) -> str:
-        try:
-            with snapshots.following(self.name) as (record, _):
-                return speller.part(record)
-        except CorruptSavepoint:
-            return self.name
-
-    def write(self, target: DataOutputView) -> None:
-        target.write_utf(self.name)
-
-    def read(self, source: DataInputView) -> None:
-        self.name = source.read_utf()
-
-    def restore_serializer(self) -> TypeSerializer[Any]:
-        from .recursive_records import RecordReference  # which needs the records, and these this file
-
-        return RecordReference(self.name)
 
 
 @contextmanager
 def followed(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerializerConfigSnapshot[Any]]:
     """Give what a reference stands for, and any other snapshot as it is."""
-    if isinstance(snapshot, RecordReferenceSnapshot):
+    if isinstance(snapshot, Reference):
         with snapshots.following(snapshot.name) as (record, _):
             yield record
     else:

@@ -5,13 +5,14 @@ Subclasses are told apart by tags, or by class names in the bytes. Source: compa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
 from .compatibility import Child, Finding, Flag, Obstacle, Verdict
 from .errors import DeclarationError
 from .record_classes import imported_subclass
+from .registry import registry
 from .serializer import CONVERTER
 from .snapshot import type_digest
 
@@ -62,10 +63,8 @@ def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> Des
 
     Only what is imported is looked at: a name out of a savepoint must not have a module imported.
     """
-    from .hints import record_serializer  # which needs the records
-
     subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
-    return None if subclass is None else record_serializer(subclass)
+    return None if subclass is None else cast("DescribedRecordSerializer[Any]", registry.record_serializer(subclass))
 
 
 def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .errors import ValueNotConvertible, shown
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@lasting
 class Record:
     """Field name -> value, of a class that need not exist here.
 

@@ -11,7 +11,7 @@ import attrs
 
 from . import layout, record_scopes
 from .errors import CorruptSavepoint, ValueNotConvertible
-from .record_scopes import RecordReferenceSnapshot, most_levels
+from .record_scopes import Reference, most_levels
 from .records import (
     DescribedRecordSerializer,
     RecordSerializer,
@@ -70,6 +70,34 @@ class RecordReference(TypeSerializer[Any]):
         if result.is_compatible_after_reconfiguration():
             return attrs.evolve(result, reconfigured=self)  # the copy stands in the circle, by this name
         return result
+
+
+@register_snapshot
+@attrs.define
+class RecordReferenceSnapshot(Reference, TypeSerializerConfigSnapshot[Any]):
+    """Stands for a record within itself; the body is UTF name."""
+
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "record-reference"
+    kind: ClassVar[str] = "record"
+
+    def describe(self) -> str:
+        return self.name
+
+    def spell(self, speller: Speller) -> str:
+        try:
+            with record_scopes.snapshots.following(self.name) as (record, _):
+                return speller.part(record)
+        except CorruptSavepoint:
+            return self.name
+
+    def write(self, target: DataOutputView) -> None:
+        target.write_utf(self.name)
+
+    def read(self, source: DataInputView) -> None:
+        self.name = source.read_utf()
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return RecordReference(self.name)
 
 
 @attrs.frozen

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
@@ -19,10 +19,12 @@ S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
 _FAMILIES = (
     *("arrays", "avro", "containers", "decimals", "either", "enums", "flink_avro", "kryo", "maps", "numeric"),
-    *("object_arrays", "optional", "pickled", "pojo", "records", "rows", "sql_temporal", "temporal", "text", "timers"),
-    *("ttl", "ttl_aware", "tuples", "void", "windows"),
+    *("object_arrays", "optional", "pickled", "pojo", "records", "recursive_records", "rows", "sql_temporal"),
+    *("temporal", "text", "timers", "ttl", "ttl_aware", "tuples", "void", "windows"),
 )
 """The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
+
+_HINTS = ".hints"
 
 
 def _is_built_in(cls: type[TypeSerializerConfigSnapshot[Any]]) -> bool:
@@ -41,6 +43,7 @@ class Registry:
         self._has_families = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
+        self._record_serializer: Callable[[type], TypeSerializer[Any]] | None = None
 
     def register_snapshot(self, cls: S, *, aliases: Iterable[str] = ()) -> S:
         """Register a snapshot class under its `snapshot_id` and former ids; usable as a decorator.
@@ -115,6 +118,21 @@ class Registry:
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
         self.edition += 1
+
+    def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
+        """Register what makes the serializers of record classes: it reads type hints, which are above all families."""
+        self._record_serializer = record_serializer
+
+    def record_serializer(self, cls: type) -> TypeSerializer[Any]:
+        """Return the serializer of a record class.
+
+        Raises:
+            DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
+        """
+        if self._record_serializer is None:
+            import_module(_HINTS, __package__)
+            return self.record_serializer(cls)
+        return self._record_serializer(cls)
 
     def python_types(self) -> tuple[type, ...]:
         """Give the classes that hints may name for a serializer of the user's."""

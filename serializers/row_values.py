@@ -5,12 +5,15 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVarTuple, overload
 
+from .stored_names import lasting
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Columns = TypeVarTuple("Columns")
 
 
+@lasting
 class RowKind(enum.Enum):
     """What a row of a changelog says of its values; rows of state are nearly always INSERT."""
 
@@ -20,6 +23,7 @@ class RowKind(enum.Enum):
     DELETE = 3
 
 
+@lasting
 class Row(Generic[*Columns]):
     """A row of values: `Row(7, "seven")`, or with names `Row(id=7, title="seven")`.
 
@@ -97,9 +101,13 @@ class Row(Generic[*Columns]):
         kind = "" if self._kind is RowKind.INSERT else f"._with_kind({self._kind})"
         return f"Row({values}){kind}"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (_restored, (self._values, self._names, self._kind))
+    def __getstate__(self) -> tuple[tuple[Any, ...], tuple[str, ...], RowKind]:
+        return self._values, self._names, self._kind
+
+    def __setstate__(self, state: tuple[tuple[Any, ...], tuple[str, ...], RowKind]) -> None:
+        self._values, self._names, self._kind = state
 
 
 def _restored(values: tuple[Any, ...], names: tuple[str, ...], kind: RowKind) -> Row[*tuple[Any, ...]]:
+    """Make a row of a pickle of version 0.1, which names this function."""
     return Row._of(values, names, kind)  # noqa: SLF001 - its own module

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import ValueNotConvertible, shown
+from .stored_names import lasting
 from .temporal_values import SECOND_NANOS, Instant, Moment, TemporalValue, check_range
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ _LONG_NULL = -(2**63)
 """What Flink writes for null, so that it is no number of milliseconds."""
 
 
+@lasting
 @attrs.frozen(order=True)
 class JavaDate(Moment):
     """A `java.util.Date`: a moment, to the millisecond.
@@ -84,6 +86,7 @@ class _InZoneOfJvm(TemporalValue):
         return str(JavaDate(self.millis))
 
 
+@lasting
 @attrs.frozen(order=True)
 class SqlDate(_InZoneOfJvm):
     """A `java.sql.Date`: the moment of a midnight, in a time zone that is not stored (that of the JVM).
@@ -95,6 +98,7 @@ class SqlDate(_InZoneOfJvm):
     java: ClassVar[str] = "java.sql.Date"
 
 
+@lasting
 @attrs.frozen(order=True)
 class SqlTime(_InZoneOfJvm):
     """A `java.sql.Time`: a moment on 1970-01-01, in a time zone that is not stored (that of the JVM).
@@ -106,6 +110,7 @@ class SqlTime(_InZoneOfJvm):
     java: ClassVar[str] = "java.sql.Time"
 
 
+@lasting
 @attrs.frozen(order=True)
 class SqlTimestamp(Moment):
     """A `java.sql.Timestamp`: a moment, to the nanosecond, which Java holds in two overlapping numbers.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import attrs
 
+from .stored_names import lasting
 
+
+@lasting
 @attrs.frozen(repr=False)
 class Symbol:
     """A symbol of an enum that need not exist here. Equal by name.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import ValueNotConvertible, shown
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from typing import Self
@@ -183,6 +184,7 @@ class Moment(TemporalValue):
         return f"{_iso_date(*civil_date(days))}T{_iso_time(*divmod(minute, 60), second, nanos)}Z"
 
 
+@lasting
 @attrs.frozen(order=True)
 class Instant(Moment):
     """A `java.time.Instant`: a moment, to the nanosecond.
@@ -214,6 +216,7 @@ class Instant(Moment):
         return cls(seconds, nanos)
 
 
+@lasting
 @attrs.frozen(order=True)
 class LocalDate(TemporalValue):
     """A `java.time.LocalDate`: a day, in no time zone; in Python a date."""
@@ -249,6 +252,7 @@ class LocalDate(TemporalValue):
         return _iso_date(*self.parts)
 
 
+@lasting
 @attrs.frozen(order=True)
 class LocalTime(TemporalValue):
     """A `java.time.LocalTime`: a time of day, in no time zone; in Python a time without one."""
@@ -285,6 +289,7 @@ class LocalTime(TemporalValue):
         return _iso_time(*self.parts)
 
 
+@lasting
 @attrs.frozen(order=True)
 class LocalDateTime(TemporalValue):
     """A `java.time.LocalDateTime`: a day and a time, in no time zone; in Python a datetime without one."""

@@ -17,6 +17,7 @@ from .errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, add_
 from .registry import register_snapshot
 from .serializer import TypeSerializer, unrelated
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,6 +32,7 @@ _SIGN_BIT = 1 << 63
 _KEY, _NAMESPACE = "<key>", "<namespace>"
 
 
+@lasting
 @attrs.frozen
 class Timer(Generic[K, N]):
     """A timer that was set.

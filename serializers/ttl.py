@@ -19,11 +19,13 @@ import attrs
 from . import layout, recipe
 from .compatibility import Child, CompatibilityResult, Finding, Verdict, compose
 from .errors import CorruptSavepoint, DeclarationError, ValueNotConvertible, shown
+from .families import ANY, register_rule
 from .numeric import LongSerializerSnapshot
 from .optional import OptionalSerializer
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .stored_names import lasting
 from .ttl_aware import without_ttl_awareness
 from .views import DataOutputView
 
@@ -43,6 +45,7 @@ _LAST_MS = (1 << 63) - 1
 _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 
 
+@lasting
 @attrs.frozen
 class TtlValue(Generic[T]):
     """A value and when it was last accessed.
@@ -227,6 +230,9 @@ def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapsho
         convert=lambda conversions: Stripped(_but_nulls(conversions[0])),
         read_with=_read_ttl_with,
     )
+
+
+register_rule("ttl", ANY, "ttl:switched_off")
 
 
 @attrs.frozen

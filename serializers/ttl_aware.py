@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import OldReaderUnavailable
+from .families import ANY, register_rule
 from .registry import register_snapshot
 from .snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
 
 if TYPE_CHECKING:
+    from .compatibility import CompatibilityResult
     from .serializer import TypeSerializer
     from .snapshot import Speller
     from .views import DataInputView, DataOutputView
@@ -63,6 +65,16 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
                 "a TTL-aware snapshot that was neither read nor given an inner one wraps nothing"
             )
         return self.inner
+
+
+def judged_within(
+    serializer: TypeSerializer[Any], snapshot: TtlAwareSerializerSnapshot
+) -> CompatibilityResult[Any] | None:
+    """Return what a serializer says about the snapshot within; None where there is none."""
+    return None if snapshot.inner is None else serializer.ensure_compatibility(snapshot.inner)
+
+
+register_rule("ttl_aware", ANY, "ttl_aware:judged_within")
 
 
 def without_ttl_awareness(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:

@@ -136,7 +136,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
             counts = f"{len(stored)} stored and {len(self.fields)} declared"
             reason = f"the number of items differs ({counts}), and items have no names to pair them by"
             return incompatible(self, snapshot, "TUP-3", reason, KEEP_OLD_TYPE, f"move to a record: {CONVERTER}")
-        old_class = snapshot.tuple_class
+        old_class = snapshot.java_class
         findings: tuple[Finding, ...] = ()
         if old_class != self.tuple_class:
             verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the Java class is not in the bytes; it is kept"
@@ -169,6 +169,11 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
     tuple_class: str = ""
 
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.tuple_class
+
     def write_outer_snapshot(self, target: DataOutputView) -> None:
         target.write_utf(self.tuple_class)
 
@@ -192,7 +197,7 @@ class Tuple0SerializerSnapshot(FlinkSnapshot[tuple[Any, ...]]):
 
     snapshot_id: ClassVar[str] = _RUNTIME + "Tuple0SerializerSnapshot"
     kind: ClassVar[str] = "tuple"
-    tuple_class: ClassVar[str] = _TUPLES + "0"
+    java_class: ClassVar[str] = _TUPLES + "0"
 
     def describe(self) -> str:
         return "tuple<>"

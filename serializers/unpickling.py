@@ -44,6 +44,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import attrs
 
 from .errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
+from .stored_names import known_as, known_name, place_of
 from .tree_size import is_tree_within
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def trusting(names: Collection[str]) -> Iterator[None]:
     A migration reads in such a block: there pickles of a savepoint go by what its caller trusts, and by nothing that
     the job declares.
     """
-    token = _scope.set(frozenset(names))
+    token = _scope.set(frozenset(map(known_name, names)))
     try:
         yield
     finally:
@@ -90,7 +91,7 @@ def untrusted(name: str, held_by: str = "") -> UntrustedCode:
 
 def qualified(module: str, name: str) -> str:
     """Give the one name of a global; Python 2 had another for the builtins, which old protocols keep."""
-    return f"{'builtins' if module == '__builtin__' else module}.{name}"
+    return known_as("builtins" if module == "__builtin__" else module, name)
 
 
 @attrs.frozen
@@ -121,6 +122,7 @@ class Names:
             return LIBRARY[full]
         if full not in self.trust:
             raise untrusted(full, self.held_by)
+        module, name = place_of(module, name)
         try:
             found: Any = importlib.import_module(module)
             for part in name.split("."):

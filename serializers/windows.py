@@ -18,6 +18,7 @@ from .errors import CorruptSavepoint, ValueNotConvertible, shown
 from .registry import register_snapshot
 from .serializer import TypeSerializer
 from .snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .stored_names import lasting
 
 if TYPE_CHECKING:
     from .views import DataInputView, DataOutputView
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 _WINDOWS = "org.apache.flink.streaming.api.windowing.windows."
 
 
+@lasting
 @attrs.frozen
 class VoidNamespace:
     """The namespace of state that has none. All are equal; `VOID_NAMESPACE` is the one that readers give."""
 
 
+@lasting
 @attrs.frozen(order=True)
 class TimeWindow:
     """A window in time.
@@ -43,6 +46,7 @@ class TimeWindow:
     end: int
 
 
+@lasting
 @attrs.frozen
 class GlobalWindow:
     """The window of everything. All are equal; `GLOBAL_WINDOW` is the one that readers give."""

@@ -28,8 +28,8 @@ from ..serializers.numeric import (
 from ..serializers.object_arrays import GenericArraySerializerSnapshot, StringArraySerializerSnapshot
 from ..serializers.optional import NullableSerializerSnapshot
 from ..serializers.pojo import PojoSerializerSnapshot
-from ..serializers.record_scopes import RecordReferenceSnapshot
 from ..serializers.records import RecordSnapshot
+from ..serializers.recursive_records import RecordReferenceSnapshot
 from ..serializers.rows import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
 from ..serializers.sql_temporal import (

@@ -30,7 +30,7 @@ from ...serializers.avro_json import to_json
 from ...serializers.avro_schema import parse
 from ...serializers.decimals import decimal_of, split_decimal
 from ...serializers.either import Left
-from ...serializers.record_scopes import RecordReferenceSnapshot
+from ...serializers.recursive_records import RecordReferenceSnapshot
 from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
 from ..timers import queue_parts
 from .opened_json import tagged_pickle

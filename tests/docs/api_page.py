@@ -31,7 +31,8 @@ PLACES = {
         "stateshift",
         """
         Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
-        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled
+        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
+        PickledValue from_pickled
         """,
     ),
     "Checking": (
@@ -106,10 +107,17 @@ def _entry(module, name):
         _rendered(_doc(thing)),
     ]
     if inspect.isclass(thing):
-        shared = [base for base in inspect.getmro(thing)[1:] if base.__module__ == thing.__module__ and _doc(base)]
+        near = {thing.__module__, _place(module, name)}
+        shared = [base for base in inspect.getmro(thing)[1:] if base.__module__ in near and _doc(base)]
         lines += [f"\n**As every {base.__name__}**\n\n{_rendered(_doc(base))}" for base in shared]
         lines += [_member(name, member, found) for member, found in _members(thing)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _place(module, name):
+    """Give the module of a name: values tell that of the face."""
+    package = import_module(module)
+    return f"stateshift{package._PLACES[name]}" if module == "stateshift" else getattr(package, name).__module__
 
 
 def _is_plain(thing):
@@ -124,8 +132,7 @@ def _doc(thing):
 
 def _comment_below(module, name):
     """Give the text that stands below an assignment; of one that has none, the assignment itself."""
-    package = import_module(module)
-    place = import_module(package._PLACES[name], "stateshift")
+    place = import_module(_place(module, name))
     source = inspect.getsource(place)
     body = ast.parse(source).body
     for statement, following in pairwise(body):

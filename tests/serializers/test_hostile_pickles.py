@@ -23,7 +23,7 @@ from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.opened_pickles import FromPickle
 from stateshift.serializers.pickle_shape import Fingerprint, Shape
 from stateshift.serializers.pickled_values import PickledValue
-from stateshift.serializers.record_classes import qualified_name
+from stateshift.serializers.stored_names import qualified_name
 from stateshift.serializers.unpickling import Names, open_pickle, trusting
 from stateshift.state.savepoint.opened_json import tagged_pickle
 

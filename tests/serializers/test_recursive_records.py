@@ -30,11 +30,12 @@ from stateshift.serializers.declared import declared_facts, with_facts
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.record_scopes import RecordReferenceSnapshot, most_levels
+from stateshift.serializers.record_scopes import most_levels
 from stateshift.serializers.record_values import Record
 from stateshift.serializers.records import RecordSerializer
 from stateshift.serializers.recursive_records import (
     RecordReference,
+    RecordReferenceSnapshot,
     RecursiveRecordSerializer,
     RecursiveRecordSnapshot,
 )
