@@ -115,7 +115,8 @@ def command(
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
         _refuse_what_needs_a_savepoint()
-        return hold_against(new.describe(), gate, edits, policy, trust=trust, with_json=with_json)
+        options = attrs.evolve(gate, everything=everything)
+        return hold_against(new.describe(), options, edits, policy, trust=trust, with_json=with_json)
     if gate.against or savepoint is None:
         raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
     # The job first: its module registers the snapshots by which the savepoint is read.
@@ -138,7 +139,7 @@ def command(
 
 
 _OF_A_SAVEPOINT = {
-    "everything", "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
+    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
     "allow_empty", "trust_stored_serializers",
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ import click
 
 from ..serializers.wording import many
 from .failures import Status
-from .options import allow_root_option, common_options, import_option, open_savepoint
+from .options import all_option, allow_root_option, common_options, import_option, open_savepoint
 from .output import Line, print_json, print_styled
 from .progress import spinning
 from .sides import describe_sides, is_savepoint
@@ -41,10 +41,11 @@ Exit status:
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--types-only", is_flag=True, help="Of two savepoints compare the types alone, and read no entries.")
+@all_option
 @allow_root_option
 @import_option
 @common_options
-def command(a: str, b: str, *, types_only: bool, with_json: bool) -> int:
+def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bool) -> int:
     """Tell what differs between the state of A and the state of B, and what a check says in both directions.
 
     Of classes that only a savepoint or a record knows, nothing has to be there. Nothing is written.
@@ -65,7 +66,7 @@ def command(a: str, b: str, *, types_only: bool, with_json: bool) -> int:
         data = to_data(difference) | {"values": _values_data(values)}
         print_json(data | {"equal": status is Status.DONE, "exit_status": int(status)})
         return status
-    lines = text_lines(difference)
+    lines = text_lines(difference, everything=everything)
     if difference.is_equal and differing:
         words = f": the types are equal, values of {many(len(differing), 'state')} are not"
         lines[0] = [("different", "yellow"), (words, "bold")]

@@ -43,6 +43,7 @@ class GateOptions:
         allow: Names of losses that are no failure.
         allow_drift: Whether a job that passes may differ from the last revision.
         form: How the answer is printed: text, github, junit or sarif.
+        everything: Whether lines for people tell of each place where the same is so.
     """
 
     against: str = ""
@@ -51,6 +52,7 @@ class GateOptions:
     allow: tuple[str, ...] = ()
     allow_drift: bool = False
     form: str = "text"
+    everything: bool = False
 
 
 def gate_options(function: F) -> F:
@@ -151,7 +153,7 @@ def hold_against(
     elif options.form == "github":
         write_text(github_lines(report, file, drift if status is Status.DRIFT else ""))
     else:
-        print_styled(text_lines(report))
+        print_styled(text_lines(report, everything=options.everything))
     _tell_what_is_not_needed(options.allow, report)
     if drift and report.passes:
         print_notice(f"drift: {candidate.origin} {drift}")

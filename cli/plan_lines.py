@@ -5,9 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ..compat.condensing import FEW, as_there, likeness, some
 from ..compat.fingerprint import UNKNOWN
 from ..compat.reference_time import length_text
 from ..serializers.wording import many
+from ..state.migration.plan_file import RECORDED
 from .output import Column, Line, size_text, styled_table
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ _TRIED = {True: "yes", False: "no", None: ""}
 _STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
 _ACTION_STYLES = {"convert": "yellow", "drop": "red"}
 _NOTE = "compatible"
+_BELOW = "\n    "
 
 
 def plan_lines(plan: PlanFile) -> Iterator[Line]:
@@ -34,9 +37,10 @@ def plan_lines(plan: PlanFile) -> Iterator[Line]:
     options = ", ".join(_options(plan))
     if options:
         yield [(f"  with {options}", "dim")]
+    said: dict[tuple[str, ...], str] = {}
     for operator in plan.operators:
         yield []
-        yield from _operator_lines(operator)
+        yield from _operator_lines(operator, said)
     yield []
     yield from _ending(plan)
 
@@ -75,7 +79,8 @@ def _listed(value: Any) -> str:
     return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
 
 
-def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
+def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line]:
+    """Yield what is done with an operator; `said` has the place of what was told already, and gets that of the rest."""
     uid, operator_id = operator["uid"], operator["operator_id"]
     title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
     yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
@@ -93,7 +98,14 @@ def _operator_lines(operator: dict[str, Any]) -> Iterator[Line]:
         yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
     for state in operator["states"]:
         if state["action"] != "copy":
-            yield from _state_lines(state)
+            yield from _told_once(list(_state_lines(state)), f"{uid or operator_id}/{state['name']}", said)
+
+
+def _told_once(lines: list[Line], place: str, said: dict[tuple[str, ...], str]) -> list[Line]:
+    """Return what is told of a state; where more than a line of it was told of another, that other's place."""
+    words = ["".join(text for text, _ in line) for line in lines[1:]]
+    first = said.setdefault(likeness(words), place) if len(words) > 1 else place
+    return lines if first == place else [lines[0], [(f"    {as_there(first, words)}", "dim")]]
 
 
 def _is_empty_queue(state: dict[str, Any]) -> bool:
@@ -214,10 +226,16 @@ def _ending(plan: PlanFile) -> Iterator[Line]:
     }[summary["flink_restorable"]]
     yield [(restores, "" if summary["flink_restorable"] else "yellow")]
     yield [("rollback: start the old job on the source, which is not touched", "")]
-    old_job = plan.rollback["old_job_on_result"]
+    recorded = plan.rollback.get(RECORDED)
+    old_job = (recorded or plan.rollback)["old_job_on_result"]
     meaning = {
         "start": "it can use it as it is",
         "migrate": "it can use it after a migration back",
         "refuse": "it cannot use all of it",
     }[old_job]
-    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}", "")]
+    known = f", by all that {recorded['by']} declares" if recorded else ", as far as the stored types tell"
+    if plan.summary["decision"] == "start":
+        known = ""
+    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
+    if recorded and recorded["reasons"]:
+        yield [(f"    {some(recorded['reasons'], most=FEW, whole='--json', between=_BELOW)}", "dim")]

@@ -80,6 +80,8 @@ def command(
     types_stay = not job_place and not like and options.changes_without_types
     side = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES)
     description = None if side is None else side.describe()
+    from .revisions import code_of
+
     with spinning("planning") as show:
         plan = make_plan(
             open_savepoint(savepoint),
@@ -88,6 +90,7 @@ def command(
             _new_types(side),
             place=savepoint,
             counted=counted,
+            code_of=code_of,
             progress=show,
         )
     if file is not None:

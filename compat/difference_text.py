@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Decision
 from ..serializers.wording import many
+from .condensing import alike
 from .explain import finding_line
 from .report_data import finding_data
 from .type_difference import Kind
@@ -26,6 +27,7 @@ _STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE:
 _SIGNS = {Kind.ADDED: ("+", "green"), Kind.REMOVED: ("-", "red")}
 _WIDEST = 100
 _FORWARDS, _BACKWARDS = "A -> B", "B -> A"
+_SAID = "said of another"
 
 
 def to_data(difference: Difference) -> dict[str, Any]:
@@ -101,8 +103,13 @@ def _way_data(way: Way | None) -> dict[str, Any] | None:
     return {"decision": str(way.decision), "verdict": way.verdict.label, "findings": findings}
 
 
-def text_lines(difference: Difference) -> list[list[Span]]:
-    """Give a difference as lines: what is equal is counted, what changed is shown."""
+def text_lines(difference: Difference, *, everything: bool = False) -> list[list[Span]]:
+    """Give a difference as lines: what is equal is counted, what changed is shown.
+
+    Args:
+        difference: What differs.
+        everything: Whether the same is said of each state where it is so, and not once for all of them.
+    """
     lines: list[list[Span]] = [
         _headline(difference),
         [(f"  A  {difference.a.origin}", "dim")],
@@ -115,10 +122,27 @@ def text_lines(difference: Difference) -> list[list[Span]]:
             [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A")],
             [(f"  {_BACKWARDS}: ", "dim"), _meaning(difference.backwards, "A", "B")],
         ]
+    places = {} if everything else _places(difference)
     for operator in difference.operators:
-        if not operator.is_equal:
-            lines += [[], *_operator_lines(operator)]
+        if not operator.is_equal and (told := list(_operator_lines(operator, places))):
+            lines += [[], *told]
     return lines
+
+
+def _places(difference: Difference) -> dict[int, str]:
+    """Return by the id of each changed state where else the same is so, or that it was SAID of another."""
+    changed = [
+        (operator, state)
+        for operator in difference.operators
+        for state in operator.states
+        if state.a and state.b and not state.is_equal
+    ]
+    shown = alike(
+        changed,
+        lambda one: ["".join(text for text, _ in line) for line in _change_lines(one[1])],
+        lambda one: f"{one[0].uid or one[0].operator_id}/{one[1].name}",
+    )
+    return {id(state): _SAID for _, state in changed} | {id(state): places for (_, state), places in shown}
 
 
 def _headline(difference: Difference) -> list[Span]:
@@ -147,7 +171,21 @@ def _meaning(decision: Decision, taker: str, giver: str) -> Span:
     return f"{decision}; {meanings[decision]}", _STYLES[decision]
 
 
-def _operator_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
+def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[list[Span]]:
+    """Return what there is to say of an operator; nothing where all of it was said of another."""
+    own = list(_own_lines(operator))
+    shown = [state for state in operator.states if not state.is_equal and places.get(id(state)) != _SAID]
+    if len(own) == 1 and operator.a and operator.b and not shown:
+        return []
+    for state in shown:
+        own += _state_lines(state)
+        if elsewhere := places.get(id(state)):
+            own.append([(f"    {elsewhere}", "dim")])
+    equal = [state.name for state in operator.states if state.is_equal]
+    return [*own, *([[(f"  equal: {', '.join(equal)}", "dim")]] if equal else [])]
+
+
+def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
     title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
     if operator.a is None or operator.b is None:
         only = f": only in {_sides(operator.a, operator.b).upper()}"
@@ -165,12 +203,6 @@ def _operator_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
     if operator.key is not None and operator.key.changes:
         yield [("  key", "bold")]
         yield from _change_lines(operator.key)
-    equal = [state for state in operator.states if state.is_equal]
-    for state in operator.states:
-        if not state.is_equal:
-            yield from _state_lines(state)
-    if equal:
-        yield [(f"  equal: {', '.join(state.name for state in equal)}", "dim")]
 
 
 def _restorable(known: bool | None) -> str:  # noqa: FBT001 - a value, not a switch

@@ -9,6 +9,7 @@ from ..serializers.compatibility import Decision
 from ..serializers.escaping import github_command, one_line, shell_word
 from ..serializers.wording import many
 from .asking import KEY
+from .condensing import FEW, alike, some
 from .explain import finding_line
 from .levels import Direction
 from .losses import IF_LOST
@@ -97,14 +98,26 @@ def _override_data(override: Override) -> dict[str, Any]:
     return {"rule": override.rule, "reason": override.reason, "expires": override.expires.isoformat()}
 
 
-def text_lines(report: GateReport) -> list[list[Span]]:
-    """Give a report as lines: what stands against the job first, then overrides and levels."""
+def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Span]]:
+    """Give a report as lines: what stands against the job first, then overrides and levels.
+
+    Args:
+        report: What was found.
+        everything: Whether the same is said of each place where it is so, and not once for all of them.
+    """
     lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
-    for state in report.states:
-        if state.failures or told(state):
-            lines += [[], *_state_lines(state)]
+    blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
+    shown = [(block, "") for block in blocks] if everything else alike(blocks, _words, lambda one: state_title(one[0]))
+    for (_, block), places in shown:
+        lines += [[], *block, *([[(f"  {places}", "dim")]] if places else [])]
     lines += [[], *_level_lines(report)]
     return lines
+
+
+def _words(block: tuple[StateGate, list[list[Span]]]) -> list[str]:
+    """Return what is said of a state or key, without its name."""
+    (_, *verdict), *rest = block[1]
+    return ["".join(text for text, _ in line) for line in (verdict, *rest)]
 
 
 def _headline(report: GateReport) -> list[Span]:
@@ -204,12 +217,12 @@ def closing_line(report: GateReport, command: str) -> str:
     """
     if not report.passes:
         return "not accepted, so there is nothing to deploy: keep what is refused, or allow it as its way out says"
-    what = "; ".join(accepted(report)) or "nothing is lost"
+    what = some(accepted(report), most=FEW, whole="--json", between="; ") or "nothing is lost"
     migrated = [state_title(state) for state in report.states if state.is_migrated or state.is_left]
     if not migrated:
         return f"accepted: {what}; before deployment: nothing has to be run"
     drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
-    return f"accepted: {what}; before deployment: {command}{drops}, for {', '.join(migrated)}"
+    return f"accepted: {what}; before deployment: {command}{drops}, for {some(migrated, most=FEW, whole='--json')}"
 
 
 def _level_lines(report: GateReport) -> Iterator[list[Span]]:

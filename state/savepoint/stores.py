@@ -183,7 +183,9 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
     name = masked(name)
     where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        return SavepointNotFound(f"there is no file {name}" if name else "there is no such folder", **where)
+        missing = f"there is no file {name}" if name else "there is no such folder"
+        is_file = not name and isinstance(error, NotADirectoryError)
+        return SavepointNotFound("it is a file, or lies in one, and no folder" if is_file else missing, **where)
     if isinstance(error, _NotRegularError):
         return StorageFailed(
             f"{error}, and no regular file",
