@@ -8,7 +8,7 @@ import json
 import pytest
 
 from stateshift import Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.cli.plan_lines import plan_lines
+from stateshift.cli.render.plan import plan_lines
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.serializers.errors import CorruptSavepoint, PlanChanged, ValueNotConvertible
 from stateshift.spark.migrate import migrate

@@ -24,9 +24,9 @@ from stateshift import (
     TimeWindow,
     ValueStateDescriptor,
 )
+from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.plan_data import to_data
-from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from ..serializers.wording import many
-from .failures import Status
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
+from ..output import print_json, print_lines, print_notice, write_text
+from ..whole_files import OutputFile, output_option, says_format
 from .histories import history_option
-from .options import allow_root_option, common_options, import_option, load_job_here, open_savepoint
-from .output import print_json, print_lines, print_notice, write_text
-from .whole_files import OutputFile, output_option, says_format
 
 if TYPE_CHECKING:
-    from ..compat.description import JobDescription
-    from ..compat.history import History
+    from ...compat.description import JobDescription
+    from ...compat.history import History
 
 
 def _is_snapshot(file: Path) -> bool:
-    from ..compat.recorded_text import VERSION
-    from ..compat.recording import FORMAT
+    from ...compat.recorded_text import VERSION
+    from ...compat.recording import FORMAT
 
     return says_format(file, FORMAT, VERSION)
 
@@ -68,7 +68,7 @@ def command(
     with_json: bool,
 ) -> int:
     """Record operators, keys, states and their types, with the snapshots of all serializers."""
-    from ..compat.recording import digest, to_json
+    from ...compat.recording import digest, to_json
 
     description = _described(savepoint, job_place)
     for operator in description.operators:
@@ -107,9 +107,9 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
 
 def _record_revision(description: JobDescription, message: str, folder: Path, *, merges: bool, with_json: bool) -> int:
     """Add a revision to the history, unless its head is the same (rule CI-4)."""
-    from ..compat.history import SUFFIX
-    from ..compat.recording import digest
-    from .revisions import read_history
+    from ...compat.history import SUFFIX
+    from ...compat.recording import digest
+    from ..revisions import read_history
 
     history = read_history(folder)
     head = None if merges else history.require_one_head()
@@ -134,11 +134,11 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
 
 def _tell_what_is_refused(history: History, description: JobDescription) -> None:
     """Say what the gate refuses now: held against the new revision, it would say so no more."""
-    from ..compat.gate_text import text_lines
-    from ..compat.history import judged
-    from ..compat.levels import judge
-    from ..compat.losses import Guard
-    from .project import Project
+    from ...compat.history import judged
+    from ...compat.levels import judge
+    from ...compat.losses import Guard
+    from ..project import Project
+    from ..render.gate import text_lines
 
     project = Project.find(Path.cwd())
     today = dt.datetime.now(tz=dt.UTC).date()

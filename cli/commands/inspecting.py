@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.errors import StateNotFound
-from .failures import Status, print_error, status_of
-from .options import common_options, import_option, open_savepoint, savepoint_argument
-from .output import print_json, print_styled, size_text
-from .progress import spinning
+from ...serializers.errors import StateNotFound
+from ..failures import Status, print_error, status_of
+from ..options import common_options, import_option, open_savepoint, savepoint_argument
+from ..output import print_json, print_styled, size_text
+from ..progress import spinning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ def command(
 
         print_json(to_data(inspected, with_skew=with_skew))
     else:
-        from .inspect_text import lines_of
+        from ..render.inspection import lines_of
 
         print_styled(lines_of(inspected, is_full=is_full or state_name is not None, with_skew=with_skew))
     errors = inspected.errors()

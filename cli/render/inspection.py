@@ -6,18 +6,18 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from ..compat.plan import StateAction
-from ..serializers.errors import shown
-from ..serializers.wording import many
-from .inspected import share_of
-from .output import Column, is_terminal, size_text, styled_table, text_width
+from ...compat.plan import StateAction
+from ...serializers.errors import shown
+from ...serializers.wording import many
+from ..commands.inspected import share_of
+from ..output import Column, is_terminal, size_text, styled_table, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..state.savepoint.sizes import OperatorSizes, Share
-    from .inspected import Inspected, OperatorView, StateView
-    from .output import Line, Span
+    from ...state.savepoint.sizes import OperatorSizes, Share
+    from ..commands.inspected import Inspected, OperatorView, StateView
+    from ..output import Line, Span
 
 _NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
 _STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
@@ -204,7 +204,7 @@ def _skew(sizes: OperatorSizes) -> Iterator[Line]:
 def _chart(
     title: str, every: Sequence[Share], bars: Sequence[Share], columns: Sequence[Column], names: Sequence[str]
 ) -> Iterator[Line]:
-    from ..state.savepoint.sizes import Spread
+    from ...state.savepoint.sizes import Spread
 
     spread, shares = Spread.of([share.size_bytes for share in every]), Spread.of([share.size_bytes for share in bars])
     sizes = f"{size_text(spread.smallest)} to {size_text(spread.largest)}, median {size_text(int(spread.median))}"

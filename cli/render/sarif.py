@@ -10,14 +10,14 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ..serializers.escaping import one_line
-from .explain import finding_line
-from .gate_text import failure_text, state_title, told
-from .rules import rule_book
+from ...compat.explain import finding_line
+from ...compat.rules import rule_book
+from ...serializers.escaping import one_line
+from .gate import failure_text, state_title, told
 
 if TYPE_CHECKING:
-    from ..serializers.compatibility import Finding
-    from .levels import Failure, GateReport, StateGate
+    from ...compat.levels import Failure, GateReport, StateGate
+    from ...serializers.compatibility import Finding
 
 _REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
 """A state is declared somewhere in the job's module; no snapshot tells in which line."""

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..serializers.errors import values_are_redacted
-from ..serializers.wording import many
-from .failures import Status
-from .options import common_options, open_savepoint, savepoint_argument
-from .output import Column, print_json, print_lines, table_lines
+from ...serializers.errors import values_are_redacted
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import common_options, open_savepoint, savepoint_argument
+from ..output import Column, print_json, print_lines, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..state.savepoint.quarantine import QuarantinedValue
+    from ...state.savepoint.quarantine import QuarantinedValue
 
 _COUNTS = (
     Column("operator", is_name=True),

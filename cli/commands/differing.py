@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..serializers.wording import many
-from .failures import Status
-from .options import all_option, allow_root_option, common_options, import_option, open_savepoint
-from .output import Line, print_json, print_styled
-from .progress import spinning
-from .sides import describe_sides, is_savepoint
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
+from ..output import Line, print_json, print_styled
+from ..progress import spinning
+from ..sides import describe_sides, is_savepoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..state.savepoint.value_difference import StateValues
+    from ...state.savepoint.value_difference import StateValues
 
 
 @click.command(
@@ -50,13 +50,13 @@ def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bo
 
     Of classes that only a savepoint or a record knows, nothing has to be there. Nothing is written.
     """
-    from ..compat.difference import compare
-    from ..compat.difference_text import text_lines, to_data
+    from ...compat.difference import compare
+    from ..render.difference import text_lines, to_data
 
     difference = compare(*describe_sides(a, b))
     values: tuple[StateValues, ...] | None = None
     if not types_only and is_savepoint(a) and is_savepoint(b):
-        from ..state.savepoint.value_difference import compare_values
+        from ...state.savepoint.value_difference import compare_values
 
         with spinning("comparing") as show:
             values = compare_values(open_savepoint(a), open_savepoint(b), difference, show)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.escaping import shell_word
-from .failures import Status
-from .options import common_options, open_savepoint, savepoint_argument
-from .output import print_json, print_lines, write_text
-from .whole_files import output_option
+from ...serializers.escaping import shell_word
+from ..failures import Status
+from ..options import common_options, open_savepoint, savepoint_argument
+from ..output import print_json, print_lines, write_text
+from ..whole_files import output_option
 
 if TYPE_CHECKING:
-    from .whole_files import OutputFile
+    from ..whole_files import OutputFile
 
 
 @click.command(
@@ -37,7 +37,7 @@ def command(savepoint: str, *, file: OutputFile | None, with_json: bool) -> int:
 
     States that cannot be declared are named in comments, with the reason; a migration keeps them as they are.
     """
-    from ..state.job_source import job_source
+    from ...state.job_source import job_source
 
     source = job_source(open_savepoint(savepoint))
     if file is None:

@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..compat.reference_time import time_text
-from ..serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
-from ..serializers.escaping import shell_word
-from ..serializers.wording import many
-from ..state.migration.engine import Engine
-from .failures import Status
-from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
-from .next_steps import start_lines
-from .options import allowed_roots, common_options, migration_options, savepoint_argument
-from .output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
+from ...compat.reference_time import time_text
+from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.escaping import shell_word
+from ...serializers.wording import many
+from ...state.migration.engine import Engine
+from ..failures import Status
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..next_steps import start_lines
+from ..options import allowed_roots, common_options, migration_options, savepoint_argument
+from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
+from ..progress import watched
+from ..revisions import recorded_job
 from .planned_runs import planned_run
-from .progress import watched
-from .revisions import recorded_job
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..compat.description import JobDescription
-    from ..compat.plan import MigrationPlan
-    from ..state.migration.estimate import Estimate
-    from ..state.migration.options import MigrationOptions
-    from ..state.migration.report import MigrationReport
+    from ...compat.description import JobDescription
+    from ...compat.plan import MigrationPlan
+    from ...state.migration.estimate import Estimate
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.report import MigrationReport
 
 _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
             Column("read", is_number=True), Column("written", is_number=True),
@@ -114,8 +114,8 @@ def command(
     with_json: bool,
 ) -> int:
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
-    from ..spark.migrate import migrate
-    from ..state.savepoint.publish import IfTargetExists
+    from ...spark.migrate import migrate
+    from ...state.savepoint.publish import IfTargetExists
 
     plan = None
     if downgrade:
@@ -186,9 +186,9 @@ def _engine(expected: Estimate) -> str:
 @contextmanager
 def _failures_told(target_place: str) -> Iterator[None]:
     """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
-    from ..spark.migrate import NOTHING_PUBLISHED
-    from ..spark.watching import cause_of
-    from ..state.savepoint.files import Folder
+    from ...spark.migrate import NOTHING_PUBLISHED
+    from ...spark.watching import cause_of
+    from ...state.savepoint.files import Folder
 
     try:
         yield
@@ -327,7 +327,7 @@ def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
 
 def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
     """Say what an old job does not get back, or may fail on: of a way back, as a check tells it of the way there."""
-    from ..compat.explain import finding_line
+    from ...compat.explain import finding_line
 
     lost = [
         (operator, state, finding)
@@ -362,7 +362,7 @@ def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
 
 
 def _dry_lines(report: MigrationReport) -> Iterator[str]:
-    from ..compat import plan_text
+    from ..render import dry_run as plan_text
 
     yield from plan_text.text_lines(report.plan)
     yield ""

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..compat.condensing import FEW
-from ..serializers.wording import many
-from .failures import Status
-from .options import all_option, common_options, import_option, open_savepoint, savepoint_argument
-from .output import Column, Line, Table, print_json, print_styled
-from .progress import watched
+from ...compat.condensing import FEW
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import all_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..output import Column, Line, Table, print_json, print_styled
+from ..progress import watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..state.savepoint.verify import Check, VerifyReport
+    from ...state.savepoint.verify import Check, VerifyReport
 
 _COLUMNS = (Column("check"), Column("result"), Column("detail"))
 _STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
@@ -46,7 +46,7 @@ Exit status 1: a check failed.""",
 @common_options
 def command(savepoint: str, *, values: bool, everything: bool, with_json: bool) -> int:
     """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
-    from ..state.savepoint.verify import verify
+    from ...state.savepoint.verify import verify
 
     opened = open_savepoint(savepoint)
     with watched() as show:

@@ -8,17 +8,17 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ..serializers.errors import located
-from .options import allowed_roots, load_job_here, search_here
-from .output import print_notice
+from ...serializers.errors import located
+from ..options import allowed_roots, load_job_here, search_here
+from ..output import print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..compat.description import JobDescription
-    from ..state.migration.options import MigrationOptions
-    from ..state.migration.plan_file import NewTypes, PlanFile
-    from .new_side import NewSide
+    from ...compat.description import JobDescription
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.plan_file import NewTypes, PlanFile
+    from ..new_side import NewSide
 
 # Arguments of the command line whose names are not those of the options that they become.
 _FIELDS = {
@@ -49,7 +49,7 @@ def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[Pl
     plan = read_plan(file)
     _refuse_other_types(plan.new_types, side)
     _refuse_other_options(plan.options, options)
-    from ..state.migration.planning import new_side_of
+    from ...state.migration.planning import new_side_of
 
     if plan.options.repartition is not None:
         search_here()  # functions that merge are loaded as the job is
@@ -71,9 +71,9 @@ def _trusted(options: MigrationOptions) -> Iterator[str]:
 
 def read_plan(file: str) -> PlanFile:
     """Read a plan file; errors tell its name."""
-    from ..compat.json_files import MOST_BYTES
-    from ..state.migration.plan_file import PlanFile
-    from ..state.savepoint.files import read_file
+    from ...compat.json_files import MOST_BYTES
+    from ...state.migration.plan_file import PlanFile
+    from ...state.savepoint.files import read_file
 
     with located(file=file):
         return PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))

@@ -10,11 +10,10 @@ import attrs
 import click
 from click.core import ParameterSource
 
-from ..serializers.escaping import shell_word
-from .gating import GateOptions, gate_options, hold_against
-from .new_side import new_side, new_side_options
-from .next_steps import options_given, start_lines
-from .options import (
+from ...serializers.escaping import shell_word
+from ..new_side import new_side, new_side_options
+from ..next_steps import options_given, start_lines
+from ..options import (
     all_option,
     common_options,
     edit_options,
@@ -25,16 +24,17 @@ from .options import (
     target_option,
     trust_option,
 )
-from .output import Column, Line, Table, is_terminal, print_json, print_lines, print_styled
+from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_styled
+from .gating import GateOptions, gate_options, hold_against
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..compat.edits import Edits
-    from ..compat.explain import Differences, Words
-    from ..compat.policy import Policy
-    from ..compat.repartition import Repartition
-    from ..compat.report import CheckReport
+    from ...compat.edits import Edits
+    from ...compat.explain import Differences, Words
+    from ...compat.policy import Policy
+    from ...compat.repartition import Repartition
+    from ...compat.report import CheckReport
 
 
 @contextmanager
@@ -105,12 +105,12 @@ def command(
     what was recorded of its earlier revisions instead, before any savepoint is at stake.
     Nothing is run, and nothing is written.
     """
-    from ..compat import explain
-    from ..compat.check import check
-    from ..compat.report_data import to_data
-    from ..compat.targets import Target
-    from ..compat.way_back import is_asked
-    from .revisions import code_of
+    from ...compat import explain
+    from ...compat.check import check
+    from ...compat.report_data import to_data
+    from ...compat.targets import Target
+    from ...compat.way_back import is_asked
+    from ..revisions import code_of
 
     new = new_side(job_place, like)
     if gate.against and savepoint is None:
@@ -159,7 +159,7 @@ def _refuse_what_needs_a_savepoint() -> None:
 
 def _block(block: Words | Differences) -> Line | Table:
     """Give a part of a report as a terminal shows it: reasons beside what they are about, and ways out below them."""
-    from ..compat.explain import Words
+    from ...compat.explain import Words
 
     if isinstance(block, Words):
         return [(" " * block.indent, ""), *block.pieces]
@@ -172,8 +172,8 @@ def _block(block: Words | Differences) -> Line | Table:
 
 def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
     """What a person does now."""
-    from ..compat.report import Status
-    from ..serializers.compatibility import Decision
+    from ...compat.report import Status
+    from ...serializers.compatibility import Decision
     from .migrating import command as migrate
 
     if report.decision is Decision.REFUSE:

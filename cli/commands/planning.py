@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.escaping import shell_word
-from .failures import Status
-from .new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
-from .next_steps import options_given
-from .options import common_options, migration_options, open_savepoint, savepoint_argument
-from .output import print_json, print_styled
-from .progress import spinning
-from .whole_files import output_option, says_format
+from ...serializers.escaping import shell_word
+from ..failures import Status
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..next_steps import options_given
+from ..options import common_options, migration_options, open_savepoint, savepoint_argument
+from ..output import print_json, print_styled
+from ..progress import spinning
+from ..whole_files import output_option, says_format
 
 if TYPE_CHECKING:
-    from ..state.migration.options import MigrationOptions
-    from ..state.migration.plan_file import NewTypes, PlanFile
-    from .whole_files import OutputFile
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.plan_file import NewTypes, PlanFile
+    from ..whole_files import OutputFile
 
 
 _NOT_IN_A_PLAN = ("--allow-root", "--redact")
 
 
 def _is_plan(file: Path) -> bool:
-    from ..state.migration.plan_file import FORMAT, VERSION
+    from ...state.migration.plan_file import FORMAT, VERSION
 
     return says_format(file, FORMAT, VERSION)
 
@@ -74,13 +74,13 @@ def command(
 
     One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
     """
-    from ..state.migration.plan_file import FORMAT, VERSION
-    from ..state.migration.planning import make_plan
+    from ...state.migration.plan_file import FORMAT, VERSION
+    from ...state.migration.planning import make_plan
 
     types_stay = not job_place and not like and options.changes_without_types
     side = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES)
     description = None if side is None else side.describe()
-    from .revisions import code_of
+    from ..revisions import code_of
 
     with spinning("planning") as show:
         plan = make_plan(
@@ -99,14 +99,14 @@ def command(
     if with_json:
         print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
     else:
-        from .plan_lines import plan_lines
+        from ..render.plan import plan_lines
 
         print_styled([*plan_lines(plan), *_next_steps(plan, file)])
     return Status.DONE
 
 
 def _new_types(side: NewSide | None) -> NewTypes:
-    from ..state.migration.plan_file import NewTypes, StoredPlace
+    from ...state.migration.plan_file import NewTypes, StoredPlace
 
     if side is None:
         return NewTypes(stay=True)

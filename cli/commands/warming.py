@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..serializers.errors import DeclarationError
-from .failures import Status
-from .options import common_options
-from .output import print_json, print_lines
+from ...serializers.errors import DeclarationError
+from ..failures import Status
+from ..options import common_options
+from ..output import print_json, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ Without it a migration compiles only where there is so much state that it pays, 
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ..compat.transcode.executors import ExecutorName, has_module
-    from ..compat.transcode.kept_code import folder
+    from ...compat.transcode.executors import ExecutorName, has_module
+    from ...compat.transcode.kept_code import folder
 
     if not has_module(ExecutorName.NUMBA):
         raise DeclarationError(
@@ -57,9 +57,9 @@ def command(*, with_json: bool) -> int:
 
 def _functions() -> Iterator[tuple[str, float | None]]:
     """Load every function; give the processor's seconds that it took to compile, None where it was there."""
-    from ..compat.transcode.kept_code import is_compiled
-    from ..compat.transcode.numba_executor import FUNCTIONS, load_compiled
-    from ..state.columns import flat_numba
+    from ...compat.transcode.kept_code import is_compiled
+    from ...compat.transcode.numba_executor import FUNCTIONS, load_compiled
+    from ...state.columns import flat_numba
 
     loaders = {f"numba_kernels.{name}": partial(load_compiled, [name]) for name in FUNCTIONS}
     loaders["flat_numba._decode_flat"] = partial(flat_numba.load_compiled)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ..serializers.compatibility import Decision
-from ..serializers.escaping import github_command, one_line, shell_word
-from ..serializers.wording import many
-from .asking import KEY
-from .condensing import FEW, alike, some
-from .explain import finding_line
-from .levels import Direction
-from .losses import IF_LOST
-from .report_data import finding_data
+from ...compat.asking import KEY
+from ...compat.condensing import FEW, alike, some
+from ...compat.explain import finding_line
+from ...compat.levels import Direction
+from ...compat.losses import IF_LOST
+from ...compat.report_data import finding_data
+from ...serializers.compatibility import Decision
+from ...serializers.escaping import github_command, one_line, shell_word
+from ...serializers.wording import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..serializers.compatibility import Finding
-    from .levels import Failure, GateReport, Override, StateGate
-    from .losses import Change
+    from ...compat.levels import Failure, GateReport, Override, StateGate
+    from ...compat.losses import Change
+    from ...serializers.compatibility import Finding
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import attrs
 import click
 
-from ..serializers.escaping import shell_word
-from .failures import Status
-from .next_steps import options_given
-from .output import print_json, print_lines, print_notice, print_styled, write_text
+from ...serializers.escaping import shell_word
+from ..failures import Status
+from ..next_steps import options_given
+from ..output import print_json, print_lines, print_notice, print_styled, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..compat.description import JobDescription
-    from ..compat.edits import Edits
-    from ..compat.history import History
-    from ..compat.levels import GateReport, Revision
-    from ..compat.policy import Policy
-    from .project import Project
+    from ...compat.description import JobDescription
+    from ...compat.edits import Edits
+    from ...compat.history import History
+    from ...compat.levels import GateReport, Revision
+    from ...compat.policy import Policy
+    from ..project import Project
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -112,13 +112,13 @@ def hold_against(
     with_json: bool,
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
-    from .. import __version__
-    from ..compat.gate_text import closing_line, github_lines, junit, text_lines, to_data
-    from ..compat.levels import Level, Levels, judge
-    from ..compat.losses import Guard
+    from ... import __version__
+    from ...compat.levels import Level, Levels, judge
+    from ...compat.losses import Guard
+    from ..project import FILE, Project
+    from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
+    from ..revisions import is_history, read_history, revisions_against
     from .migrating import command as migrate
-    from .project import FILE, Project
-    from .revisions import is_history, read_history, revisions_against
 
     project = Project.find(Path.cwd())
     place = Path(options.against)
@@ -147,7 +147,7 @@ def hold_against(
     if options.form == "junit":
         write_text(junit(report))
     elif options.form == "sarif":
-        from ..compat.sarif import sarif
+        from ..render.sarif import sarif
 
         print_json(sarif(report, file or FILE, __version__))
     elif options.form == "github":
@@ -176,7 +176,7 @@ def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
 
 
 def _applied(edits: Edits, earlier: JobDescription) -> JobDescription:
-    from ..serializers.errors import StateNotFound
+    from ...serializers.errors import StateNotFound
 
     try:
         return edits.apply(earlier)

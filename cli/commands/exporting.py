@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from ..serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
-from ..serializers.escaping import json_text
-from ..serializers.wording import many
-from .failures import Status
-from .options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
-from .output import print_json, print_notice, write_text
-from .whole_files import output_option
+from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from ...serializers.escaping import json_text
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..output import print_json, print_notice, write_text
+from ..whole_files import output_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ..state.savepoint.reader import Savepoint, SavepointOperator
-    from ..state.savepoint.states import SavepointState
-    from .whole_files import OutputFile, TextStream
+    from ...state.savepoint.reader import Savepoint, SavepointOperator
+    from ...state.savepoint.states import SavepointState
+    from ..whole_files import OutputFile, TextStream
 
 _LINE = re.compile(
     rb'{"operator": "(?:[^"\\]|\\.)*", "state": "(?:[^"\\]|\\.)*", "kind": "[a-z_]+", "(?:key|subtask)": '
@@ -90,7 +90,7 @@ def command(
 
     With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
     """
-    from ..serializers.pickled.unpickling import trusting
+    from ...serializers.pickled.unpickling import trusting
 
     if with_json and file is None and form == "jsonl":
         raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
@@ -231,7 +231,7 @@ class _Stdout:
 
 def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:
     """Write all that is selected; give for each state what was written."""
-    from ..compat.description import StateKind
+    from ...compat.description import StateKind
 
     if form == "tagged":
         return _write_tagged(selected, stream)
@@ -251,8 +251,8 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
 
 
 def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
-    from ..compat.description import StateKind
-    from ..state.savepoint.tagged import tagged_elements, tagged_rows, tagged_timers
+    from ...compat.description import StateKind
+    from ...state.savepoint.tagged import tagged_elements, tagged_rows, tagged_timers
 
     names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
     if state.kind is StateKind.TIMERS:
@@ -284,7 +284,7 @@ def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, An
 
 def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
     """Give an operator without the states of which a value was found unreadable."""
-    from ..state.savepoint.tagged import tagged_operator
+    from ...state.savepoint.tagged import tagged_operator
 
     while True:
         try:
@@ -299,8 +299,8 @@ def _tagged(selected: _Selection, operator: SavepointOperator, states: list[Save
 
 
 def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    from ..compat.description import StateKind
-    from ..state.savepoint.tagged import timer_label
+    from ...compat.description import StateKind
+    from ...state.savepoint.tagged import timer_label
 
     sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
     sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..serializers.compatibility import Decision
-from ..serializers.wording import many
-from .condensing import alike
-from .explain import finding_line
-from .report_data import finding_data
-from .type_difference import Kind
-from .type_text import state_type_text
+from ...compat.condensing import alike
+from ...compat.explain import finding_line
+from ...compat.report_data import finding_data
+from ...compat.type_difference import Kind
+from ...compat.type_text import state_type_text
+from ...serializers.compatibility import Decision
+from ...serializers.wording import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..serializers.compatibility import Finding
-    from .description import StateDescription
-    from .difference import Difference, OperatorDifference, StateDifference, Way
-    from .type_difference import Change
+    from ...compat.description import StateDescription
+    from ...compat.difference import Difference, OperatorDifference, StateDifference, Way
+    from ...compat.type_difference import Change
+    from ...serializers.compatibility import Finding
 
 Span = tuple[str, str]
 """Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..serializers.compatibility import Flag
-from ..serializers.wording import many
-from .description import StateKind
-from .plan import Compression, OperatorAction, StateAction
-from .reference_time import length_text, time_text
+from ...compat.description import StateKind
+from ...compat.plan import Compression, OperatorAction, StateAction
+from ...compat.reference_time import length_text, time_text
+from ...serializers.compatibility import Flag
+from ...serializers.wording import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .plan import MigrationPlan, OperatorPlan, Rekeying, StatePlan
+    from ...compat.plan import MigrationPlan, OperatorPlan, Rekeying, StatePlan
 
 _MEANINGS = {
     StateAction.COPY: "copied as bytes",

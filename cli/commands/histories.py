@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ..serializers.wording import many
-from .failures import Status
-from .options import common_options
-from .output import Column, print_json, print_lines, table_lines
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import common_options
+from ..output import Column, print_json, print_lines, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..compat.history import History, RecordedRevision
+    from ...compat.history import History, RecordedRevision
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -27,7 +27,7 @@ def history_option(function: F) -> F:
     """`--history FOLDER`; the command gets the folder, by default that of the project."""
 
     def chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
-        from .project import Project
+        from ..project import Project
 
         return folder or Project.find(Path.cwd()).history
 
@@ -53,7 +53,7 @@ Examples:
 @common_options
 def history_command(*, folder: Path, with_json: bool) -> int:
     """List what `stateshift snapshot --job … -m …` has recorded, the oldest first; a head is marked with *."""
-    from .revisions import read_history
+    from ..revisions import read_history
 
     history = read_history(folder)
     heads = {head.id for head in history.heads}
@@ -104,7 +104,7 @@ Exit status 2: there are several heads; the message says how they are merged."""
 @common_options
 def heads_command(*, folder: Path, with_json: bool) -> int:
     """Print the revisions that no other follows."""
-    from .revisions import read_history
+    from ..revisions import read_history
 
     history = read_history(folder)
     if with_json:
@@ -132,8 +132,8 @@ REVISION is the name of a revision, its number, its id or the beginning of that;
 @common_options
 def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
     """Show what a revision declared."""
-    from ..compat.recording import to_data
-    from .revisions import read_history
+    from ...compat.recording import to_data
+    from ..revisions import read_history
 
     history = read_history(folder)
     found = history.find(revision)
@@ -145,7 +145,7 @@ def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
 
 
 def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
-    from ..compat.type_text import state_type_text, type_text
+    from ...compat.type_text import state_type_text, type_text
 
     names = {one.id: one.name for one in history.revisions}
     yield f"revision {revision.name} ({revision.id}), {revision.created}"
@@ -181,9 +181,9 @@ The stamp is kept in the history's folder, in stamps.json; commit it with the de
 @common_options
 def stamp_command(name: str, revision: str, *, folder: Path, with_json: bool) -> int:
     """Set or move the stamp NAME to a revision; `check --against NAME` then holds a job against what runs there."""
-    from ..compat.stamps import FILE, FORMAT, VERSION
-    from .revisions import read_history, read_stamps
-    from .whole_files import OutputFile, says_format
+    from ...compat.stamps import FILE, FORMAT, VERSION
+    from ..revisions import read_history, read_stamps
+    from ..whole_files import OutputFile, says_format
 
     found = read_history(folder).find(revision)
     stamps = read_stamps(folder)

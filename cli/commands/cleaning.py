@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ..serializers.wording import many
-from .failures import Status
-from .options import common_options
-from .output import print_json, print_lines
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import common_options
+from ..output import print_json, print_lines
 
 
 @click.command(
@@ -30,8 +30,8 @@ def command(target_place: str, *, with_json: bool) -> int:
 
     Beside a savepoint that it had published, that is its claim and its notes.
     """
-    from ..state.savepoint.files import Folder
-    from ..state.savepoint.publish import clean
+    from ...state.savepoint.files import Folder
+    from ...state.savepoint.publish import clean
 
     folder = Folder.at(target_place)
     removed = clean(folder)

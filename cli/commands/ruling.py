@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from .failures import Status
-from .options import common_options
-from .output import print_json, print_lines, text_width
+from ..failures import Status
+from ..options import common_options
+from ..output import print_json, print_lines, text_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..compat.rules import FlagMeaning, Rule
+    from ...compat.rules import FlagMeaning, Rule
 
 _TITLES = {
     "change": "change",
@@ -50,7 +50,7 @@ def command(names: tuple[str, ...], *, with_json: bool) -> int:
 
     Without one: all of them.
     """
-    from ..compat.rules import flag_book, rule_book
+    from ...compat.rules import flag_book, rule_book
 
     wanted = {name.upper() for name in names} | {name.partition(":")[0].lower() for name in names}
     _require_known(names, {*rule_book(), *map(_family, rule_book())}, flag_book())

@@ -5,17 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from ..compat.condensing import FEW, as_there, likeness, some
-from ..compat.fingerprint import UNKNOWN
-from ..compat.reference_time import length_text
-from ..serializers.wording import many
-from ..state.migration.plan_file import RECORDED
-from .output import Column, Line, size_text, styled_table
+from ...compat.condensing import FEW, as_there, likeness, some
+from ...compat.fingerprint import UNKNOWN
+from ...compat.reference_time import length_text
+from ...serializers.wording import many
+from ...state.migration.plan_file import RECORDED
+from ..output import Column, Line, size_text, styled_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..state.migration.plan_file import PlanFile
+    from ...state.migration.plan_file import PlanFile
 
 _COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
             Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
@@ -57,8 +57,8 @@ def _headline(plan: PlanFile) -> str:
 
 def _options(plan: PlanFile) -> Iterator[str]:
     """Tell the options that are not at their defaults."""
-    from ..state.migration.options import MigrationOptions
-    from ..state.migration.options_data import options_to_data
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.options_data import options_to_data
 
     defaults = options_to_data(MigrationOptions())
     for name, value in options_to_data(plan.options).items():
