@@ -70,10 +70,10 @@ def read_recorded(place: str) -> JobDescription:
     """Read what `stateshift snapshot` wrote, a file of its own or a revision; its origin tells the file, too."""
     import attrs
 
-    from ..compat import history
+    from ..compat.gate import history
+    from ..compat.gate.recorded_text import VERSION
+    from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
-    from ..compat.recorded_text import VERSION
-    from ..compat.recording import from_json
     from ..state.savepoint.files import read_file
 
     with located(file=place):

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from ...compat.description import JobDescription
     from ...compat.edits import Edits
-    from ...compat.history import History
-    from ...compat.levels import GateReport, Revision
+    from ...compat.gate.history import History
+    from ...compat.gate.levels import GateReport, Revision
     from ...compat.policy import Policy
     from ..project import Project
 
@@ -113,8 +113,8 @@ def hold_against(
 ) -> int:
     """Judge a job by its history, tell what was found, and give the exit status."""
     from ... import __version__
-    from ...compat.levels import Level, Levels, judge
-    from ...compat.losses import Guard
+    from ...compat.gate.levels import Level, Levels, judge
+    from ...compat.gate.losses import Guard
     from ..project import FILE, Project
     from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
     from ..revisions import is_history, read_history, revisions_against

@@ -16,7 +16,7 @@ from ..output import Column, print_json, print_lines, table_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ...compat.history import History, RecordedRevision
+    from ...compat.gate.history import History, RecordedRevision
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -132,7 +132,7 @@ REVISION is the name of a revision, its number, its id or the beginning of that;
 @common_options
 def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
     """Show what a revision declared."""
-    from ...compat.recording import to_data
+    from ...compat.gate.recording import to_data
     from ..revisions import read_history
 
     history = read_history(folder)
@@ -181,7 +181,7 @@ The stamp is kept in the history's folder, in stamps.json; commit it with the de
 @common_options
 def stamp_command(name: str, revision: str, *, folder: Path, with_json: bool) -> int:
     """Set or move the stamp NAME to a revision; `check --against NAME` then holds a job against what runs there."""
-    from ...compat.stamps import FILE, FORMAT, VERSION
+    from ...compat.gate.stamps import FILE, FORMAT, VERSION
     from ..revisions import read_history, read_stamps
     from ..whole_files import OutputFile, says_format
 

@@ -18,12 +18,12 @@ from .histories import history_option
 
 if TYPE_CHECKING:
     from ...compat.description import JobDescription
-    from ...compat.history import History
+    from ...compat.gate.history import History
 
 
 def _is_snapshot(file: Path) -> bool:
-    from ...compat.recorded_text import VERSION
-    from ...compat.recording import FORMAT
+    from ...compat.gate.recorded_text import VERSION
+    from ...compat.gate.recording import FORMAT
 
     return says_format(file, FORMAT, VERSION)
 
@@ -68,7 +68,7 @@ def command(
     with_json: bool,
 ) -> int:
     """Record operators, keys, states and their types, with the snapshots of all serializers."""
-    from ...compat.recording import digest, to_json
+    from ...compat.gate.recording import digest, to_json
 
     description = _described(savepoint, job_place)
     for operator in description.operators:
@@ -107,8 +107,8 @@ def _described(savepoint: str, job_place: str) -> JobDescription:
 
 def _record_revision(description: JobDescription, message: str, folder: Path, *, merges: bool, with_json: bool) -> int:
     """Add a revision to the history, unless its head is the same (rule CI-4)."""
-    from ...compat.history import SUFFIX
-    from ...compat.recording import digest
+    from ...compat.gate.history import SUFFIX
+    from ...compat.gate.recording import digest
     from ..revisions import read_history
 
     history = read_history(folder)
@@ -134,9 +134,9 @@ def _record_revision(description: JobDescription, message: str, folder: Path, *,
 
 def _tell_what_is_refused(history: History, description: JobDescription) -> None:
     """Say what the gate refuses now: held against the new revision, it would say so no more."""
-    from ...compat.history import judged
-    from ...compat.levels import judge
-    from ...compat.losses import Guard
+    from ...compat.gate.history import judged
+    from ...compat.gate.levels import judge
+    from ...compat.gate.losses import Guard
     from ..project import Project
     from ..render.gate import text_lines
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
-from ...compat.asking import KEY
 from ...compat.condensing import FEW, alike, some
 from ...compat.explain import finding_line
-from ...compat.levels import Direction
-from ...compat.losses import IF_LOST
+from ...compat.gate.asking import KEY
+from ...compat.gate.levels import Direction
+from ...compat.gate.losses import IF_LOST
 from ...compat.report_data import finding_data
 from ...serializers.compatibility import Decision
 from ...serializers.escaping import github_command, one_line, shell_word
@@ -18,8 +18,8 @@ from ...serializers.wording import many
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...compat.levels import Failure, GateReport, Override, StateGate
-    from ...compat.losses import Change
+    from ...compat.gate.levels import Failure, GateReport, Override, StateGate
+    from ...compat.gate.losses import Change
     from ...serializers.compatibility import Finding
 
 Span = tuple[str, str]

@@ -16,7 +16,7 @@ from ...serializers.escaping import one_line
 from .gate import failure_text, state_title, told
 
 if TYPE_CHECKING:
-    from ...compat.levels import Failure, GateReport, StateGate
+    from ...compat.gate.levels import Failure, GateReport, StateGate
     from ...serializers.compatibility import Finding
 
 _REGION = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}

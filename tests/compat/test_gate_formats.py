@@ -12,7 +12,7 @@ from stateshift import Int32, Job, Operator, ValueStateDescriptor
 from stateshift.cli.render.gate import junit
 from stateshift.cli.render.sarif import sarif
 from stateshift.compat.description import StateKind
-from stateshift.compat.levels import Level, Levels, Override, Revision, judge
+from stateshift.compat.gate.levels import Level, Levels, Override, Revision, judge
 
 TODAY = dt.date(2026, 3, 1)
 ODD = 'a\x00b\x1b[1m<"&>\ud800'

@@ -2,7 +2,7 @@
 
 import re
 
-from stateshift.compat import recorded_text, stamps
+from stateshift.compat.gate import recorded_text, stamps
 from stateshift.compat.testing import golden
 from stateshift.state.migration import plan_file
 from stateshift.state.savepoint import keyed_stream, lineage, metadata, operator_stream

@@ -20,8 +20,8 @@ import pieces
 import seeds
 
 from stateshift import Job, Operator, ValueStateDescriptor
-from stateshift.compat.history import History, RecordedRevision
-from stateshift.compat.stamps import Stamps
+from stateshift.compat.gate.history import History, RecordedRevision
+from stateshift.compat.gate.stamps import Stamps
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.journal import SUFFIX, Journal
 from stateshift.state.migration.tasks import TaskResult

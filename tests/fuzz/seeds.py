@@ -20,7 +20,7 @@ from pieces import compressed, streams_apart, with_handles
 
 from stateshift import BigInt, Int32, serializer_for
 from stateshift.compat.description import StateKind
-from stateshift.compat.recording import to_json
+from stateshift.compat.gate.recording import to_json
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.registry import registry

@@ -18,7 +18,7 @@ import seeds
 
 from stateshift.cli import main
 from stateshift.compat.difference import compare
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.pickled.unpickling import Names, open_pickle

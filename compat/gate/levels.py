@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Decision, Verdict
+from ...serializers.compatibility import Decision, Verdict
+from ..memo import Memo
 from .asking import KEY, answers, with_shared_parts
 from .losses import REMOVED, losses
-from .memo import Memo
 from .recording import digest, unchanged
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..serializers.compatibility import Finding
-    from .description import JobDescription
+    from ...serializers.compatibility import Finding
+    from ..description import JobDescription
     from .losses import Change, Guard
 
 _REGISTRY_BLIND = "AV-8"

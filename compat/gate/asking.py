@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.compatibility import Decision
-from ..serializers.errors import NothingInCommon
-from .check import check
-from .description import StateKind
+from ...serializers.compatibility import Decision
+from ...serializers.errors import NothingInCommon
+from ..check import check
+from ..description import StateKind
+from ..memo import Memo
+from ..policy import ACCEPT_ALL
+from ..report import Status
 from .losses import is_doubt, removed
-from .memo import Memo
-from .policy import ACCEPT_ALL
-from .report import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..serializers.compatibility import Finding
-    from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from ...serializers.compatibility import Finding
+    from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
+    from ..report import CheckReport, OperatorReport, StateReport
     from .losses import Guard
-    from .report import CheckReport, OperatorReport, StateReport
 
 KEY = "<key>"
 """What stands for an operator's key where a state is named."""

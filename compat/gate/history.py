@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Flag
-from ..serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
-from .check import check
+from ...serializers.compatibility import Flag
+from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
+from ..check import check
 from .levels import Revision
 from .recorded_text import RecordedText, print_recorded
 from .recording import Parsed, digest, from_recorded, to_data
@@ -30,8 +30,8 @@ from .recording import Parsed, digest, from_recorded, to_data
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from .description import JobDescription
-    from .json_files import Fields
+    from ..description import JobDescription
+    from ..json_files import Fields
 
 FORMAT, SUFFIX = "stateshift revision", ".json"
 _ID_LENGTH, _SLUG_LENGTH = 12, 40

@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import CorruptFile
-from ..serializers.escaping import json_text
-from .json_files import SEAL, Fields, open_document, parse_checked, require_size, seal_of, unsupported
+from ...serializers.errors import CorruptFile
+from ...serializers.escaping import json_text
+from ..json_files import SEAL, Fields, open_document, parse_checked, require_size, seal_of, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

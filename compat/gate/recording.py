@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.errors import CorruptFile, StateShiftError, located, shown
-from ..serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
-from .json_files import MOST_BYTES, Fields, parse_checked
-from .memo import Memo
+from ...serializers.errors import CorruptFile, StateShiftError, located, shown
+from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
+from ..json_files import MOST_BYTES, Fields, parse_checked
+from ..memo import Memo
+from ..type_text import type_text
 from .recorded_text import RecordedText, print_recorded
-from .type_text import type_text
 
 if TYPE_CHECKING:
-    from ..serializers.declared import Facts
-    from ..serializers.snapshot import TypeSerializerConfigSnapshot
+    from ...serializers.declared import Facts
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
 
 FORMAT = "stateshift snapshot"
 

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ..serializers.compatibility import Decision, Finding, Flag, Verdict
-from ..serializers.errors import DeclarationError
-from ..serializers.escaping import shell_word
-from .check import paired
-from .description import StateKind
-from .one_sided import is_like, sharing_states
-from .policy import ACCEPT_ALL, Policy
+from ...serializers.compatibility import Decision, Finding, Flag, Verdict
+from ...serializers.errors import DeclarationError
+from ...serializers.escaping import shell_word
+from ..check import paired
+from ..description import StateKind
+from ..one_sided import is_like, sharing_states
+from ..policy import ACCEPT_ALL, Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .description import JobDescription, OperatorDescription, StateDescription
+    from ..description import JobDescription, OperatorDescription, StateDescription
 
 _LOSING = (Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY)
 _LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)

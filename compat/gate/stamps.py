@@ -12,8 +12,8 @@ import re
 
 import attrs
 
-from ..serializers.errors import CorruptFile, DeclarationError, located, shown
-from .json_files import parse_document, print_sealed
+from ...serializers.errors import CorruptFile, DeclarationError, located, shown
+from ..json_files import parse_document, print_sealed
 
 FILE, FORMAT, VERSION, SEALED_SINCE = "stamps.json", "stateshift stamps", 2, 2
 
