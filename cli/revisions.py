@@ -74,7 +74,7 @@ def read_stamps(folder: Path) -> Stamps:
 def _content(file: Path) -> bytes:
     """Read a regular file of a history; any other is refused."""
     from ..compat.json_files import MOST_BYTES
-    from ..state.savepoint.files import read_file
+    from ..state.storage.files import read_file
 
     return read_file(str(file), most_bytes=MOST_BYTES)
 

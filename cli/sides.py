@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..serializers.errors import located
-from ..state.savepoint.stores import is_uri
+from ..state.storage.stores import is_uri
 from .options import load_job_here, open_savepoint
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def read_recorded(place: str) -> JobDescription:
     from ..compat.gate.recorded_text import VERSION
     from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
-    from ..state.savepoint.files import read_file
+    from ..state.storage.files import read_file
 
     with located(file=place):
         text = read_file(place, most_bytes=MOST_BYTES)

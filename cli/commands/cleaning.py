@@ -30,8 +30,8 @@ def command(target_place: str, *, with_json: bool) -> int:
 
     Beside a savepoint that it had published, that is its claim and its notes.
     """
-    from ...state.savepoint.files import Folder
-    from ...state.savepoint.publish import clean
+    from ...state.storage.files import Folder
+    from ...state.storage.publish import clean
 
     folder = Folder.at(target_place)
     removed = clean(folder)

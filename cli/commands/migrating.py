@@ -115,7 +115,7 @@ def command(
 ) -> int:
     """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
     from ...spark.migrate import migrate
-    from ...state.savepoint.publish import IfTargetExists
+    from ...state.storage.publish import IfTargetExists
 
     plan = None
     if downgrade:
@@ -188,7 +188,7 @@ def _failures_told(target_place: str) -> Iterator[None]:
     """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
     from ...spark.migrate import NOTHING_PUBLISHED
     from ...spark.watching import cause_of
-    from ...state.savepoint.files import Folder
+    from ...state.storage.files import Folder
 
     try:
         yield

@@ -73,7 +73,7 @@ def read_plan(file: str) -> PlanFile:
     """Read a plan file; errors tell its name."""
     from ...compat.json_files import MOST_BYTES
     from ...state.migration.plan_file import PlanFile
-    from ...state.savepoint.files import read_file
+    from ...state.storage.files import read_file
 
     with located(file=file):
         return PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))

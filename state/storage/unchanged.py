@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, SourceChanged, StateShiftError
-from .handles import AbsoluteFileHandle, RelativeFileHandle
-from .metadata import METADATA
+from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from ..savepoint.metadata import METADATA
 from .roots import stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..savepoint.metadata import SavepointMetadata
     from .files import Folder
-    from .metadata import SavepointMetadata
 
 _Version = tuple[int, int] | None
 

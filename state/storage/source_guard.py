@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import StorageFailed, TargetExists
-from .handles import AbsoluteFileHandle
+from ..savepoint.handles import AbsoluteFileHandle
+from ..savepoint.metadata import METADATA
 from .identity import Identity
-from .metadata import METADATA
 from .roots import stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..savepoint.metadata import SavepointMetadata
     from .files import Folder
-    from .metadata import SavepointMetadata
 
 _NOTHING = "Nothing was written."
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..savepoint.sources import PassedOn
 from .sink import StreamSink
-from .sources import PassedOn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..savepoint.sources import ByteSource
     from .files import Folder
     from .sink import StoredBytes
-    from .sources import ByteSource
 
 
 def copied_stream(

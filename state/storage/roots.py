@@ -20,16 +20,16 @@ from urllib.parse import quote, unquote, urlsplit
 
 from ...serializers.errors import CorruptSavepoint, UntrustedPlace
 from ...serializers.wording import many
+from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
 from .files import Folder
-from .handles import AbsoluteFileHandle, RelativeFileHandle
 from .identity import Identity
 from .stores import bare, is_uri, parted, store_of
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from .handles import StreamHandle
-    from .metadata import SavepointMetadata
+    from ..savepoint.handles import StreamHandle
+    from ..savepoint.metadata import SavepointMetadata
 
 _CHECKPOINT = re.compile(r"chk-\d+")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")

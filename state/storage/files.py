@@ -19,7 +19,7 @@ from ...serializers.errors import (
     StateShiftError,
     StorageFailed,
 )
-from .ahead import ahead
+from .prefetch import ahead
 from .stores import (
     LocalOutput,
     asking,

@@ -18,12 +18,12 @@ from ...compat.description import StateKind
 from ...compat.done_once import ROW, columns_written
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, SavepointNotFound, UnsupportedFormat
-from .metadata import METADATA
+from ..savepoint.metadata import METADATA
 from .stores import masked
 
 if TYPE_CHECKING:
+    from ..savepoint.sources import ByteSource
     from .files import Folder
-    from .sources import ByteSource
 
 LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")

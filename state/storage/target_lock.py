@@ -27,14 +27,14 @@ import attrs
 
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptFile, MigrationFailed, SavepointNotFound, StateShiftError, TargetExists
-from .gate import refuse_by_claim, refuse_by_place
-from .owner import Owner
+from .lock_owner import Owner
+from .source_guard import refuse_by_claim, refuse_by_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .files import Folder
-    from .gate import Read
+    from .source_guard import Read
 
 SILENT_S = 120.0
 """A claim that was not renewed for so long is dead, where nothing else tells."""

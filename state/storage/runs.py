@@ -21,17 +21,17 @@ import attrs
 from ...compat.json_files import parse_json
 from ...serializers.errors import StateShiftError, TargetExists
 from ...serializers.wording import many
-from .claim import CLAIM_NAME
-from .handles import RelativeFileHandle
+from ..savepoint.handles import RelativeFileHandle
+from ..savepoint.metadata import METADATA, read_metadata
+from ..savepoint.stored_serializers import SERIALIZERS
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage, read_lineage
-from .metadata import METADATA, read_metadata
-from .stored_serializers import SERIALIZERS
+from .target_lock import CLAIM_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from .claim import Claim
     from .files import Folder
+    from .target_lock import Claim
 
 _PARTS = ("keyed", "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
 _LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import StateShiftError, TargetExists
-from .claim import Claim, claimed
-from .handles import InlineHandle, RelativeFileHandle
+from ..savepoint.handles import InlineHandle, RelativeFileHandle
+from ..savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
-from .metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from .runs import (
     Contents,
     announce,
@@ -29,13 +28,14 @@ from .runs import (
     has_finished,
     write_replaced,
 )
+from .target_lock import Claim, claimed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterator
 
+    from ..savepoint.handles import StreamHandle
     from .files import Folder
-    from .gate import Read
-    from .handles import StreamHandle
+    from .source_guard import Read
 
 INLINE_BYTES = 20 << 10
 """Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""

@@ -1,4 +1,4 @@
-"""A process that renews a claim for as long as another process runs: `python -m stateshift.state.savepoint.renewing`.
+"""A process that renews a claim for as long as another process runs: `python -m stateshift.state.storage.lock_renewal`.
 
 A write of Spark's is planned, carried out and committed by processes that come and go; what lasts as long as the write
 may is their parent. The claim names that one, and is renewed on its behalf for those that cannot see it run.
@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import StateShiftError
-from .claim import Claim
 from .files import Folder
+from .target_lock import Claim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
