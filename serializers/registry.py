@@ -13,21 +13,27 @@ if TYPE_CHECKING:
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
+    from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
 _FAMILIES = (
-    *("arrays", "avro", "containers", "decimals", "either", "enums", "flink_avro", "kryo", "maps", "numeric"),
-    *("object_arrays", "optional", "pickled", "pojo", "records", "recursive_records", "rows", "sql_temporal"),
-    *("temporal", "text", "timers", "ttl", "ttl_aware", "tuples", "void", "windows"),
+    *("primitives.big_numbers", "primitives.numeric", "primitives.text"),
+    *("flink.avro", "flink.kryo", "flink.timers", "flink.void", "flink.windows"),
+    *("temporal.java_sql", "temporal.java_time"),
+    *("containers.arrays", "containers.either", "containers.lists", "containers.maps", "containers.object_arrays"),
+    *("containers.optional", "containers.ttl", "containers.ttl_aware", "containers.tuples"),
+    *("enums.serializers", "records.pojo", "records.recursive", "records.serializers", "rows.serializers"),
+    *("avro.serializers", "pickled.serializers"),
 )
 """The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
 
 _HINTS = ".hints"
 
 
-def _is_built_in(cls: type[TypeSerializerConfigSnapshot[Any]]) -> bool:
-    return cls.__module__.rpartition(".")[0] == __package__
+def is_built_in(cls: type) -> bool:
+    """Whether a class is of this package: what a user derives from one may write other bytes."""
+    return cls.__module__.startswith(f"{__package__}.")
 
 
 class Registry:
@@ -51,7 +57,7 @@ class Registry:
             DeclarationError: The class could not be found or created again on restore, or the id is taken.
         """
         name = f"{cls.__module__}.{cls.__qualname__}"
-        if not _is_built_in(cls):
+        if not is_built_in(cls):
             self._load_families()
         if not cls.snapshot_id:
             raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
@@ -85,7 +91,7 @@ class Registry:
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
         """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
-        return {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
+        return {name: cls for name, cls in self._snapshots.items() if not is_built_in(cls)}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""
@@ -111,7 +117,7 @@ class Registry:
             self._snapshots, self._serializers = snapshots, serializers
             self.edition += 1
 
-    def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
+    def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
@@ -151,6 +157,6 @@ def register_snapshot(cls: S) -> S:
     return registry.register_snapshot(cls)
 
 
-def register_serializer(python_type: type, serializer: TypeSerializer[Any]) -> None:
+def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
     """Use `serializer` wherever a type hint names `python_type`."""
     registry.register_serializer(python_type, serializer)

@@ -32,7 +32,76 @@ C = TypeVar("C", bound=type)
 
 FACE = __name__.partition(".")[0]
 
-MOVED: dict[str, tuple[str, ...]] = {}
+MOVED: dict[str, tuple[str, ...]] = {
+    "stateshift.serializers.arrays": ("stateshift.serializers.containers.arrays",),
+    "stateshift.serializers.avro": ("stateshift.serializers.avro.serializers",),
+    "stateshift.serializers.avro_classes": ("stateshift.serializers.avro.classes",),
+    "stateshift.serializers.avro_codec": ("stateshift.serializers.avro.codec",),
+    "stateshift.serializers.avro_counterpart": ("stateshift.serializers.avro.counterpart",),
+    "stateshift.serializers.avro_counterpart_values": ("stateshift.serializers.avro.counterpart_values",),
+    "stateshift.serializers.avro_defaults": ("stateshift.serializers.avro.defaults",),
+    "stateshift.serializers.avro_json": ("stateshift.serializers.avro.json_form",),
+    "stateshift.serializers.avro_logical": ("stateshift.serializers.avro.logical_types",),
+    "stateshift.serializers.avro_recipes": ("stateshift.serializers.avro.recipes",),
+    "stateshift.serializers.avro_resolution": ("stateshift.serializers.avro.resolution",),
+    "stateshift.serializers.avro_rules": ("stateshift.serializers.avro.rules",),
+    "stateshift.serializers.avro_schema": ("stateshift.serializers.avro.schema",),
+    "stateshift.serializers.class_circles": ("stateshift.serializers.records.class_circles",),
+    "stateshift.serializers.containers": ("stateshift.serializers.containers.lists",),
+    "stateshift.serializers.decimals": ("stateshift.serializers.primitives.big_numbers",),
+    "stateshift.serializers.either": ("stateshift.serializers.containers.either",),
+    "stateshift.serializers.enum_rules": ("stateshift.serializers.enums.rules",),
+    "stateshift.serializers.enums": ("stateshift.serializers.enums.serializers",),
+    "stateshift.serializers.flink_avro": ("stateshift.serializers.flink.avro",),
+    "stateshift.serializers.java_classes": ("stateshift.serializers.containers.java_classes",),
+    "stateshift.serializers.kryo": ("stateshift.serializers.flink.kryo",),
+    "stateshift.serializers.maps": ("stateshift.serializers.containers.maps",),
+    "stateshift.serializers.numeric": ("stateshift.serializers.primitives.numeric",),
+    "stateshift.serializers.object_arrays": ("stateshift.serializers.containers.object_arrays",),
+    "stateshift.serializers.opened_pickles": ("stateshift.serializers.pickled.opened",),
+    "stateshift.serializers.optional": ("stateshift.serializers.containers.optional",),
+    "stateshift.serializers.optional_map": ("stateshift.serializers.flink.optional_map",),
+    "stateshift.serializers.pickle_moves": ("stateshift.serializers.pickled.moves",),
+    "stateshift.serializers.pickle_rules": ("stateshift.serializers.pickled.rules",),
+    "stateshift.serializers.pickle_shape": ("stateshift.serializers.pickled.shapes",),
+    "stateshift.serializers.pickled": ("stateshift.serializers.pickled.serializers",),
+    "stateshift.serializers.pickled_values": ("stateshift.serializers.pickled.values",),
+    "stateshift.serializers.pieces": ("stateshift.serializers.containers.pieces",),
+    "stateshift.serializers.pojo": ("stateshift.serializers.records.pojo",),
+    "stateshift.serializers.record_circles": ("stateshift.serializers.records.circles",),
+    "stateshift.serializers.record_classes": ("stateshift.serializers.records.classes",),
+    "stateshift.serializers.record_fields": (
+        "stateshift.serializers.records.fields",
+        "stateshift.serializers.defaults",
+    ),
+    "stateshift.serializers.record_recipes": ("stateshift.serializers.records.recipes",),
+    "stateshift.serializers.record_rules": ("stateshift.serializers.records.rules",),
+    "stateshift.serializers.record_scopes": ("stateshift.serializers.records.scopes",),
+    "stateshift.serializers.record_subclasses": ("stateshift.serializers.records.subclasses",),
+    "stateshift.serializers.record_values": ("stateshift.serializers.records.values",),
+    "stateshift.serializers.records": ("stateshift.serializers.records.serializers",),
+    "stateshift.serializers.recursive_records": ("stateshift.serializers.records.recursive",),
+    "stateshift.serializers.row_recipes": ("stateshift.serializers.rows.recipes",),
+    "stateshift.serializers.row_rules": ("stateshift.serializers.rows.rules",),
+    "stateshift.serializers.row_values": ("stateshift.serializers.rows.values",),
+    "stateshift.serializers.rows": ("stateshift.serializers.rows.serializers",),
+    "stateshift.serializers.sequences": ("stateshift.serializers.containers.sequences",),
+    "stateshift.serializers.sql_temporal": ("stateshift.serializers.temporal.java_sql",),
+    "stateshift.serializers.sql_temporal_values": ("stateshift.serializers.temporal.sql_values",),
+    "stateshift.serializers.symbols": ("stateshift.serializers.enums.symbols",),
+    "stateshift.serializers.temporal": ("stateshift.serializers.temporal.java_time",),
+    "stateshift.serializers.temporal_values": ("stateshift.serializers.temporal.values",),
+    "stateshift.serializers.text": ("stateshift.serializers.primitives.text",),
+    "stateshift.serializers.timers": ("stateshift.serializers.flink.timers",),
+    "stateshift.serializers.ttl": ("stateshift.serializers.containers.ttl",),
+    "stateshift.serializers.ttl_aware": ("stateshift.serializers.containers.ttl_aware",),
+    "stateshift.serializers.tuples": ("stateshift.serializers.containers.tuples",),
+    "stateshift.serializers.unfolding": ("stateshift.serializers.pickled.unfolding",),
+    "stateshift.serializers.unpickling": ("stateshift.serializers.pickled.unpickling",),
+    "stateshift.serializers.unread": ("stateshift.serializers.flink.unread",),
+    "stateshift.serializers.void": ("stateshift.serializers.flink.void",),
+    "stateshift.serializers.windows": ("stateshift.serializers.flink.windows",),
+}
 """Former module -> the module in which its names are now; several where it was split, of which the first has a name."""
 
 VALUES = {
@@ -72,15 +141,25 @@ def place_of(module: str, name: str) -> tuple[str, str]:
     if (module, name) in _LASTING:
         return _LASTING[module, name]
     places = MOVED.get(module, ())
-    if len(places) > 1:
-        places = tuple(place for place in places if hasattr(import_module(place), name.partition(".")[0]))
+    if len(places) > 1 or (places and places[0].startswith(f"{module}.")):  # else there is no need to import it
+        places = tuple(place for place in places if _has(place, name.partition(".")[0]))
     return (places[0] if places else module), name
+
+
+def _has(place: str, name: str) -> bool:
+    """Whether a module has a name, which may not be that of another module: a package has modules beside its names."""
+    return not inspect.ismodule(getattr(import_module(place), name, inspect))
 
 
 def known_as(module: str, name: str) -> str:
     """Return the one qualified name of a thing, whichever of its names this is."""
     place = place_of(module, name)
     return _KNOWN_AS.get(place) or ".".join(place)
+
+
+def qualified_name(cls: type) -> str:
+    """Return the identity of a Python class: module and qualified name."""
+    return known_as(cls.__module__, cls.__qualname__)
 
 
 def known_name(full: str) -> str:

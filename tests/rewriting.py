@@ -7,7 +7,7 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder
-from stateshift.serializers.numeric import ByteSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.serializers.views import DataOutputView
 
 KEY = LongSerializer()

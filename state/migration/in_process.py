@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ..progress import Progress
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
     from .journal import Journal
     from .tasks import Task, TaskResult
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.json_files import Fields
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
 
 FORMAT, VERSION = "stateshift plan", 1
 JOB, PROBE, SAME = "job", "probe", "same types"

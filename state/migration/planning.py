@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from ...compat.rollback import Rollback
     from ...serializers.compatibility import Finding
     from ..job import Job
-    from ..savepoint.files import Folder
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import Measure
+    from ..storage.files import Folder
     from .preparation import Preparation
 
 AT_RUN = "when the run begins"

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ...compat.plan import OperatorPlan
-    from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.lineage import StateCount
+    from ..storage.files import Folder
+    from ..storage.lineage import StateCount
     from .rekey_task import RekeyTask
     from .tasks import TaskResult
 

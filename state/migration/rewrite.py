@@ -13,7 +13,7 @@ import attrs
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
@@ -33,10 +33,10 @@ from ..savepoint.operator_stream import (
     require_written_order,
     write_operator_stream,
 )
-from ..savepoint.publish import stream_name
-from ..savepoint.sink import StreamSink
 from ..savepoint.sources import open_proven, open_stream
 from ..savepoint.stream_proofs import prove_elements
+from ..storage.publish import stream_name
+from ..storage.sink import StreamSink
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine
 from .rekey_task import digest_of
@@ -46,8 +46,8 @@ from .tasks import KeyedTask, OperatorTask, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
+    from ..storage.files import Folder
 
 _MOST_TRIES = 100
 

@@ -15,7 +15,7 @@ import attrs
 
 from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ..savepoint.blocks import Block
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from .files import Folder
-from .lineage import FileDigest, Lineage, read_lineage
+from ..storage.files import Folder
+from ..storage.lineage import FileDigest, Lineage, read_lineage
+from ..storage.roots import require_reachable
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
-from .roots import require_reachable
 from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers
@@ -403,3 +403,19 @@ class Savepoint:
             if operator.stored.has_state
         )
         return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)
+
+
+def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
+    """Return the savepoint in `place`, to be read: `Savepoint.open` as a function.
+
+    Args:
+        place: A local path, or a URI of any store (s3:, gs:, hdfs:); its folder, or `_metadata` in it.
+        allow_roots: Further folders where files of the savepoint may lie.
+
+    Raises:
+        SavepointNotFound: There is no `_metadata`.
+        CorruptSavepoint: It is damaged.
+        UntrustedPlace: Files of it lie elsewhere; with all roots that it takes.
+        UnsupportedFormat: It is no canonical savepoint.
+    """
+    return Savepoint.open(place, allow_roots=allow_roots)

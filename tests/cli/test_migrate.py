@@ -15,7 +15,7 @@ import attrs
 import pytest
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
-from stateshift.cli.migrating import _announce
+from stateshift.cli.commands.migrating import _announce
 from stateshift.compat.edits import Edits
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.engine import Engine

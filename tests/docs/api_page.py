@@ -35,7 +35,10 @@ PLACES = {
         PickledValue from_pickled
         """,
     ),
-    "Checking": ("stateshift", "check Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult"),
+    "Checking": (
+        "stateshift",
+        "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
+    ),
     "Writing a serializer": (
         "stateshift",
         """
@@ -43,11 +46,14 @@ PLACES = {
         DataOutputView
         """,
     ),
-    "Savepoints": ("stateshift", "Savepoint SavepointWriter"),
-    "Migrating": ("stateshift.spark.migrate", "migrate"),
-    "What a migration is told": ("stateshift.state.migration.options", "MigrationOptions"),
+    "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
+    "Migrating": ("stateshift", "migrate repartition MigrationReport Progress"),
+    "What a migration is told": (
+        "stateshift",
+        "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
+    ),
+    "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
     "Spark": ("stateshift.spark", "register"),
-    "Bootstrapping": ("stateshift.spark.bootstrap", "bootstrap StateSource"),
     "Sessions": ("stateshift.spark.session", "session"),
     "Progress of long work": ("stateshift.cli.progress", "watched"),
     "Comparing": ("stateshift.compat.difference", "compare"),
@@ -55,7 +61,16 @@ PLACES = {
         "stateshift.compat.testing",
         "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses",
     ),
-    "Errors": ("stateshift", "StateShiftError CorruptSavepoint ValueNotConvertible redact_values"),
+    "Errors": (
+        "stateshift",
+        """
+        StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
+        SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
+        OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
+        UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed NoSpaceLeft
+        redact_values
+        """,
+    ),
 }
 """Heading -> module and names."""
 
@@ -63,7 +78,7 @@ HEAD = """# API
 
 Every public name, with what its docstring says.
 The page is made of the docstrings by a test, and held against them.
-What is not here may change at any time.
+What is not here may change at any time; [What is public, and what may change](stability.md) says more.
 """
 _SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
 _ITEM = re.compile(r"([\w`*., |]+?): (.*)")
@@ -152,12 +167,12 @@ class _Told:
 
 def _told(default):
     """Give a default whose text is the same in every process."""
+    if isinstance(default, enum.Enum):
+        return _Told(f"{type(default).__name__}.{default.name}")
     if default is inspect.Parameter.empty or isinstance(default, bool | int | float | str | None | tuple):
         return default
     if default is attrs.NOTHING:
         return _Told("…")
-    if isinstance(default, enum.Enum):
-        return _Told(f"{type(default).__name__}.{default.name}")
     return _Told("…")
 
 

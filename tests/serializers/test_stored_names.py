@@ -20,13 +20,12 @@ from stored_data.values import ALONE
 import stateshift
 from stateshift import PickledValue, PickleSerializer, Row
 from stateshift.serializers import stored_names
+from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.errors import UntrustedCode
-from stateshift.serializers.record_classes import qualified_name
-from stateshift.serializers.stored_names import MOVED, VALUES, former_names, known_name
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.tuples import TupleSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.stored_names import MOVED, VALUES, former_names, known_name, qualified_name
 
-TUPLES, TEXT = "stateshift.serializers.tuples", "stateshift.serializers.text"
+TUPLES, TEXT = "stateshift.serializers.containers.tuples", "stateshift.serializers.primitives.text"
 FORMER, HOUSE = "stateshift.serializers.things", "stateshift.things"
 PICKLES = (pickle.loads, pickle._loads, cloudpickle.loads)
 

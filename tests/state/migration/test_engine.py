@@ -14,7 +14,7 @@ from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rekey_task import READING_BYTES
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 
 
 def job_of(value):

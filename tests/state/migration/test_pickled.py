@@ -25,14 +25,14 @@ from stateshift import (
     check,
     from_pickled,
 )
-from stateshift.serializers.arrays import BytesSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, UntrustedCode
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 
 PLAIN = """
 class Account:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stateshift import StateTransform
 from stateshift.compat.plan import BadValues
 from stateshift.compat.repartition import Merge, Repartition
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -23,9 +24,8 @@ from stateshift.serializers.errors import (
     ValuesCollide,
     redact_values,
 )
+from stateshift.serializers.flink.windows import TimeWindow
 from stateshift.serializers.hints import Int32
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import TimeWindow
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
@@ -36,11 +36,11 @@ from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.metadata import write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
 from stateshift.state.timers import TimerServiceDescriptor
 
 

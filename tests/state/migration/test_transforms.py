@@ -32,22 +32,22 @@ from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, 
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import UntrustedCode, ValuesCollide
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.pickled import PickleSerializer
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView
-from stateshift.serializers.windows import VoidNamespaceSerializer
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]
 

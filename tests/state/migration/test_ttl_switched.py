@@ -24,24 +24,24 @@ from stateshift import (
     TimeWindow,
     ValueStateDescriptor,
 )
+from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.plan_data import to_data
-from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, MigrationFailed
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import read_header
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
 NOW, DAY = milliseconds(AT), timedelta(days=1)
