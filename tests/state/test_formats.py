@@ -144,10 +144,3 @@ def test_the_page_of_formats_says_what_is_proven(proven, by_value, root):
     kinds = kinds_table(proven, {column: [column] for column in COLUMNS})
 
     hold(root / "docs" / "reference" / "formats.md", f"\n{kinds}\n{classes_table(proven, by_value)}\n")
-
-
-def test_the_readme_says_what_is_proven(proven, root):
-    headings = ("Flink 2.3", "Flink 1.20", "Flink 2.3, heap native")
-    columns = {heading: COLUMNS[2 * at : 2 * at + 2] for at, heading in enumerate(headings)}
-
-    hold(root / "README.md", f"\n{kinds_table(proven, columns)}\n")
