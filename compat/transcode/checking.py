@@ -1,4 +1,4 @@
-"""Blocks held against what their entries must be: by machine code, by columns, or not at all where neither pays.
+"""Blocks held against what their entries must be: by machine code, or not at all where that does not pay.
 
 What is not plain is no failure: it is named, and who asks looks at it entry by entry, in plain Python.
 """
@@ -53,14 +53,7 @@ class BlockChecker:
 
     def keys(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
         """Look at the keys of a block; None where they must be looked at one by one."""
-        name = paying(len(data))
-        if name is ExecutorName.NUMBA:
-            return self._by_machine_code(data, key_group)
-        if name is ExecutorName.NUMPY:
-            from .numpy_placed import look_at_keys
-
-            return look_at_keys(data, key_group, self.prefix_bytes, self.check.shape.numbers)
-        return None
+        return self._by_machine_code(data, key_group) if paying(len(data)) is ExecutorName.NUMBA else None
 
     def _by_machine_code(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
         import numpy as np

@@ -1,8 +1,8 @@
-"""Who carries out op lists: numba where it is installed, else numpy, else plain Python; to the same bytes.
+"""Who carries out op lists: machine code where numba is installed, else plain Python; to the same bytes.
 
-Little state is done in plain Python before either is even loaded. Machine code that this machine has not compiled yet
-takes longer to compile than most state takes without: until there is so much that it pays, numpy does the work, and
-plain Python what numpy has no op for. `stateshift warm-up` compiles it beforehand. The environment variable
+Little state is done in plain Python before numba is even loaded. Machine code that this machine has not compiled yet
+takes longer to compile than little state takes without: until there is so much that it pays, plain Python does the
+work. `stateshift warm-up` compiles it beforehand. The environment variable
 `STATESHIFT_EXECUTOR` names who is to do all, or `objects`, to use no op list.
 """
 
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
 VARIABLE = "STATESHIFT_EXECUTOR"
 LITTLE_BYTES = 1 << 20
 """Less is gone through in plain Python."""
-COMPILING_BYTES = 4 << 30
-"""From here on it pays to compile machine code first: half a minute, and numpy is two to four seconds a GB slower."""
-_SLOW_COMPILING_BYTES = 32 << 20
-"""The same of op lists that numpy cannot carry out: plain Python takes a second for each, or half of one."""
+COMPILING_BYTES = 32 << 20
+"""From here on it pays to compile machine code first: plain Python takes a second for each MB, or half of one."""
 COMPILING_S = 35.0
 """How long that takes, about."""
 _NUMBA_MODULE = f"{__package__}.numba_kernels"
@@ -46,7 +44,6 @@ class ExecutorName(enum.StrEnum):
 
     AUTO = "auto"
     NUMBA = "numba"
-    NUMPY = "numpy"
     PLAIN = "plain"
     OBJECTS = "objects"
 
@@ -113,20 +110,18 @@ class PlainExecutor:
 
 @attrs.define
 class EventualExecutor:
-    """Carries out an op list in plain Python, and by numba or numpy once that pays."""
+    """Carries out an op list in plain Python, and by machine code once that pays."""
 
     program: Program
     _made: Executor = attrs.field(init=False)
-    _name: ExecutorName = attrs.field(default=ExecutorName.PLAIN, init=False)
 
     @_made.default
     def _make_plain(self) -> Executor:
         return PlainExecutor(self.program)
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        is_slow = isinstance(self._made, PlainExecutor)
-        if is_slow and (name := paying(len(block) - start, is_slow=self._name is ExecutorName.NUMPY)) is not self._name:
-            self._name, self._made = name, make_executor(name, self.program)
+        if isinstance(self._made, PlainExecutor) and paying(len(block) - start) is ExecutorName.NUMBA:
+            self._made = make_executor(ExecutorName.NUMBA, self.program)
         return self._made.rewrite(block, start, prefix)
 
 
@@ -149,12 +144,11 @@ class _Passed:
 _passed = _Passed()
 
 
-def paying(size_bytes: int, *, is_slow: bool = False) -> ExecutorName:
+def paying(size_bytes: int) -> ExecutorName:
     """Tell who is to go through some bytes: of those that are installed and wanted, the fastest that pays.
 
     Args:
         size_bytes: To go through; with what this process was asked for before, it decides.
-        is_slow: Whether numpy was asked and cannot do it: then machine code pays earlier.
     """
     name = chosen_executor()
     if name is not ExecutorName.AUTO:
@@ -164,10 +158,7 @@ def paying(size_bytes: int, *, is_slow: bool = False) -> ExecutorName:
         return ExecutorName.NUMBA
     if _passed.size_bytes < LITTLE_BYTES:
         return ExecutorName.PLAIN
-    scale = COMPILING_BYTES // _SLOW_COMPILING_BYTES if is_slow else 1
-    if pays_to_load(scale * _passed.ahead_bytes):
-        return ExecutorName.NUMBA
-    return ExecutorName.NUMPY if has_module(ExecutorName.NUMPY) else ExecutorName.PLAIN
+    return ExecutorName.NUMBA if pays_to_load(_passed.ahead_bytes) else ExecutorName.PLAIN
 
 
 def pays_to_load(size_bytes: int) -> bool:
@@ -240,7 +231,7 @@ def _executor_named(named: str) -> ExecutorName:
         raise DeclarationError(
             f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"
         )
-    if named in {ExecutorName.NUMBA, ExecutorName.NUMPY} and not has_module(named):
+    if named == ExecutorName.NUMBA and not has_module(named):
         raise DeclarationError(
             f"{VARIABLE} asks for {named}, which is not installed", advice="pip install 'stateshift[fast]'"
         )
@@ -253,9 +244,4 @@ def make_executor(name: ExecutorName, program: Program) -> Executor:
         from .numba_executor import NumbaExecutor
 
         return NumbaExecutor(program)
-    if name is ExecutorName.NUMPY:
-        from .numpy_executor import NumpyExecutor
-        from .row_ops import can_run
-
-        return NumpyExecutor(program) if can_run(program) else PlainExecutor(program)
     return EventualExecutor(program) if name is ExecutorName.AUTO else PlainExecutor(program)

@@ -15,7 +15,6 @@ that is what runs.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -36,9 +35,7 @@ from .memory import (
 from .ops import WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .lockstep import Entries
+    from collections.abc import Iterable, Sequence
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
@@ -61,7 +58,6 @@ class Run:
         entries: How many there are.
         detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
             of a value with more bytes than an i32 tells, that number, taken as signed.
-        found: Where the entries lie, as seen from the first, where that is known.
     """
 
     ending: int
@@ -69,20 +65,6 @@ class Run:
     last: int
     entries: int
     detail: int
-    found: Entries | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
-
-    def known_in(self, block: memoryview) -> None:
-        """Keep for a while that `block` holds the entries of the run, so that nobody looks for them."""
-        if self.found is not None:
-            from .numpy_framing import known
-
-            known.put(block, self.found)
-
-    def go_on(self, rest: Run) -> Run:
-        """Put behind it what follows, of the same state."""
-        if rest.entries:
-            return attrs.evolve(rest, entries=self.entries + rest.entries)
-        return attrs.evolve(rest, entries=self.entries, last=self.last, found=self.found)
 
 
 @attrs.frozen
@@ -116,32 +98,7 @@ def find_run(data: bytes | memoryview, start: int) -> Run:
         fast = load_machine_code()
         ending, result = fast.call(fast.find_run, data, start, len(data))
         return Run(ending, *result)
-    if name is ExecutorName.NUMPY:
-        from .numpy_framing import find_run_in_columns
-
-        found = find_run_in_columns(data, start)
-        if found is not None and found.ending != COMPLETE:
-            rest = Run(_find_run(data, found.stop, len(data), result), *result)
-            return found.go_on(rest)
-        if found is not None:
-            return found
     return Run(_find_run(data, start, len(data), result), *result)
-
-
-def cut_key_groups(data: memoryview, begins: Sequence[int]) -> Iterator[memoryview]:
-    """Cut stored bytes into those of key groups; where it pays to go through all of them at once, that is done first.
-
-    Args:
-        data: State ids, entries and end marks.
-        begins: Where each key group begins.
-    """
-    if len(begins) == 1 and not begins[0]:
-        return iter((data,))
-    if paying(len(data)) is ExecutorName.NUMPY:
-        from . import numpy_framing
-
-        return numpy_framing.cut_key_groups(data, begins)
-    return (data[begin:end] for begin, end in pairwise([*begins, len(data)]))
 
 
 def survey(data: bytes | memoryview, prefix: bytes) -> Survey:
@@ -152,12 +109,6 @@ def survey(data: bytes | memoryview, prefix: bytes) -> Survey:
     """
     name, result = paying(len(data)), [0, 0, 0, 0]
     number = int.from_bytes(prefix, "big")
-    if name is ExecutorName.NUMPY:
-        from .numpy_framing import survey_columns
-
-        found = survey_columns(data, prefix)
-        if found is not None:
-            return found
     if name is ExecutorName.NUMBA:
         fast = load_machine_code()
         is_sound, result = fast.call(fast.survey, data, len(data), number, len(prefix))

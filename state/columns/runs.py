@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from ...compat.transcode.numpy_framing import known
 from .bytes_at import padded
 from .form import Cells
 from .places import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from ...compat.transcode.lockstep import Entries
     from ..savepoint.blocks import Block
     from .bytes_at import Bytes, Flags, Places
 
@@ -43,11 +41,11 @@ class Run:
     value_ends: Places
 
     @classmethod
-    def of(cls, blocks: list[Block], entries: Sequence[Entries | None] = ()) -> Run:
-        """Join blocks, and find their entries where they are not known; raises `CorruptSavepoint`."""
+    def of(cls, blocks: list[Block]) -> Run:
+        """Join blocks, and find their entries; raises `CorruptSavepoint`."""
         raw, data = padded(*(block.data for block in blocks))
         counts = [block.entries for block in blocks]
-        places = places_of(raw, data, [len(block.data) for block in blocks], counts, entries)
+        places = places_of(raw, data, [len(block.data) for block in blocks], counts)
         return cls(raw, data, np.repeat([block.key_group for block in blocks], counts), *places)
 
     def __len__(self) -> int:
@@ -77,15 +75,13 @@ class Run:
 def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
     """Gather blocks of one state to runs; an oversized value is refused, as by `Block.items`."""
     waiting: list[Block] = []
-    found: list[Entries | None] = []
     size = entries = 0
     for block in blocks:
         block.refuse_oversized()
         if waiting and (size + len(block.data) > RUN_BYTES or entries + block.entries > _RUN_ENTRIES):
-            yield Run.of(waiting, found)
-            waiting, found, size, entries = [], [], 0, 0
+            yield Run.of(waiting)
+            waiting, size, entries = [], 0, 0
         waiting.append(block)
-        found.append(known.get(block.data))
         size, entries = size + len(block.data), entries + block.entries
     if waiting:
-        yield Run.of(waiting, found)
+        yield Run.of(waiting)

@@ -162,7 +162,6 @@ class BlockRewriter:
         transcoder: Converts the bytes of blocks.
         quarantine: Takes values that do not fit.
         proven: Whether a converted entry was read (rule RUN-7).
-        joins: Whether several blocks may still be converted together.
     """
 
     plan: StatePlan
@@ -170,7 +169,6 @@ class BlockRewriter:
     transcoder: Transcoder
     quarantine: TakesBadValues | None = None
     proven: bool = False
-    joins: bool = True
 
     @classmethod
     def of(

@@ -19,7 +19,6 @@ from ..savepoint.keyed_stream import KeyedStreamReader
 from ..savepoint.stretches import Stretch
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .stretch_rewriter import StretchRewriter, may_be_whole
-from .together import convert_together
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -33,11 +32,12 @@ if TYPE_CHECKING:
     from ..savepoint.meta_info import StateMetaInfo
     from .block_rewriter import Tally
     from .quarantine import TakesBadValues
-    from .together import Step
 
     Rewriters = Sequence[BlockRewriter | None]
 
 Batch = Stretch | list[Block]
+Step = Callable[[], Block | None]
+"""What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
 Finish = Callable[[], None]
 
 
@@ -164,13 +164,10 @@ class StreamRewriter:
     def _converted(self, batch: list[Block], worker: StretchRewriter) -> list[Step]:
         """Look at blocks and convert them; what fails is raised by the last of the steps, after those before it."""
         looked_at, failure = self._looked_at(batch, worker.check)
-        together = convert_together([block for block, _ in looked_at], worker.rewriters, self._new_ids)
-        made = {state_id: found.steps(self._tally(state_id)) for state_id, found in together.items()}
         steps: list[Step] = []
         try:
             for block, seen in looked_at:
-                found = made.get(block.state_id)
-                step = self._step(block, worker.rewriters) if found is None else next(found)
+                step = self._step(block, worker.rewriters)
                 steps.append(step if seen is None else partial(self._told_apart, step, block, seen))
         except StateShiftError as error:
             failure = error

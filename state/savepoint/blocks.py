@@ -204,7 +204,6 @@ class BlockWalker:
             self._at = at = run.stop
             if run.entries:
                 entries = _cut(data, begin, at, run.last, is_last)
-                run.known_in(entries)
                 yield Block(self._key_group, state_id, entries, run.entries, run.last - begin)
             if run.ending == OVERSIZED:
                 is_last = data[at + _LENGTH_BYTES] >= LAST_FLAG

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import StateShiftError
 from .ahead import ahead
 from .handles import NATIVE, NATIVE_OLD
-from .keyed_stream import RUN_BYTES, KeyedStreamReader, read_stream_header
+from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
 
 if TYPE_CHECKING:
@@ -96,14 +95,13 @@ def blocks_ahead(
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Put blocks together to lists of about as many bytes as are best worked on at once."""
-    most = RUN_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
     batch: list[Block] = []
     size = 0
     try:
         for block in blocks:
             batch.append(block)
             size += len(block.data)
-            if size >= most:
+            if size >= _BYTES:
                 yield batch
                 batch, size = [], 0
     except StateShiftError:

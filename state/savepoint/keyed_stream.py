@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.transcode.executors import ExecutorName, paying
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -174,18 +173,13 @@ class KeyedStreamReader:
                 pieces = decompress(self.source, extent.start, extent.end)
                 yield walked(extent, BlockWalker(extent.key_group, states, pieces))
             return
-        most = self._most_bytes
+        most = min(RUN_BYTES, self.source.piece_bytes)
         for run in runs_of(extents, most):
             start, end = run[0].start, run[-1].end
             if end - start <= max(most, _WHOLE_BYTES):
                 yield Stretch(tuple(run), self._read(start, start, end - start), states)
             else:
                 yield run[0].blocks((self._read(start, *place) for place in pieces_of(run, most)), states)
-
-    @property
-    def _most_bytes(self) -> int:
-        """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
-        return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
 
     def _read(self, start: int, offset: int, size: int) -> memoryview:
         """Read a piece of what begins at `start` into memory that may be written, with some bytes before it.

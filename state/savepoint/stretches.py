@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from ...compat.transcode.framed import cut_key_groups
 from ...serializers.errors import CorruptSavepoint, located
 from .blocks import BlockWalker
 
@@ -66,8 +65,9 @@ class Stretch:
 
     def blocks(self) -> Iterator[Block]:
         """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
-        for extent, piece in zip(self.extents, cut_key_groups(self.data, self.begins), strict=True):
-            yield from extent.blocks(iter((piece,)), self.states)
+        edges = [*self.begins, len(self.data)]
+        for extent, (begin, end) in zip(self.extents, pairwise(edges), strict=True):
+            yield from extent.blocks(iter((self.data[begin:end],)), self.states)
 
 
 def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:

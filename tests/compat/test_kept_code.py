@@ -78,12 +78,12 @@ def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_
     assert {} == files_in(tmp_path / "cache")
 
 
-def test_more_state_goes_by_numpy_where_nothing_is_compiled_yet(tmp_path):
+def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path):
     place = savepoint_of(tmp_path / "old", 100_000)
 
     told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
 
-    assert {"loaded": ["numpy"], "compiles": False, "counts": {}} == told
+    assert {"loaded": [], "compiles": False, "counts": {}} == told
     assert {} == files_in(tmp_path / "cache")
     assert 100_000 == sum(1 for _ in Savepoint.open(tmp_path / "new").operator("op").state("s").read_entries())
 
@@ -126,20 +126,12 @@ def test_it_pays_to_compile_only_for_very_much():
     assert pays_to_load(COMPILING_BYTES)
 
     assert paying(1 << 10) is ExecutorName.PLAIN
-    assert paying(1 << 30) is ExecutorName.NUMPY
+    assert paying(8 << 20) is ExecutorName.PLAIN
     executors.expect(COMPILING_BYTES)
     assert paying(0) is ExecutorName.NUMBA
     with nothing_compiled():
-        assert paying(0) is ExecutorName.NUMPY
+        assert paying(0) is ExecutorName.PLAIN
     assert paying(0) is ExecutorName.NUMBA
-
-
-@pytest.mark.usefixtures("empty_cache")
-def test_what_numpy_cannot_do_is_compiled_for_earlier():
-    executors.expect(64 << 20)
-
-    assert paying(0) is ExecutorName.NUMPY
-    assert paying(0, is_slow=True) is ExecutorName.NUMBA
 
 
 @pytest.mark.usefixtures("empty_cache")

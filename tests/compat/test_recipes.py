@@ -43,8 +43,7 @@ from stateshift.serializers.temporal import InstantSerializer
 from stateshift.serializers.text import StringSerializer
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
-EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, ExecutorName.NUMBA) if has_module(name))]
-pytestmark = pytest.mark.usefixtures("small_blocks_by_columns")
+EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMBA,) if has_module(name))]
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)

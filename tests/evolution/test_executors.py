@@ -18,7 +18,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift.compat.plan import BadValues, Compression, StateAction
-from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.errors import StateShiftError
@@ -74,8 +73,7 @@ def damaged(draw, block):
     return {"cut out": block[:at] + block[at + 1 :], "cut off": block[:at], "leave": block}[way]
 
 
-def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks(monkeypatch):
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
+def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks():
     ways = Counter()
 
     @profiles.shorter

@@ -1,4 +1,4 @@
-"""Where the entries of blocks lie: plain Python, numpy and machine code see the same."""
+"""Where the entries of blocks lie: plain Python and machine code see the same."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def framed(items):
     return b"".join(len(part).to_bytes(4, "big") + part for item in items for part in item)
 
 
-@pytest.fixture(scope="module", params=["plain", "numpy", "numba"], autouse=True)
+@pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)
 def executor(request):
     if request.param == "numba":
         pytest.importorskip("numba")

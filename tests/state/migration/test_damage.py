@@ -44,7 +44,7 @@ FIXTURES = [
 OWN = ["own-inline", "own-files", "own-snappy"]
 MODES = ["copy", "rename", "drop", "compress", "rescale", "rekey"]
 DAMAGES, AT_ONCE = 2000, 100
-EXECUTORS = [ExecutorName.AUTO, ExecutorName.NUMBA, ExecutorName.PLAIN, ExecutorName.NUMPY]
+EXECUTORS = [ExecutorName.AUTO, ExecutorName.NUMBA, ExecutorName.PLAIN]
 
 
 @attrs.define
