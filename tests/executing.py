@@ -13,7 +13,7 @@ from stateshift.state.migration import performing
 from stateshift.state.migration.performing import perform
 from stateshift.state.savepoint.files import Folder
 
-EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.AUTO]
+EXECUTORS = [*ExecutorName]
 
 
 def by_each_executor(ready):

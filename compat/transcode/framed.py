@@ -9,8 +9,7 @@ With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, i
 the size, the first word, those between, and the last one, and adds what comes out. That tells what was lost or
 changed by mistake, not on purpose.
 
-The functions with a leading underscore, and the two that they share, are compiled by numba as they are; where it pays,
-that is what runs.
+The functions with a leading underscore, and the two that they share, are compiled by numba as they are.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...serializers.errors import CorruptSavepoint
-from .executors import ExecutorName, load_machine_code, machine_code, paying
+from .executors import ExecutorName, load_machine_code
 from .memory import (
     SUMS_AT_ONCE,
     any_key_sum,
@@ -91,25 +90,24 @@ class Survey:
         return Survey(self.entries + rest.entries, self.keys + rest.keys & _MASK, misplaced, at + rest.last)
 
 
-def find_run(data: bytes | memoryview, start: int) -> Run:
+def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = ExecutorName.PLAIN) -> Run:
     """Go from entry to entry, to the last one of a state or of the data."""
-    name, result = paying(len(data) - start), [0, 0, 0, 0]
-    if name is ExecutorName.NUMBA:
+    result = [0, 0, 0, 0]
+    if executor is ExecutorName.NUMBA:
         fast = load_machine_code()
         ending, result = fast.call(fast.find_run, data, start, len(data))
         return Run(ending, *result)
     return Run(_find_run(data, start, len(data), result), *result)
 
 
-def survey(data: bytes | memoryview, prefix: bytes) -> Survey:
+def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = ExecutorName.PLAIN) -> Survey:
     """Look at all entries of a block.
 
     Raises:
         CorruptSavepoint: The block does not consist of entries.
     """
-    name, result = paying(len(data)), [0, 0, 0, 0]
-    number = int.from_bytes(prefix, "big")
-    if name is ExecutorName.NUMBA:
+    number, result = int.from_bytes(prefix, "big"), [0, 0, 0, 0]
+    if executor is ExecutorName.NUMBA:
         fast = load_machine_code()
         is_sound, result = fast.call(fast.survey, data, len(data), number, len(prefix))
     else:
@@ -132,7 +130,7 @@ def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None
     Raises:
         CorruptSavepoint: There are not so many entries.
     """
-    find = _find_entries if isinstance(data, bytes) else machine_code(end - start).find_entries
+    find = _find_entries if isinstance(data, bytes) else load_machine_code().find_entries
     if not find(data, start, end, *places):
         raise CorruptSavepoint("the entries of a block are cut off or damaged")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...compat.transcode.executors import machine_code
+from ...compat.transcode.executors import ExecutorName
 from ...compat.transcode.framed import find_entries
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def places_of(
-    raw: bytes, data: Bytes, sizes: Sequence[int], counts: Sequence[int]
+    raw: bytes, data: Bytes, sizes: Sequence[int], counts: Sequence[int], executor: ExecutorName
 ) -> tuple[Places, Places, Places, Places]:
     """Find the entries of blocks that stand one after the other.
 
@@ -26,6 +26,7 @@ def places_of(
         data: The same for numpy.
         sizes: Bytes of each block.
         counts: Entries of each block.
+        executor: Who finds them: machine code, or plain Python.
 
     Returns:
         Where each key starts and ends, and each value.
@@ -37,11 +38,11 @@ def places_of(
     row = 0
     for end, size, count in zip(accumulate(sizes), sizes, counts, strict=True):
         block = places[:, row : row + count]
-        if machine_code(size) is None:
+        if executor is ExecutorName.NUMBA:
+            find_entries(data, end - size, end, [*block])
+        else:
             lists = [[0] * count for _ in block]  # which Python fills faster than arrays
             find_entries(raw, end - size, end, lists)
             block[:] = lists
-        else:
-            find_entries(data, end - size, end, [*block])
         row += count
     return places[0], places[1], places[2], places[3]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.compat.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
 
@@ -31,13 +31,11 @@ def framed(pairs):
 def by_each(function, *arguments):
     """What plain Python and numba give; an error is told by its message."""
     found = []
-    for name in ("plain", "numba"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(VARIABLE, name)
-            try:
-                found.append(function(*arguments))
-            except CorruptSavepoint as error:
-                found.append(str(error))
+    for name in (ExecutorName.PLAIN, ExecutorName.NUMBA):
+        try:
+            found.append(function(*arguments, name))
+        except CorruptSavepoint as error:
+            found.append(str(error))
     return found
 
 
@@ -163,11 +161,11 @@ def random_groups(seed):
         }
 
 
-def runs_of(piece):
+def runs_of(piece, executor):
     """All runs of a key group, one behind the other, up to one that is not whole."""
     at, runs = 2, []
     while at < len(piece):
-        run = find_run(piece, at)
+        run = find_run(piece, at, executor)
         runs.append(run)
         if run.ending != COMPLETE:
             break

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stateshift.compat.description import StateKind
 from stateshift.compat.transcode.checking import BlockChecker
 from stateshift.compat.transcode.entry_check import CheckedTypes, make_entry_check
-from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.compat.transcode.placed import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
@@ -43,6 +43,8 @@ NAMESPACES = [
     (VoidNamespaceSerializer(), VoidNamespace()), (TimeWindowSerializer(), TimeWindow(5, 9)), (TEXT, "space"),
 ]  # fmt: skip
 
+NUMBA = ExecutorName.NUMBA
+
 
 def entry(group, prefix, key, namespace, value=b"v"):
     (key_type, key_value), (space_type, space) = key, namespace
@@ -57,7 +59,7 @@ def entry(group, prefix, key, namespace, value=b"v"):
 
 def checker(key, namespace, groups, prefix):
     types = CheckedTypes(StateKind.VALUE, key, namespace, TEXT)
-    return BlockChecker(make_entry_check(types, groups=groups, prefix_bytes=prefix, with_values=False), prefix)
+    return BlockChecker(make_entry_check(types, groups=groups, prefix_bytes=prefix, with_values=False), prefix, NUMBA)
 
 
 def plainly(data, group, check, prefix):
@@ -82,9 +84,7 @@ def test_a_key_is_where_its_hash_says_and_nowhere_else(name, data):
         is_sound = place == group and not with_nan
         assert is_sound == (plainly(block, place, check.check, prefix) == AHEAD)
         pytest.importorskip("numba")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(VARIABLE, "numba")
-            seen = check.keys(block, place)
+        seen = check.keys(block, place)
         assert (seen is not None) == is_sound
 
 
@@ -100,9 +100,7 @@ def test_a_key_that_comes_twice_is_no_plain_one_in_whatever_order(keys):
     ascends = [5, *keys] == sorted({5, *keys})
 
     assert (TWICE if is_twice else AHEAD) == plainly(data, 0, check.check, 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, "numba")
-        seen = check.keys(data, 0)
+    seen = check.keys(data, 0)
     assert is_twice == (seen is None)
     if seen is not None:
         assert len(keys) * len(blocks([5])) == seen.last

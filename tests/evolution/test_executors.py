@@ -32,7 +32,7 @@ from stateshift.state.savepoint.states import keyed_handles
 
 pytest.importorskip("numba")
 
-EXECUTORS = [name for name in ExecutorName if name not in {ExecutorName.AUTO, ExecutorName.OBJECTS}]
+EXECUTORS = [ExecutorName.NUMBA, ExecutorName.PLAIN]
 
 
 def outcome(transcoder, block):
@@ -54,7 +54,7 @@ def rewriters(state, job):
         with open_keyed(handle, found._folder, found._stored.max_parallelism) as reader:
             index, info = next((i, one) for i, one in enumerate(reader.header.states) if one.name == NAME)
             groups = found._stored.max_parallelism
-            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, groups)
+            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, groups, reader.executor)
             yield rewriter, [bytes(block.data) for block in join_pieces(reader.blocks(state_ids=[index]))]
 
 
