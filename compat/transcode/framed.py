@@ -20,18 +20,7 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint
 from .executors import ExecutorName, load_machine_code
-from .memory import (
-    SUMS_AT_ONCE,
-    any_key_sum,
-    begun_key_sum,
-    has_short_sum,
-    key_sum,
-    load,
-    short_key_sum,
-    short_key_sums,
-    unlike,
-)
-from .ops import WORD
+from .memory import key_sum, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -157,27 +146,6 @@ def alike(data: Any, model: int, at: int, size: int, key_size: int, value_size: 
         prefix_bytes: How many bytes of the keys are looked at.
     """
     value_at, entry_size = key_size + _LENGTH_BYTES, key_size + value_size + 2 * _LENGTH_BYTES
-    some_end = min(size, at + _GLANCE * entry_size)
-    count = _alike_one_by_one(data, model, at, some_end, entry_size, value_at, value_size, prefix_bytes)
-    if count < _GLANCE:
-        return count
-    head_size = _LENGTH_BYTES + prefix_bytes
-    most = max(size - at - max(WORD - entry_size, 0), 0) // entry_size  # behind whose beginning there are 32 bytes
-    while count < most and value_at + _LENGTH_BYTES <= WORD:
-        end, differs = min(count + _AT_ONCE, most), 0
-        for entry in range(count, end):  # no jump depends on what one of them is like: that is faster still
-            differs |= unlike(data, at + entry * entry_size, data, model, head_size, value_at, _LENGTH_BYTES)
-        if differs:
-            break
-        count = end
-    at += count * entry_size
-    return count + _alike_one_by_one(data, model, at, size, entry_size, value_at, value_size, prefix_bytes)
-
-
-def _alike_one_by_one(
-    data: Any, model: int, at: int, size: int, entry_size: int, value_at: int, value_size: int, prefix_bytes: int
-) -> int:
-    """As `alike`, as far as the first entry that is not, which mostly is the first one."""
     count, mask = 0, -1 << 8 * (_LENGTH_BYTES - prefix_bytes)
     head = load(data, model, 8) & mask
     while size - at >= entry_size and load(data, at, 8) & mask == head and load(data, at + value_at, 4) == value_size:
@@ -188,25 +156,15 @@ def _alike_one_by_one(
 
 def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> int:
     """Sum up the keys of so many entries of one size."""
-    keys, at = 0, at + _LENGTH_BYTES
-    if has_short_sum(key_size):
-        begun = begun_key_sum(key_size)
-        for _ in range(count // SUMS_AT_ONCE):
-            keys += short_key_sums(begun, data, at, entry_size, key_size)
-            at += SUMS_AT_ONCE * entry_size
-        for _ in range(count % SUMS_AT_ONCE):
-            keys += short_key_sum(begun, data, at, key_size)
-            at += entry_size
-        return keys
-    for _ in range(count):
-        keys += any_key_sum(data, at, key_size)
-        at += entry_size
+    keys = 0
+    for key_at in range(at + _LENGTH_BYTES, at + _LENGTH_BYTES + count * entry_size, entry_size):
+        keys += key_sum(data, key_at, key_size)
     return keys
 
 
 def _find_run(data: Any, start: int, size: int, result: Any) -> int:
     at = last = start
-    entries, detail, key_size, last_size = 0, 0, 1, -1
+    entries, detail, key_size = 0, 0, 1
     ending = NEEDS_MORE
     while True:
         key_at = at + _LENGTH_BYTES
@@ -235,18 +193,12 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
         if data[key_at] >= _LAST_FLAG:
             ending = COMPLETE
             break
-        if value_size == last_size:
-            count, entry_size = alike(data, last, at, size, key_size, value_size, 1), at - last
-            entries += count
-            last += count * entry_size
-            at += count * entry_size
-        last_size = value_size
     result[0], result[1], result[2], result[3] = at, last, entries, detail
     return ending
 
 
 def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    at, entries, keys, misplaced, last, key_size, last_size = 0, 0, 0, -1, -1, 0, -1
+    at, entries, keys, misplaced, last, key_size = 0, 0, 0, -1, -1, 0
     mask = (1 << 8 * prefix_bytes) - 1
     while at < size:
         if size - at < 8:
@@ -268,15 +220,6 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         keys += key_sum(data, key_at, key_size)
         entries += 1
         last, at = at, end
-        if value_size == last_size and key_size >= prefix_bytes:
-            entry_size = at - last
-            some_end = min(size, at + _AT_ONCE * entry_size)
-            count = alike(data, last, at, some_end, key_size, value_size, prefix_bytes)
-            keys += key_sums(data, at, count, entry_size, key_size)
-            entries += count
-            last += count * entry_size
-            at += count * entry_size
-        last_size = value_size
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
     return True
 
