@@ -2,10 +2,11 @@
 # PYTHON=… picks the interpreter that .venv is made from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types interop fuzz evolution faults bench clean
+.PHONY: help demo test lint types interop fuzz evolution faults bench changelog clean
 
 PY := .venv/bin/python
 INSTALLED := .venv/.stateshift-installed
+PYRIGHT := .venv/.stateshift-pyright-installed
 
 ##@ See it
 
@@ -23,8 +24,10 @@ lint: $(INSTALLED) ## ruff (rules and format), and the import contract
 	@$(PY) -m ruff format --check .
 	@.venv/bin/lint-imports --no-cache
 
-types: $(INSTALLED) .cache/stateshift ## mypy, strict
+types: $(PYRIGHT) .cache/stateshift ## mypy, strict, on the source; mypy and pyright on code of users
 	@MYPYPATH=.cache $(PY) -m mypy -p stateshift
+	@MYPYPATH=.cache $(PY) -m mypy --explicit-package-bases tests/typing
+	@.venv/bin/basedpyright --pythonpath $(PY)
 
 interop: $(INSTALLED) ## real Flink, 2.3 and 1.20, restores what we wrote (561 MB once); STATESHIFT_INTEROP=required forbids skipping
 	@STATESHIFT_INTEROP="$(STATESHIFT_INTEROP)" $(PY) -m pytest -m interop tests/interop $(ARGS)
@@ -43,6 +46,9 @@ bench: $(INSTALLED) ## state rewritten beside Flink's own serializers, end to en
 
 ##@ Keep house
 
+changelog: $(INSTALLED) ## CHANGELOG.md, made of the fragments in changelog.d; at a release VERSION=0.2.0
+	@$(PY) changelog.d/changelog.py $(VERSION)
+
 clean: ## remove what was made here: .venv, .cache, build, caches of tools
 	rm -rf .venv .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -55,6 +61,11 @@ help: ## this list
 # Once, and again when the dependencies change.
 $(INSTALLED): pyproject.toml .ci/install
 	@PYTHON="$(PYTHON)" sh .ci/install
+	@touch $@
+
+# It brings its own Node, 0.3 GB, which nothing else needs.
+$(PYRIGHT): $(INSTALLED)
+	@PYTHONWARNINGS="ignore:Editable installation" $(PY) -m pip install -q --disable-pip-version-check -e '.[types]'
 	@touch $@
 
 # The root folder is the package, whatever the checkout is called; mypy finds it through this link.

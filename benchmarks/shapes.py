@@ -19,7 +19,8 @@ import pyarrow as pa
 from stateshift.compat.targets import Target
 from stateshift.state.bootstrap.publication import publish_bootstrap
 from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.sources import resolve
+from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import NewOperator, RowCount, write_streams
 from stateshift.state.savepoint.files import Folder
 

@@ -176,7 +176,7 @@ def _tree(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerialize
 
 
 def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dict[str, Any]]:
-    from ..serializers.records import RecordSnapshot
+    from ..serializers.records.serializers import RecordSnapshot
 
     found: dict[str, dict[str, Any]] = {}
     for snapshot in (inner for outer in snapshots for inner in _tree(outer)):

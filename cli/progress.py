@@ -20,7 +20,7 @@ _LOG_EVERY_S = 30.0
 
 @contextmanager
 def watched() -> Iterator[Callable[[Progress], None]]:
-    """Give the function to call with each progress, until the `with` block ends."""
+    """Yield the function to pass as `progress=…` to long work, which then shows a bar, or lines in a log, on stderr."""
     if sys.stderr.isatty():
         with _bar() as show:
             yield show

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..serializers.record_fields import Default
+from ..serializers.defaults import Default
 from .description import function_name
 from .fingerprint import AsData, closure_of, fingerprint, fingerprint_of_all, is_ours, is_users
 from .libraries import library_of

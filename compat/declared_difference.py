@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.defaults import Default
 from ..serializers.errors import shown
-from ..serializers.record_fields import Default, RecordField
+from ..serializers.records.fields import RecordField
 from ..serializers.serializer import DECLARED
 from .type_difference import Change, Kind
 

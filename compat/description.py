@@ -16,7 +16,7 @@ import attrs
 
 from ..serializers.declared import Facts, declared_facts, with_facts
 from ..serializers.errors import StateShiftError
-from ..serializers.records import holds_nulls
+from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
 
 if TYPE_CHECKING:

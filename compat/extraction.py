@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..serializers.compatibility import Finding, Flag, Verdict
-from ..serializers.optional import NullableSerializerSnapshot
-from ..serializers.pojo import PojoSerializerSnapshot
+from ..serializers.containers.optional import NullableSerializerSnapshot
+from ..serializers.records.pojo import PojoSerializerSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,6 +35,7 @@ from typing import Any, Final
 import attrs
 
 from ..serializers.errors import cause_text
+from ..serializers.stored_names import known_as
 from .libraries import is_of_package, library_of
 
 if typing.TYPE_CHECKING:
@@ -383,7 +384,7 @@ def _own_names(module: types.ModuleType) -> frozenset[str]:
 
 
 def _class(cls: type, *, as_data: bool) -> _Node:
-    name = f"{cls.__module__}.{cls.__qualname__}"
+    name = known_as(cls.__module__, cls.__qualname__)
     library = library_of(cls.__module__)
     if library:
         return _Node(f"class {library} {name}")

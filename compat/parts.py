@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
-from ..serializers.containers import ListSerializer, MapSerializer
+from ..serializers.containers.lists import ListSerializer, MapSerializer
+from ..serializers.containers.optional import OptionalSerializer
+from ..serializers.containers.ttl import Stamped, Stripped, TtlSerializer
+from ..serializers.containers.ttl_aware import without_ttl_awareness
 from ..serializers.errors import CompatibilityCheckError, OldReaderUnavailable, StateShiftError, cause_text, located
-from ..serializers.optional import OptionalSerializer
 from ..serializers.serializer import KEEP_OLD_TYPE
-from ..serializers.ttl import Stamped, Stripped, TtlSerializer
-from ..serializers.ttl_aware import without_ttl_awareness
+from ..serializers.stored_names import known_name
 from .description import StateKind
 from .done_once import about_columns, about_converter
 from .old_reader import OldReader, ReaderSource, find_old_reader, is_gone
@@ -106,12 +107,13 @@ class Part:
         fallback = self.fallback
         if fallback is not None and self.had_stamps:
             fallback = TtlSerializer(cast("TypeSerializer[Any]", fallback))
+        trusted = set(map(known_name, self.trust))
         reader = find_old_reader(
             self.old,
             obstacles=[
                 one
                 for one in self.result.obstacles
-                if not one.is_of_writer and (not one.lifted_by or one.lifted_by not in self.trust)
+                if not one.is_of_writer and (not one.lifted_by or one.lifted_by not in trusted)
             ],
             stored=self.stored,
             fallbacks=(self.result.fallback, fallback),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.containers.ttl import AtTime
 from ..serializers.errors import IncompatibleState
 from ..serializers.recipe import fits_always, recipe_of
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.ttl import AtTime
 from .called_code import called_code
 from .explain import finding_line
 from .labels import Labels, label_after

@@ -11,7 +11,7 @@ import attrs
 
 from ..serializers.compatibility import CompatibilityResult, Decision, Finding, Verdict
 from ..serializers.errors import DeclarationError, OldReaderUnavailable
-from ..serializers.timers import TimerSerializerSnapshot
+from ..serializers.flink.timers import TimerSerializerSnapshot
 from .description import StateKind
 from .key_hashes import is_stable
 from .labels import label_after

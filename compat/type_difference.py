@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..serializers.containers.ttl_aware import without_ttl_awareness
 from ..serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
-from ..serializers.ttl_aware import without_ttl_awareness
 from .type_text import type_text
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ..serializers.compatibility import Decision, Flag, Verdict
+from ..serializers.containers.ttl_aware import without_ttl_awareness
 from ..serializers.errors import StateShiftError, cause_text
-from ..serializers.records import holds_nulls
+from ..serializers.records.serializers import holds_nulls
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.ttl_aware import without_ttl_awareness
 from .check import check
 from .description import StateKind
 from .report import Status, worst_decision

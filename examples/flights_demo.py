@@ -21,10 +21,8 @@ import pyarrow.parquet as pq
 from demo import run, say, title
 from flights_history import FLIGHTS, read_flights
 
-from stateshift import Record, Savepoint
+from stateshift import Record, Savepoint, bootstrap, migrate
 from stateshift.cli.progress import watched
-from stateshift.spark.bootstrap import bootstrap
-from stateshift.spark.migrate import migrate
 from stateshift.spark.session import session
 
 SHOWN = 2

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
+from stateshift import (
+    Int32,
+    Job,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    Operator,
+    StateSource,
+    ValueStateDescriptor,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, Row
-
-    from stateshift.spark.bootstrap import StateSource
 
 RECENT = 10
 
@@ -79,8 +85,6 @@ def recent_delays(rows: Iterable[Row]) -> list[Delay]:
 def sources(flights: DataFrame) -> list[StateSource]:
     """Say what of the history becomes which state. Flights of unknown aircraft must have been left out."""
     from pyspark.sql import functions as f
-
-    from stateshift.spark.bootstrap import StateSource
 
     order = f.struct("at", "carrier", "flight")
     leg = f.struct("origin", "dest", f.col("arr_delay").alias("delay"))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .serializer import TypeDeserializer, TypeSerializer
+    from .type_variables import V
 
 T = TypeVar("T")
 
@@ -150,19 +151,21 @@ class CompatibilityResult(Generic[T]):
     obstacles: tuple[Obstacle, ...] = attrs.field(default=(), repr=False)
 
     @classmethod
-    def compatible(cls, *findings: Finding) -> CompatibilityResult[T]:
+    def compatible(cls, *findings: Finding) -> CompatibilityResult[V]:
         """The stored bytes stay valid for the new serializer as it is."""
-        return cls(Verdict.COMPATIBLE, findings) if findings else _COMPATIBLE
+        return CompatibilityResult(Verdict.COMPATIBLE, findings) if findings else _COMPATIBLE
 
     @classmethod
     def compatible_after_reconfiguration(
         cls,
-        serializer: TypeSerializer[T],
+        serializer: TypeSerializer[V],
         *findings: Finding,
         conversion: Callable[[Any], Any] | None = None,
-    ) -> CompatibilityResult[T]:
+    ) -> CompatibilityResult[V]:
         """The stored bytes stay valid for `serializer`, a reconfigured copy of the new one."""
-        return cls(Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, conversion=conversion, reconfigured=serializer)
+        return CompatibilityResult(
+            Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, conversion=conversion, reconfigured=serializer
+        )
 
     @classmethod
     def requires_migration(
@@ -170,15 +173,15 @@ class CompatibilityResult(Generic[T]):
         *findings: Finding,
         fallback: TypeDeserializer[Any] | None = None,
         conversion: Callable[[Any], Any] | None = None,
-    ) -> CompatibilityResult[T]:
+    ) -> CompatibilityResult[V]:
         """The bytes must be rewritten. With a `fallback`, that reads them if the old serializer cannot be restored."""
         verdict = Verdict.REQUIRES_MIGRATION if fallback is None else Verdict.REQUIRES_MIGRATION_WITH_FALLBACK
-        return cls(verdict, findings, fallback=fallback, conversion=conversion)
+        return CompatibilityResult(verdict, findings, fallback=fallback, conversion=conversion)
 
     @classmethod
-    def incompatible(cls, *findings: Finding) -> CompatibilityResult[T]:
+    def incompatible(cls, *findings: Finding) -> CompatibilityResult[V]:
         """No automatic conversion is defined."""
-        return cls(Verdict.INCOMPATIBLE, findings)
+        return CompatibilityResult(Verdict.INCOMPATIBLE, findings)
 
     def preceded_by(self, finding: Finding) -> CompatibilityResult[T]:
         """Give the answer with one more finding in front, which may make the verdict worse."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import attrs
 
+from .defaults import Default
 from .errors import CorruptFile, OldReaderUnavailable, StateShiftError
-from .record_fields import Default
-from .rows import RowSerializer
+from .rows.serializers import RowSerializer
 from .serializer import DECLARED, IDENTITY, RESTORED, TypeSerializer
 from .views import DataInputView, DataOutputView
 

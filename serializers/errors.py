@@ -284,6 +284,10 @@ class TargetExists(StateShiftError, FileExistsError):
     """The place to write to is taken."""
 
 
+class LibraryNotFound(StateShiftError, ModuleNotFoundError):
+    """A library that is not always needed is needed, and is not installed; the advice has the command."""
+
+
 class JobNotFound(StateShiftError, ImportError):
     """The module or attribute that was to hold the job cannot be loaded."""
 

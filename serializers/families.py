@@ -1,4 +1,7 @@
-"""Between families that describe the same types in bytes of their own: rule FAM-4.
+"""Between families: rules that one of them registers for the others, and counterparts (rule FAM-4).
+
+A rule between two kinds belongs to the family that is above the other one, and is registered by it: whoever is below
+asks here, and imports nothing from above.
 
 A family whose types have a counterpart among stateshift's own gives it: a serializer of that type, and how values
 become its values and back. What is stored is then judged, and converted, as its counterpart; so every family needs one
@@ -7,6 +10,7 @@ translation, and not one for every other family. Source: compatibility rules, se
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -21,7 +25,36 @@ if TYPE_CHECKING:
 
     Convert = Callable[[Any], Any]
 
+    Answer = CompatibilityResult[Any] | None
+
 MIGRATE = "migrate the state: each value is written again"
+ANY = "*"
+"""Stands for each kind of snapshot."""
+
+_rules: dict[tuple[str, str], str] = {}
+
+
+def register_rule(stored: str, new: str, place: str) -> None:
+    """Register what answers for a new serializer of one kind about a stored snapshot of another.
+
+    Args:
+        stored: The kind of the snapshot, or `ANY`.
+        new: The kind of the snapshot that the new serializer makes, or `ANY`.
+        place: `module:function` within this package, imported on first use, which commands that never meet the pair
+            do not pay for. The function takes the serializer and the snapshot, and returns None where it leaves the
+            answer to the next rule.
+    """
+    _rules[stored, new] = place
+
+
+def answer_between(stored: str, new: str, serializer: TypeSerializer[Any], snapshot: Any) -> Answer:
+    """Return what the rule for a pair of kinds says; None where there is none, or where it says nothing."""
+    place = _rules.get((stored, new))
+    if place is None:
+        return None
+    module, _, name = place.partition(":")
+    answer: Answer = getattr(import_module(f".{module}", __package__), name)(serializer, snapshot)
+    return answer
 
 
 @attrs.frozen

@@ -15,17 +15,29 @@ import datetime as dt
 import decimal
 import enum
 import types
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin, overload
 
-from .arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
-from .class_circles import check_in_time, record_name, record_or_reference
-from .containers import ListSerializer, SetSerializer
-from .decimals import DecimalSerializer
-from .either import Either, EitherSerializer
-from .enums import EnumSerializer
+from .containers.arrays import BytesSerializer, PrimitiveArraySerializer, is_primitive
+from .containers.either import Either, EitherSerializer
+from .containers.lists import ListSerializer, SetSerializer
+from .containers.maps import MapSerializer
+from .containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from .containers.optional import OptionalSerializer
+from .containers.tuples import TupleSerializer
+from .defaults import Default
+from .enums.serializers import EnumSerializer
 from .errors import DeclarationError, shown
-from .maps import MapSerializer
-from .numeric import (
+from .flink.void import VoidSerializer
+from .flink.windows import (
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
+from .primitives.big_numbers import DecimalSerializer
+from .primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -35,10 +47,9 @@ from .numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from .object_arrays import GenericArraySerializer, StringArraySerializer
-from .optional import OptionalSerializer
-from .pojo import PojoSerializer
-from .record_classes import (
+from .primitives.text import CharSerializer, StringSerializer
+from .records.class_circles import check_in_time, record_name, record_or_reference
+from .records.classes import (
     NO_RECORD_OPTIONS,
     NO_VALUE,
     ClassField,
@@ -47,34 +58,38 @@ from .record_classes import (
     class_fields,
     is_record_class,
     options_of,
-    qualified_name,
     registered_subclasses,
 )
-from .record_fields import Default, RecordField
-from .records import DescribedRecordSerializer, RecordSerializer
+from .records.fields import RecordField
+from .records.pojo import PojoSerializer
+from .records.serializers import DescribedRecordSerializer, RecordSerializer
 from .registry import registry
-from .row_values import Row
-from .rows import RowSerializer
+from .rows.serializers import RowSerializer
+from .rows.values import Row
 from .serializer import TypeSerializer
 from .snapshot import type_digest
-from .sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from .sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from .temporal import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
-from .temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from .text import CharSerializer, StringSerializer
-from .tuples import TupleSerializer
+from .stored_names import qualified_name
+from .temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
+from .temporal.java_time import InstantSerializer, LocalDateSerializer, LocalDateTimeSerializer, LocalTimeSerializer
+from .temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from .temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from .views import DataOutputView
-from .void import VoidSerializer
-from .windows import (
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespace,
-    VoidNamespaceSerializer,
-)
 
 T = TypeVar("T")
+
+if TYPE_CHECKING:
+    from .type_variables import V
+
+    MYPY = False  # mypy, and nobody else, takes a variable of this name for true
+    if MYPY:
+        from typing import _SpecialForm as _NoClass
+    else:
+        from builtins import object as _NoClass  # noqa: N812
+    Hint = type[V] | TypeSerializer[V] | types.UnionType | _NoClass | None
+    """What a field takes as the type `V`. Of what is no class (`int | None`; outside mypy `Int32`) `V` is not known.
+
+    mypy finds no `V` beside `object`, and other checkers know no other name for what `Annotated` makes.
+    """
 
 Int8 = Annotated[int, ByteSerializer()]
 Int16 = Annotated[int, ShortSerializer()]
@@ -127,6 +142,18 @@ _SUPPORTED = (
 )
 
 
+@overload
+def serializer_for(hint: TypeSerializer[V]) -> TypeSerializer[V]: ...
+
+
+@overload
+def serializer_for(hint: type[V]) -> TypeSerializer[V]: ...
+
+
+@overload
+def serializer_for(hint: object) -> TypeSerializer[Any]: ...
+
+
 def serializer_for(hint: Any) -> TypeSerializer[Any]:
     """Give the serializer that a type hint means; a serializer is taken as it is.
 
@@ -160,6 +187,11 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
     if is_record_class(hint):
         return record_or_reference(hint, _record_serializer)
     raise _unknown(hint)
+
+
+def as_serializer(hint: Hint[V]) -> TypeSerializer[V]:
+    """Return what `serializer_for` returns: the converter of fields, in whose types a class of theirs shows."""
+    return serializer_for(hint)
 
 
 def _unknown(hint: object) -> DeclarationError:
@@ -242,6 +274,9 @@ def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     serializer = record_or_reference(cls, _record_serializer)
     assert isinstance(serializer, DescribedRecordSerializer)  # noqa: S101 - references are given within a class only
     return serializer
+
+
+registry.make_records_with(record_serializer)
 
 
 def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:

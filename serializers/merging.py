@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from .pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
+from .records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from .snapshot import CompositeTypeSerializerSnapshot, snapshot_to_bytes
 
 if TYPE_CHECKING:

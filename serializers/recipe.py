@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .errors import StateShiftError
+from .registry import is_built_in
 from .views import DataOutputView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .record_fields import Default
+    from .defaults import Default
     from .serializer import TypeDeserializer, TypeSerializer
 
 _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
@@ -347,7 +348,7 @@ def recipe_of(
 
     Only serializers of this package are asked: what a user derives from one may write other bytes.
     """
-    if not all(type(one).__module__.rpartition(".")[0] == __package__ for one in (reader, writer)):
+    if not all(is_built_in(type(one)) for one in (reader, writer)):
         return None
     return writer.recipe(reader, conversion)
 

@@ -9,23 +9,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .errors import DeclarationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .serializer import TypeSerializer
     from .snapshot import TypeSerializerConfigSnapshot
+    from .type_variables import V
 
 S = TypeVar("S", bound="type[TypeSerializerConfigSnapshot[Any]]")
 
 _FAMILIES = (
-    *("arrays", "avro", "containers", "decimals", "either", "enums", "flink_avro", "kryo", "maps", "numeric"),
-    *("object_arrays", "optional", "pickled", "pojo", "records", "rows", "sql_temporal", "temporal", "text", "timers"),
-    *("ttl", "ttl_aware", "tuples", "void", "windows"),
+    *("primitives.big_numbers", "primitives.numeric", "primitives.text"),
+    *("flink.avro", "flink.kryo", "flink.timers", "flink.void", "flink.windows"),
+    *("temporal.java_sql", "temporal.java_time"),
+    *("containers.arrays", "containers.either", "containers.lists", "containers.maps", "containers.object_arrays"),
+    *("containers.optional", "containers.ttl", "containers.ttl_aware", "containers.tuples"),
+    *("enums.serializers", "records.pojo", "records.recursive", "records.serializers", "rows.serializers"),
+    *("avro.serializers", "pickled.serializers"),
 )
 """The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
 
+_HINTS = ".hints"
 
-def _is_built_in(cls: type[TypeSerializerConfigSnapshot[Any]]) -> bool:
-    return cls.__module__.rpartition(".")[0] == __package__
+
+def is_built_in(cls: type) -> bool:
+    """Whether a class is of this package: what a user derives from one may write other bytes."""
+    return cls.__module__.startswith(f"{__package__}.")
 
 
 class Registry:
@@ -40,6 +48,7 @@ class Registry:
         self._has_families = False
         self._snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]] = {}
         self._serializers: dict[type, TypeSerializer[Any]] = {}
+        self._record_serializer: Callable[[type], TypeSerializer[Any]] | None = None
 
     def register_snapshot(self, cls: S, *, aliases: Iterable[str] = ()) -> S:
         """Register a snapshot class under its `snapshot_id` and former ids; usable as a decorator.
@@ -48,7 +57,7 @@ class Registry:
             DeclarationError: The class could not be found or created again on restore, or the id is taken.
         """
         name = f"{cls.__module__}.{cls.__qualname__}"
-        if not _is_built_in(cls):
+        if not is_built_in(cls):
             self._load_families()
         if not cls.snapshot_id:
             raise DeclarationError(f"{name} has no snapshot_id", advice="set snapshot_id = 'stateshift/<your name>'")
@@ -82,7 +91,7 @@ class Registry:
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
         """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
-        return {name: cls for name, cls in self._snapshots.items() if not _is_built_in(cls)}
+        return {name: cls for name, cls in self._snapshots.items() if not is_built_in(cls)}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
         """Take over what `additions` gave in another process."""
@@ -108,12 +117,27 @@ class Registry:
             self._snapshots, self._serializers = snapshots, serializers
             self.edition += 1
 
-    def register_serializer(self, python_type: type, serializer: TypeSerializer[Any]) -> None:
+    def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
         """Use `serializer` wherever a type hint names `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
         self.edition += 1
+
+    def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
+        """Register what makes the serializers of record classes: it reads type hints, which are above all families."""
+        self._record_serializer = record_serializer
+
+    def record_serializer(self, cls: type) -> TypeSerializer[Any]:
+        """Return the serializer of a record class.
+
+        Raises:
+            DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
+        """
+        if self._record_serializer is None:
+            import_module(_HINTS, __package__)
+            return self.record_serializer(cls)
+        return self._record_serializer(cls)
 
     def python_types(self) -> tuple[type, ...]:
         """Give the classes that hints may name for a serializer of the user's."""
@@ -133,6 +157,6 @@ def register_snapshot(cls: S) -> S:
     return registry.register_snapshot(cls)
 
 
-def register_serializer(python_type: type, serializer: TypeSerializer[Any]) -> None:
+def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
     """Use `serializer` wherever a type hint names `python_type`."""
     registry.register_serializer(python_type, serializer)

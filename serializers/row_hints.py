@@ -12,9 +12,10 @@ import attrs
 
 from .errors import DeclarationError
 from .hints import record_field, retired_type, serializer_for, strip_none
-from .record_classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of, qualified_name
-from .record_fields import RecordField
-from .rows import RowSerializer
+from .records.classes import NO_RECORD_OPTIONS, class_fields, is_record_class, options_of
+from .records.fields import RecordField
+from .rows.serializers import RowSerializer
+from .stored_names import qualified_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

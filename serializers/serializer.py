@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from . import layout
 from .compatibility import CompatibilityResult, Finding, Verdict
-from .families import across_families
+from .families import ANY, across_families, answer_between
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .families import Counterpart
-    from .pickled import PickledSnapshot
     from .recipe import Recipe
     from .snapshot import TypeSerializerConfigSnapshot
     from .views import DataInputView, DataOutputView
@@ -149,24 +148,14 @@ def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnaps
     Rules STATE-5, FAM-1, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
-    if old == "ttl_aware" and (wrapped := snapshot.children()):
-        return serializer.ensure_compatibility(wrapped[0])
-    if old == "ttl":
-        from .ttl import switched_off
-
-        return switched_off(serializer, snapshot)
-    across = across_families(serializer, snapshot, KEEP_OLD_TYPE)
-    if across is not None:
-        return across
+    answer = answer_between(old, ANY, serializer, snapshot) or across_families(serializer, snapshot, KEEP_OLD_TYPE)
+    if answer is not None:
+        return answer
     if old == "optional":
         return incompatible(
             serializer, snapshot, "OPT-2", "a stored null has no value in the new type",
             "declare the type optional (T | None)", CONVERTER,
         )  # fmt: skip
-    if old == "pickle" and new != "pickle":
-        from .pickle_moves import from_pickle  # which needs the serializers of all families
-
-        return from_pickle(serializer, cast("PickledSnapshot", snapshot))
     primitives = {"boolean", "number", "char", "string", "bytes"}
     if old in primitives and new in primitives:
         reason = "a char becomes nothing else by itself" if "char" in {old, new} else "no conversion keeps the meaning"

@@ -2,65 +2,28 @@
 
     bootstrap("s3://bucket/first", job, [StateSource("accounts", "account", totals, key_by="person")])
 
-Each source is encoded by blocks on the workers, and packed into parcels: the rows of one state and key group, which
-Spark never looks at. It brings the parcels of a subtask to one task, sorted by key group and state; that task sorts
-their rows, and writes the subtask's stream under an attempt's name. The driver publishes by writing `_metadata` last.
-Source: DESIGN, section 4; performance notes.
+What users import; it is there without pyspark. How it is done is told in `bootstrapping`.
 """
 
 from __future__ import annotations
 
-import pickle
-import time
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import pyarrow as pa
 
 from ..compat.targets import Target
-from ..serializers.errors import (
-    DeclarationError,
-    StateShiftError,
-    values_are_redacted,
-)
-from ..serializers.registry import registry
-from ..state.bootstrap.column_order import can_order
-from ..state.bootstrap.parcels import PARCELS, packed, sorted_rows
-from ..state.bootstrap.publication import (
-    BootstrapReport,
-    check_position,
-    new_operators,
-    publish_bootstrap,
-    report_states,
-    unknown_to_flink,
-)
-from ..state.bootstrap.rows import RowEncoder
-from ..state.bootstrap.sources import ResolvedSource, StateColumns, resolve
-from ..state.bootstrap.streams import NewOperator, RowCount, StreamResult, write_streams
-from ..state.job import Job
-from ..state.key_groups import key_group_range
-from ..state.migration.estimate import require_room
-from ..state.migration.failing import may_be_mended
-from ..state.savepoint.files import Folder
-from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import Destination, all_or_nothing, check_target
-from ..state.savepoint.runs import names_of
-from .connect import refuse_connect
-from .in_arrow import mapped
-from .interrupts import interrupts_kept
-from .session import own_session
-from .shipping import shipped
-from .watching import attempts_of, run_watched, without_values
-from .worker import begin_work
+from ..state.bootstrap.state_columns import StateColumns
+from .session import DEFAULT_MASTER, require_libraries
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+    from ..state.bootstrap.report import BootstrapReport
+    from ..state.job import Job
     from ..state.progress import Progress
 
 
@@ -81,7 +44,7 @@ def bootstrap(
     sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
     *,
     session: SparkSession | None = None,
-    master: str = "local[*,4]",
+    master: str = DEFAULT_MASTER,
     py_files: Iterable[str | Path] = (),
     max_parallelism: int = 128,
     parallelism: int | None = None,
@@ -115,271 +78,23 @@ def bootstrap(
         IncompatibleState: Flink could not restore an operator, and it is to.
         TargetExists: The target is taken, or another run is at work there.
         ValueNotConvertible: A null key, two rows for one key where one is allowed, a value that does not fit.
+        LibraryNotFound: pyspark or numpy is not installed.
         NoSpaceLeft: The target, or the folder in which Spark sorts, has too little room.
         MigrationFailed: What was written is not what was encoded, or the engine failed.
     """
-    started = time.monotonic()
-    if not isinstance(job, Job):
-        raise DeclarationError(f"the job is a {type(job).__name__}, and no Job", advice="pass the Job itself")
-    folder = Folder.at(target)
-    key_group_range(0, parallelism or 1, max_parallelism)
-    check_position(position)
-    check_job(job, restore_target)
-    check_target(folder)
-    with ExitStack() as until_published:
-        if session is not None:
-            refuse_connect(session, "to make a savepoint from rows")
-        given = _given(sources, lambda: session or until_published.enter_context(own_session(master)))
-        resolved = resolve(job, [(source, _arrow_schema(source.data)) for source in given])
-        names = names_of(operator.id for operator in job.operators)
-        claim = until_published.enter_context(all_or_nothing(Destination(folder, names)))
-        folder = claim.folder
-        run = _Run(job, resolved, folder, max_parallelism, parallelism, progress or (lambda _: None))
-        with interrupts_kept():
-            operators, results, encoded = run.carry_out([source.data for source in given], py_files)
-        claim.require()
-        lineage = publish_bootstrap(
-            folder,
-            job,
-            operators,
-            results,
-            encoded,
-            parallelism=parallelism,
-            max_parallelism=max_parallelism,
-            restore_target=restore_target,
-            position=position,
-        )
-    return BootstrapReport(
-        target=folder.place,
-        states=report_states(job, resolved, lineage),
-        parallelism={operator.title: operator.parallelism for operator in operators.values()},
+    require_libraries("bootstrap", "pyspark", "numpy")
+    from .bootstrapping import write_from_rows
+
+    return write_from_rows(
+        target,
+        job,
+        sources,
+        session=session,
+        master=master,
+        py_files=py_files,
         max_parallelism=max_parallelism,
-        bytes_written=sum(result.stored.size for result in results),
+        parallelism=parallelism,
         position=position,
-        seconds=time.monotonic() - started,
-        unknown_to_flink=unknown_to_flink(job),
+        restore_target=restore_target,
+        progress=progress,
     )
-
-
-def _given(
-    sources: StateSource | Iterable[StateSource] | Callable[[SparkSession], Iterable[StateSource]],
-    session: Callable[[], SparkSession],
-) -> list[StateSource]:
-    made = sources(session()) if callable(sources) else sources
-    given: list[StateSource] = [made] if isinstance(made, StateSource) else list(made)
-    for source in given:
-        _check_frame(source)
-        refuse_connect(source.data.sparkSession, "to make a savepoint from rows")
-    if not given:
-        raise DeclarationError("there is no source", advice="pass a StateSource for each state that has a history")
-    if any(source.data.sparkSession.sparkContext is not given[0].data.sparkSession.sparkContext for source in given):
-        raise DeclarationError("the DataFrames belong to different Spark applications", advice="read them in one")
-    return given
-
-
-def _check_frame(source: StateSource) -> None:
-    if not hasattr(source.data, "sparkSession"):
-        raise DeclarationError(
-            f"the rows are a {type(source.data).__module__}.{type(source.data).__name__}, and no DataFrame of Spark",
-            advice="make it one: spark.createDataFrame(…) takes tables of pandas and of Arrow",
-            operator=source.operator,
-            state=source.state,
-        )
-
-
-def _arrow_schema(data: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    schema: pa.Schema = to_arrow_schema(data.schema, timezone="UTC")
-    return schema
-
-
-@attrs.frozen
-class _Run:
-    """The work of one bootstrap, on a session."""
-
-    job: Job
-    sources: tuple[ResolvedSource, ...]
-    folder: Folder
-    max_parallelism: int
-    parallelism: int | None
-    tell: Callable[[Progress], None]
-
-    def carry_out(
-        self, data: Sequence[DataFrame], py_files: Iterable[str | Path]
-    ) -> tuple[dict[int, NewOperator], list[StreamResult], dict[tuple[int, int], RowCount]]:
-        """Encode and write all rows.
-
-        Returns:
-            The operators with keyed state, the streams that have entries, and the rows that were encoded of each state.
-        """
-        from pyspark import StorageLevel
-
-        spark = data[0].sparkSession
-        context = spark.sparkContext
-        encoders = [RowEncoder(source, self.max_parallelism, _row_maker) for source in self.sources]
-        worker = _Worker(registry.additions(), attempts_of(context), values_are_redacted())
-        with shipped(spark, (self.job, encoders, registry.additions()), py_files):
-            told = f"stateshift: {len(data)} sources to {self.folder}"
-            rows = self._encoded(data, encoders, worker, 2 * context.defaultParallelism).persist(StorageLevel.DISK_ONLY)
-            try:
-                found = run_watched(
-                    context, lambda: _summary(rows).collect(), "encoding", self.tell, f"{told}, encoding"
-                )
-                sizes, encoded = _summed(found)
-                require_room(self.folder, sum(sizes.values()), self.folder.free_space_bytes())
-                operators = new_operators(self.job, sizes, self.parallelism, self.max_parallelism, self.sources)
-                written = self._written(rows, operators, worker)
-                answers = run_watched(context, written.collect, "writing", self.tell, f"{told}, writing")
-            finally:
-                rows.unpersist()
-        results = [pickle.loads(answer.result) for answer in answers]  # noqa: S301 - our own workers wrote it
-        for result in results:
-            if isinstance(result, StateShiftError):
-                raise result
-        return operators, results, encoded
-
-    def _encoded(
-        self, data: Sequence[DataFrame], encoders: Sequence[RowEncoder], worker: _Worker, slots: int
-    ) -> DataFrame:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        parts = []
-        for table, encoder in zip(data, encoders, strict=True):
-            # A few fat tasks: each costs a Python worker some 40 ms, however little there is to do.
-            chosen = _chosen(table, encoder.source, slots).coalesce(slots)
-            numbered = chosen.toDF(*map(str, range(len(chosen.columns))))  # mapInArrow does not quote names
-            encode = worker.running(_Named(encoder, tuple(chosen.columns)))
-            parts.append(mapped(numbered, encode, from_arrow_schema(PARCELS)))
-        rows = parts[0]
-        for part in parts[1:]:
-            rows = rows.unionAll(part)
-        return rows
-
-    def _written(self, rows: DataFrame, operators: dict[int, NewOperator], worker: _Worker) -> DataFrame:
-        """Bring the parcels of each subtask together, sorted, and write them."""
-        firsts, count = {}, 0
-        for place, operator in operators.items():
-            firsts[place] = count
-            count += operator.parallelism
-        together = rows.repartitionById(count, _stream_number(operators, firsts))
-        ordered = together.sortWithinPartitions("operator", "key_group", "state")
-        work = worker.running(_Writer(operators, self.folder, worker.attempts))
-        return mapped(ordered, work, "result binary")
-
-
-def _chosen(table: DataFrame, source: ResolvedSource, slots: int) -> DataFrame:
-    """Take the columns that are needed; for an aggregate bring the rows of each key together, in order."""
-    if source.columns is not None:
-        return table.select(*map(_column, source.columns))
-    if source.aggregate is None:
-        return table
-    first = (*source.group_columns, *source.order_columns)
-    others = [field.name for field in _arrow_schema(table) if field.name not in first and can_order(field.type)]
-    together = table.repartition(slots, *map(_column, source.key_columns))
-    return together.sortWithinPartitions(*map(_column, (*first, *others)))
-
-
-def _column(name: str) -> Column:
-    from pyspark.sql import functions
-
-    return functions.col("`" + name.replace("`", "``") + "`")
-
-
-def _stream_number(operators: Mapping[int, NewOperator], firsts: Mapping[int, int]) -> Column:
-    """Number the streams of all operators one after the other."""
-    from pyspark.sql import functions
-
-    cases = " ".join(
-        f"when {place} then {firsts[place]} + key_group * {operator.parallelism} div {operator.max_parallelism}"
-        for place, operator in operators.items()
-    )
-    return functions.expr(f"cast(case operator {cases} end as int)")
-
-
-def _summary(rows: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    return rows.groupBy("operator", "state").agg(
-        *(f.sum(name).alias(name) for name in ("rows", "size", "checksum")), f.min("error").alias("error")
-    )
-
-
-def _summed(found: Sequence[Any]) -> tuple[dict[int, int], dict[tuple[int, int], RowCount]]:
-    """Give the bytes of each operator, and the rows of each state; raises the error of a worker, if there is one."""
-    sizes: dict[int, int] = {}
-    counts = {}
-    for row in sorted(found, key=lambda row: (row.operator, row.state)):
-        if row.error is not None:
-            raise pickle.loads(row.error)  # noqa: S301 - our own workers wrote it
-        sizes[row.operator] = sizes.get(row.operator, 0) + row.size
-        counts[row.operator, row.state] = RowCount(row.rows, row.checksum)
-    return sizes, counts
-
-
-def _row_maker(names: Sequence[str]) -> Callable[..., Any]:
-    from pyspark.sql import Row
-
-    return Row(*names)
-
-
-@attrs.frozen
-class _Worker:
-    """What a worker has to know before it begins."""
-
-    snapshots: dict[str, Any]
-    attempts: int
-    redacted: bool
-
-    def running(
-        self, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-    ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        """Give the function that Spark is to call there."""
-
-        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            begin_work(self.snapshots, redacted=self.redacted)
-            try:
-                yield from work(batches)
-            except Exception as error:
-                if self.redacted:
-                    raise without_values(error) from None
-                raise
-
-        return run
-
-
-@attrs.frozen
-class _Named:
-    """Encodes and packs batches whose columns get their names back."""
-
-    encoder: RowEncoder
-    names: tuple[str, ...]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return packed(self.encoder.encode(batch.rename_columns(list(self.names)) for batch in batches))
-
-
-@attrs.frozen
-class _Writer:
-    """Writes the streams of a task. A failure that will repeat is an answer, with all its facts."""
-
-    operators: dict[int, NewOperator]
-    folder: Folder
-    attempts: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        may_try_again = context is not None and context.attemptNumber() + 1 < self.attempts
-        try:
-            for result in write_streams(sorted_rows(batches), self.operators, self.folder):
-                yield _answer(result)
-        except StateShiftError as error:
-            if may_try_again and may_be_mended(error):
-                raise
-            yield _answer(error)
-
-
-def _answer(result: StreamResult | StateShiftError) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})

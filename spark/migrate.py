@@ -13,10 +13,11 @@ import os
 import re
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..compat.repartition import Repartition
 from ..compat.transcode.executors import ExecutorName
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
@@ -51,7 +52,7 @@ from .scheduling import carry_out
 from .session import DEFAULT_MASTER, own_driver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -178,6 +179,58 @@ def migrate(
     report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow)
     size = sum(result.stored.size for result in results)
     return report.finished(lineage, size, time.monotonic() - started, phases)
+
+
+def repartition(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    job: Job | JobDescription | None = None,
+    *,
+    max_parallelism: int | Mapping[str, int] | None = None,
+    merge: Mapping[str, Callable[[Any, Any], Any]] | None = None,
+    options: MigrationOptions = DEFAULTS,
+    session: SparkSession | None = None,
+    master: str | None = None,
+    py_files: Iterable[str | Path] = (),
+    dry_run: bool = False,
+    target_exists: IfTargetExists = IfTargetExists.FAIL,
+    progress: Callable[[Progress], None] | None = None,
+    allow_roots: Iterable[str | os.PathLike[str]] = (),
+) -> MigrationReport:
+    """Return what a migration did that may write keys anew: `migrate` with a `Repartition` among its options.
+
+    Args:
+        source: A savepoint; it is only read.
+        target: A folder that is empty or not there.
+        job: The new types, of keys too. None: the types stay, and only the number of key groups changes.
+        max_parallelism: Number of key groups from now on; see `Repartition`.
+        merge: What becomes of the values of two keys that become one; see `Repartition`.
+        options: What else is wanted; a `Repartition` in it gives way to what is given here.
+        session: As of `migrate`, as all that follow; it is none of Spark Connect.
+        master: Where Spark runs.
+        py_files: Further files for Spark's workers.
+        dry_run: Whether nothing is written.
+        target_exists: What to do where the target is not empty.
+        progress: Is called now and then with what is done.
+        allow_roots: Further folders where files of the source may lie.
+
+    Raises:
+        StateShiftError: As of `migrate`.
+    """
+    wanted = Repartition(max_parallelism=max_parallelism, merge=merge or {})
+    return migrate(
+        source,
+        target,
+        job,
+        attrs.evolve(options, repartition=wanted),
+        session=session,
+        master=master,
+        py_files=py_files,
+        dry_run=dry_run,
+        target_exists=target_exists,
+        progress=progress,
+        allow_roots=allow_roots,
+    )
 
 
 def _run(

@@ -10,13 +10,14 @@ import tempfile
 import uuid
 import warnings
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import attrs
 
-from ..serializers.errors import MigrationFailed, StateShiftError
+from ..serializers.errors import LibraryNotFound, MigrationFailed, StateShiftError
 from .in_arrow import pandas_unmentioned
 from .interrupts import interrupts_kept
 from .java import java_home
@@ -74,18 +75,35 @@ def session(
 
     Raises:
         JavaNotFound: No Java 17 or later.
-        StateShiftError: pyspark is not installed, or `master` is none.
+        LibraryNotFound: pyspark is not installed.
+        StateShiftError: `master` is none.
         MigrationFailed: Spark does not start.
     """
     return _running() or _started(master, app_name, conf or {}, _session_of)
 
 
+def require_libraries(what: str, *names: str) -> None:
+    """Refuse what needs Spark where the libraries for it are missing.
+
+    Args:
+        what: What needs them, in words.
+        names: Modules to import.
+
+    Raises:
+        LibraryNotFound: One is not installed.
+    """
+    for name in names:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            missing = f"{what} needs {name}, which is not installed"
+            raise LibraryNotFound(missing, advice="pip install 'stateshift[spark]'") from error
+
+
 def _running() -> SparkSession | None:
-    try:
-        from pyspark.sql import SparkSession
-    except ModuleNotFoundError as error:
-        what = "a Spark session needs pyspark, which is not installed"
-        raise StateShiftError(what, advice="pip install 'stateshift[spark]'") from error
+    require_libraries("a Spark session", "pyspark")
+    from pyspark.sql import SparkSession
+
     return SparkSession.getActiveSession()
 
 

@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 import attrs
 
 from ..compat.description import Converter, SerializerDescription, StateDescription, StateKind, StateTransform
-from ..serializers.containers import ListSerializer
+from ..serializers.containers.lists import ListSerializer
+from ..serializers.containers.maps import MapSerializer
+from ..serializers.containers.ttl import TtlSerializer, taking_null
 from ..serializers.errors import DeclarationError, StateShiftError, shown
-from ..serializers.hints import serializer_for, strip_none
+from ..serializers.flink.windows import VoidNamespaceSerializer
+from ..serializers.hints import as_serializer, serializer_for, strip_none
 from ..serializers.limits import require_name
-from ..serializers.maps import MapSerializer
-from ..serializers.pickled import refuse_pickles
-from ..serializers.ttl import TtlSerializer, taking_null
+from ..serializers.pickled.serializers import refuse_pickles
+from ..serializers.type_variables import K, V
 from ..serializers.views import DataOutputView
-from ..serializers.windows import VoidNamespaceSerializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ..serializers.hints import Hint
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
 
 
@@ -101,7 +103,7 @@ class StateDescriptor(ABC):
     converter: Converter | None = attrs.field(default=None, converter=optional_converter, kw_only=True)
     fallback_deserializer: TypeDeserializer[Any] | None = attrs.field(default=None, kw_only=True)
     namespace: TypeSerializer[Any] = attrs.field(
-        factory=VoidNamespaceSerializer, converter=serializer_for, validator=_found_by_bytes, kw_only=True
+        factory=VoidNamespaceSerializer, converter=as_serializer, validator=_found_by_bytes, kw_only=True
     )
     time_to_live: bool = attrs.field(default=False, kw_only=True)
     former_time_to_live: timedelta | None = attrs.field(default=None, validator=_checked_length, kw_only=True)
@@ -133,10 +135,13 @@ class StateDescriptor(ABC):
         )  # fmt: skip
 
 
-@attrs.frozen
-class _SingleValueDescriptor(StateDescriptor):
-    value_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
-    default_value: Any = None
+class _SingleValueDescriptor(StateDescriptor, Generic[V]):
+    """What those of one value share. Each declares the fields: mypy loses the `V` of one that is inherited."""
+
+    __slots__ = ()
+
+    value_serializer: TypeSerializer[V]
+    default_value: V | None
 
     def __attrs_post_init__(self) -> None:
         if self.default_value is None:
@@ -155,7 +160,7 @@ class _SingleValueDescriptor(StateDescriptor):
 
 
 @attrs.frozen
-class ValueStateDescriptor(_SingleValueDescriptor):
+class ValueStateDescriptor(_SingleValueDescriptor[V]):
     """One value for each key.
 
     Attributes:
@@ -164,10 +169,12 @@ class ValueStateDescriptor(_SingleValueDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.VALUE
+    value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer)
+    default_value: V | None = None
 
 
 @attrs.frozen
-class ReducingStateDescriptor(_SingleValueDescriptor):
+class ReducingStateDescriptor(_SingleValueDescriptor[V]):
     """One value for each key, into which added values are reduced.
 
     Attributes:
@@ -176,11 +183,13 @@ class ReducingStateDescriptor(_SingleValueDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.REDUCING
-    reduce_function: Callable[[Any, Any], Any] | None = attrs.field(default=None, kw_only=True)
+    value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer)
+    default_value: V | None = None
+    reduce_function: Callable[[V, V], V] | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen
-class AggregatingStateDescriptor(_SingleValueDescriptor):
+class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
     """One accumulator for each key.
 
     Attributes:
@@ -189,11 +198,13 @@ class AggregatingStateDescriptor(_SingleValueDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
-    add_function: Callable[[Any, Any], Any] | None = attrs.field(default=None, kw_only=True)
+    value_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer)
+    default_value: V | None = None
+    add_function: Callable[[V, Any], V] | None = attrs.field(default=None, kw_only=True)
 
 
 @attrs.frozen
-class ListStateDescriptor(StateDescriptor):
+class ListStateDescriptor(StateDescriptor, Generic[V]):
     """A list for each key, or one of an operator (see `Operator`).
 
     Attributes:
@@ -202,14 +213,14 @@ class ListStateDescriptor(StateDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.LIST
-    element_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for)
+    element_serializer: TypeSerializer[V] = attrs.field(converter=as_serializer)
 
     def state_serializer(self) -> TypeSerializer[Any]:
         return ListSerializer(self._stamped(self.element_serializer))
 
 
 @attrs.frozen
-class MapStateDescriptor(StateDescriptor):
+class MapStateDescriptor(StateDescriptor, Generic[K, V]):
     """A map for each key, or one that is broadcast (see `Operator`).
 
     Attributes:
@@ -219,8 +230,8 @@ class MapStateDescriptor(StateDescriptor):
     """
 
     kind: ClassVar[StateKind] = StateKind.MAP
-    key_serializer: TypeSerializer[Any] = attrs.field(converter=serializer_for, validator=_found_by_bytes)
-    value_type: Any
+    key_serializer: TypeSerializer[K] = attrs.field(converter=as_serializer, validator=_found_by_bytes)
+    value_type: Hint[V]
     nullable_values: bool = attrs.field(default=False, kw_only=True)
     _of_no_null: TypeSerializer[Any] = attrs.field(init=False, eq=False, repr=False)
 

@@ -21,7 +21,7 @@ from ..compat.description import (
 from ..serializers.errors import DeclarationError, JobNotFound, StateShiftError, shown
 from ..serializers.hints import serializer_for
 from ..serializers.limits import require_name
-from ..serializers.pickled import refuse_pickles
+from ..serializers.pickled.serializers import refuse_pickles
 from .descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 from ..compat.description import StateKind
-from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot
+from ..serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
+from ..serializers.containers.ttl import TtlSerializerSnapshot
+from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.flink.windows import VoidNamespaceSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.ttl import TtlSerializerSnapshot
-from ..serializers.ttl_aware import without_ttl_awareness
-from ..serializers.windows import VoidNamespaceSerializerSnapshot
 from .source_text import WIDTH, Expression, Group, Names, comment, plain, quoted, statement
 from .source_types import BUILTINS, NoSourceError, TypeSource
 from .stored_nulls import LOOKED_AT, look_for_nulls

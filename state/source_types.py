@@ -10,12 +10,22 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from ..serializers.arrays import BytePrimitiveArraySerializerSnapshot, PrimitiveArraySnapshot
-from ..serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
-from ..serializers.decimals import BigDecSerializerSnapshot
-from ..serializers.either import JavaEitherSerializerSnapshot
-from ..serializers.enums import EnumSerializerSnapshot, JavaEnumSerializerSnapshot
-from ..serializers.numeric import (
+from ..serializers.containers.arrays import BytePrimitiveArraySerializerSnapshot, PrimitiveArraySnapshot
+from ..serializers.containers.either import JavaEitherSerializerSnapshot
+from ..serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.containers.object_arrays import GenericArraySerializerSnapshot, StringArraySerializerSnapshot
+from ..serializers.containers.optional import NullableSerializerSnapshot
+from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
+from ..serializers.enums.serializers import EnumSerializerSnapshot, JavaEnumSerializerSnapshot
+from ..serializers.flink.void import VoidSerializerSnapshot
+from ..serializers.flink.windows import (
+    GlobalWindowSerializerSnapshot,
+    TimeWindowSerializerSnapshot,
+    VoidNamespaceSerializerSnapshot,
+)
+from ..serializers.primitives.big_numbers import BigDecSerializerSnapshot
+from ..serializers.primitives.numeric import (
     BigIntSerializerSnapshot,
     BooleanSerializerSnapshot,
     ByteSerializerSnapshot,
@@ -25,41 +35,31 @@ from ..serializers.numeric import (
     LongSerializerSnapshot,
     ShortSerializerSnapshot,
 )
-from ..serializers.object_arrays import GenericArraySerializerSnapshot, StringArraySerializerSnapshot
-from ..serializers.optional import NullableSerializerSnapshot
-from ..serializers.pojo import PojoSerializerSnapshot
-from ..serializers.record_scopes import RecordReferenceSnapshot
-from ..serializers.records import RecordSnapshot
-from ..serializers.rows import RowSerializerSnapshot
+from ..serializers.primitives.text import CharSerializerSnapshot, StringSerializerSnapshot
+from ..serializers.records.pojo import PojoSerializerSnapshot
+from ..serializers.records.recursive import RecordReferenceSnapshot
+from ..serializers.records.serializers import RecordSnapshot
+from ..serializers.rows.serializers import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.sql_temporal import (
+from ..serializers.temporal.java_sql import (
     DateSerializerSnapshot,
     SqlDateSerializerSnapshot,
     SqlTimeSerializerSnapshot,
     SqlTimestampSerializerSnapshot,
 )
-from ..serializers.temporal import (
+from ..serializers.temporal.java_time import (
     InstantSerializerSnapshot,
     LocalDateSerializerSnapshot,
     LocalDateTimeSerializerSnapshot,
     LocalTimeSerializerSnapshot,
-)
-from ..serializers.text import CharSerializerSnapshot, StringSerializerSnapshot
-from ..serializers.ttl_aware import without_ttl_awareness
-from ..serializers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
-from ..serializers.void import VoidSerializerSnapshot
-from ..serializers.windows import (
-    GlobalWindowSerializerSnapshot,
-    TimeWindowSerializerSnapshot,
-    VoidNamespaceSerializerSnapshot,
 )
 from .source_text import Expression, Group, Names, is_name, quoted, statement, subscript
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..serializers.record_fields import StoredField
-    from ..serializers.sequences import SequenceSnapshot
+    from ..serializers.containers.sequences import SequenceSnapshot
+    from ..serializers.records.fields import StoredField
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .stored_nulls import StoredNulls
 

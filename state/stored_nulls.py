@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.description import StateKind
-from ..serializers.containers import MapSerializerSnapshot, SetSerializerSnapshot
-from ..serializers.either import JavaEitherSerializerSnapshot, Right
+from ..serializers.containers.either import JavaEitherSerializerSnapshot, Right
+from ..serializers.containers.lists import MapSerializerSnapshot, SetSerializerSnapshot
+from ..serializers.containers.optional import NullableSerializerSnapshot
+from ..serializers.containers.sequences import SequenceSnapshot
+from ..serializers.containers.ttl import TtlSerializerSnapshot
+from ..serializers.containers.ttl_aware import without_ttl_awareness
+from ..serializers.containers.tuples import TupleSerializerSnapshot
 from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
-from ..serializers.optional import NullableSerializerSnapshot
-from ..serializers.record_scopes import followed, snapshots
-from ..serializers.records import RecordSnapshot
-from ..serializers.rows import RowSerializerSnapshot
-from ..serializers.sequences import SequenceSnapshot
+from ..serializers.records.scopes import followed, snapshots
+from ..serializers.records.serializers import RecordSnapshot
+from ..serializers.rows.serializers import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes
-from ..serializers.ttl import TtlSerializerSnapshot
-from ..serializers.ttl_aware import without_ttl_awareness
-from ..serializers.tuples import TupleSerializerSnapshot
 from .savepoint.entries import EntryDecoder
 from .savepoint.keyed_readers import open_keyed
 from .savepoint.meta_info import NAMESPACE_SERIALIZER

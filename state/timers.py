@@ -15,9 +15,9 @@ import attrs
 
 from ..compat.description import SerializerDescription, StateDescription, StateKind
 from ..serializers.errors import DeclarationError, shown
+from ..serializers.flink.timers import TimerSerializer
+from ..serializers.flink.windows import VoidNamespaceSerializer
 from ..serializers.hints import serializer_for
-from ..serializers.timers import TimerSerializer
-from ..serializers.windows import VoidNamespaceSerializer
 
 if TYPE_CHECKING:
     from ..serializers.serializer import TypeSerializer

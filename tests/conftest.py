@@ -12,7 +12,7 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
 from stateshift.spark.testing import stateshift_spark  # noqa: F401 - also where the plugin is not installed anew
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import InlineHandle

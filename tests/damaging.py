@@ -14,8 +14,8 @@ import pytest
 
 from stateshift.compat.description import StateKind
 from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from stateshift.serializers.views import DataInputView
-from stateshift.serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.key_groups import prefix_size
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat, TimerKeyFormat
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle

@@ -10,11 +10,15 @@ from stateshift.compat.check import check
 from stateshift.compat.description import SerializerDescription, StateKind
 from stateshift.compat.plan import StateAction
 from stateshift.compat.planner import plan
-from stateshift.serializers.arrays import PrimitiveArraySerializer
-from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.either import EitherSerializer
+from stateshift.serializers.containers.arrays import PrimitiveArraySerializer
+from stateshift.serializers.containers.either import EitherSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.defaults import Default
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     ByteSerializer,
     DoubleSerializer,
     FloatSerializer,
@@ -22,12 +26,9 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.object_arrays import GenericArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.rows import RowSerializer
-from stateshift.serializers.ttl import TtlSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
+from stateshift.serializers.rows.serializers import RowSerializer
 
 WIDER = {
     ByteSerializer: ShortSerializer,

@@ -8,7 +8,7 @@ from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.compat.transcode.executors import choose_executor
-from stateshift.serializers.numeric import ByteSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.serializers.views import DataOutputView
 
 KEY = LongSerializer()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import importlib
+import re
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import attrs
 import pytest
@@ -13,17 +17,89 @@ import pytest
 import stateshift
 
 
-def test_tools_and_users_find_the_same_names(root):
-    tree = ast.parse((root / "__init__.py").read_text(encoding="utf-8"))
-    declared = {
-        alias.name: f".{node.module}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.level == 1
-        for alias in node.names
-    }
+def test_each_line_of_the_stub_is_an_import_under_the_same_name(root):
+    """What `__init__.py` makes of the lines is what Python's grammar says that they are."""
+    tree = ast.parse((root / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    read = {node.names[0].asname: f".{node.module}" for node in imports}
 
-    assert declared == stateshift._PLACES
-    assert sorted(declared) == sorted(stateshift.__all__)
+    assert [node.lineno for node in imports if len(node.names) > 1 or node.names[0].name != node.names[0].asname] == []
+    assert {node.level for node in imports} == {1}
+    assert read == stateshift._PLACES
+
+
+def test_no_part_of_the_package_is_called_like_a_name_of_the_face(root):
+    """Importing such a part would put a module in the place of the name."""
+    parts = {file.stem for file in root.glob("*.py")} | {file.parent.name for file in root.glob("*/__init__.py")}
+
+    assert parts & set(stateshift.__all__) == set()
+
+
+def test_the_package_works_from_a_zip_file(root, tmp_path):
+    """As which Spark hands packages out to workers."""
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as packed:
+        for file in [*root.glob("__init__.py*"), *(root / "serializers").rglob("*.py")]:
+            packed.write(file, Path("stateshift") / file.relative_to(root))
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path / 'package.zip')!r})\n"
+        "import stateshift\nprint(stateshift.__file__)\nfrom stateshift import Row\nprint(Row.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert f"{tmp_path / 'package.zip' / 'stateshift' / '__init__.py'}\nRow\n" == done.stdout, done.stderr
+
+
+WITHOUT_LIBRARIES = """
+import sys
+
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"pyspark", "py4j", "pandas", "numpy", "numba", "fastavro"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, NotInstalled())
+from stateshift import *
+"""
+
+
+def test_every_name_is_there_without_the_optional_libraries():
+    code = f"{WITHOUT_LIBRARIES}\nprint(migrate.__name__, bootstrap.__name__, StateSource.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "migrate bootstrap StateSource\n" == done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", ["pyspark", "pandas", "numpy", "numba", "fastavro"])
+def test_no_name_of_the_face_loads_an_optional_library(name):
+    code = f"from stateshift import *\nimport sys\nprint({name!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert "False\n" == done.stdout
+
+
+def test_what_needs_spark_says_what_to_install(tmp_path):
+    code = f"{WITHOUT_LIBRARIES}\nbootstrap({str(tmp_path / 'new')!r}, Job([]), [])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert "bootstrap needs pyspark, which is not installed" in done.stderr
+    assert "pip install 'stateshift[spark]'" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_errors_that_a_public_docstring_names_are_public():
+    """Who is told of an error can catch it."""
+    told = set()
+    for name in stateshift.__all__:
+        thing = getattr(stateshift, name)
+        documented = [thing, *vars(thing).values()] if isinstance(thing, type) else [thing]
+        for docstring in filter(None, (getattr(one, "__doc__", None) for one in documented)):
+            raised = re.search(r"^ *Raises:\n(.*)", docstring, re.MULTILINE | re.DOTALL)
+            if isinstance(docstring, str) and raised:
+                told |= set(re.findall(r"(?:^|, ) *([A-Z]\w+)(?=[:,])", raised[1], re.MULTILINE))
+    errors = {name for name in told if not hasattr(builtins, name)}
+
+    assert errors
+    assert errors - set(stateshift.__all__) == set()
 
 
 @pytest.mark.parametrize("name", stateshift.__all__)
@@ -46,7 +122,7 @@ def test_importing_the_package_loads_no_room():
     assert "[]\n" == done.stdout
 
 
-FAMILY = "stateshift.serializers.pojo"
+FAMILY = "stateshift.serializers.records.pojo"
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])
@@ -77,3 +153,37 @@ def test_type_checkers_know_what_each_argument_takes(name):
     bare = [field.name for field in attrs.fields(getattr(stateshift, name)) if field.converter is tuple]
 
     assert [] == bare
+
+
+def test_the_verbs_are_all_that_a_job_of_a_user_needs(tmp_path):
+    """Little state is migrated without Spark."""
+    from stateshift import (
+        Job,
+        Operator,
+        SavepointWriter,
+        ValueStateDescriptor,
+        migrate,
+        open_savepoint,
+        repartition,
+        verify,
+    )
+
+    def job(of):
+        return Job([Operator("shop", key=str, states=[ValueStateDescriptor("orders", of)])])
+
+    places = before, migrated, repartitioned = [
+        str(tmp_path / name) for name in ("before", "migrated", "repartitioned")
+    ]
+    with SavepointWriter(before, job(stateshift.Int32)) as writer:
+        writer.put("shop", "orders", "Ada", 1)
+    assert migrate(before, migrated, job(int)).states[0].written == 1
+    assert repartition(migrated, repartitioned, max_parallelism={"shop": 1000}).states[0].written == 1
+
+    after = open_savepoint(repartitioned)
+
+    assert [128, 128, 1000] == [open_savepoint(place).operator("shop").max_parallelism for place in places]
+    assert [("Ada", 1)] == [(e.key, e.value) for e in after.operator("shop").state("orders").read_entries()]
+    assert verify(after) == verify(repartitioned)
+    assert verify(repartitioned).ok
+    with pytest.raises(stateshift.SavepointNotFound):
+        verify(tmp_path)

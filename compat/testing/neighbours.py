@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args, get_origin
 
 import attrs
 
-from ...serializers.arrays import BytesSerializer
-from ...serializers.containers import ListSerializer
+from ...serializers.containers.arrays import BytesSerializer
+from ...serializers.containers.lists import ListSerializer
+from ...serializers.containers.maps import MapSerializer
 from ...serializers.errors import StateShiftError
-from ...serializers.maps import MapSerializer
-from ...serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer, ShortSerializer
+from ...serializers.primitives.numeric import (
+    BooleanSerializer,
+    DoubleSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ...serializers.primitives.text import StringSerializer
 from ...serializers.serializer import TypeSerializer
 from ...serializers.snapshot import snapshot_to_bytes
-from ...serializers.text import StringSerializer
 from .coding import written
 
 if TYPE_CHECKING:

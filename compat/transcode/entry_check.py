@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.recipe import Counted, Fixed, Literal, Sequence, Sized, recipe_of
-from ...serializers.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ..description import StateKind
 from ..key_hashes import is_checked
 from .compiler import compile_check

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.pieces import encode_each, unique
 from ...serializers.errors import ValueNotConvertible, shown
 from ...serializers.limits import require_room
-from ...serializers.optional import OptionalSerializer
-from ...serializers.pieces import encode_each, unique
 from ...serializers.views import DataOutputView
 from ..description import StateKind
 from .objects import SEPARATOR

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.containers.pieces import unique
 from ...serializers.errors import (
     CorruptSavepoint,
     StateShiftError,
@@ -21,7 +22,6 @@ from ...serializers.errors import (
     located,
     shown,
 )
-from ...serializers.pieces import unique
 from ...serializers.views import DataInputView, DataOutputView
 from ..description import StateKind
 from .bad_values import BadValue

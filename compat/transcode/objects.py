@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import (
     CorruptSavepoint,
     StateShiftError,
@@ -20,7 +21,6 @@ from ...serializers.errors import (
     shown,
 )
 from ...serializers.limits import require_room
-from ...serializers.ttl import TtlValue
 from ...serializers.views import DataInputView, DataOutputView
 from .bad_values import BadValue
 from .framing import ValueFraming

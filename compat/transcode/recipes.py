@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import stripped_recipe
 from ...serializers.errors import StateShiftError
-from ...serializers.optional import OptionalSerializer
 from ...serializers.recipe import Counted, Rest, Sequence, recipe_of, tells_apart
-from ...serializers.ttl import stripped_recipe
 from ..description import StateKind
 from .compiler import compile_value
 from .facts import stays

@@ -12,18 +12,18 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.transcode.objects import SEPARATOR
-from ...serializers.containers import SetSerializer
-from ...serializers.decimals import DecimalSerializer, join_decimal, split_decimal
-from ...serializers.either import EitherSerializer, Left
+from ...serializers.containers.either import EitherSerializer, Left
+from ...serializers.containers.lists import SetSerializer
+from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import TtlSerializer
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError
-from ...serializers.maps import MapSerializer
-from ...serializers.optional import OptionalSerializer
-from ...serializers.record_values import Record
-from ...serializers.records import DescribedRecordSerializer
-from ...serializers.row_values import Row
-from ...serializers.rows import RowSerializer
-from ...serializers.ttl import TtlSerializer
-from ...serializers.tuples import TupleSerializer
+from ...serializers.primitives.big_numbers import DecimalSerializer, join_decimal, split_decimal
+from ...serializers.records.serializers import DescribedRecordSerializer
+from ...serializers.records.values import Record
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.rows.values import Row
 from ..savepoint.blocks import Block
 from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode

@@ -18,10 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.arrays import BytesSerializer
+from ...serializers.containers.arrays import BytesSerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import TtlSerializer
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, shown
+from ...serializers.flink.windows import TimeWindowSerializer
 from ...serializers.layout import PLAIN_RECORD
-from ...serializers.numeric import (
+from ...serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -30,13 +34,9 @@ from ...serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ...serializers.optional import OptionalSerializer
-from ...serializers.pojo import PojoSerializer
-from ...serializers.records import RecordSerializer
-from ...serializers.text import StringSerializer
-from ...serializers.ttl import TtlSerializer
-from ...serializers.tuples import TupleSerializer
-from ...serializers.windows import TimeWindowSerializer
+from ...serializers.primitives.text import StringSerializer
+from ...serializers.records.pojo import PojoSerializer
+from ...serializers.records.serializers import RecordSerializer
 from ..savepoint.entry_keys import encode
 from .column_types import column_of_field
 from .column_values import listed, value_reader
@@ -45,7 +45,7 @@ from .temporal_columns import temporal_numbers
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...serializers.records import DescribedRecordSerializer
+    from ...serializers.records.serializers import DescribedRecordSerializer
     from ...serializers.serializer import TypeSerializer
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
-from ...serializers.containers import ListSerializer, SetSerializer
-from ...serializers.decimals import DecimalSerializer
-from ...serializers.either import EitherSerializer
-from ...serializers.enums import EnumSerializer
-from ...serializers.maps import MapSerializer
-from ...serializers.numeric import (
+from ...serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from ...serializers.containers.either import EitherSerializer
+from ...serializers.containers.lists import ListSerializer, SetSerializer
+from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import TtlSerializer
+from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.enums.serializers import EnumSerializer
+from ...serializers.flink.windows import TimeWindowSerializer
+from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -29,28 +34,28 @@ from ...serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ...serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from ...serializers.optional import OptionalSerializer
-from ...serializers.records import DescribedRecordSerializer
-from ...serializers.recursive_records import RecordReference
-from ...serializers.rows import RowSerializer
-from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from ...serializers.temporal import (
+from ...serializers.primitives.text import CharSerializer, StringSerializer
+from ...serializers.records.recursive import RecordReference
+from ...serializers.records.serializers import DescribedRecordSerializer
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.temporal.java_sql import (
+    DateSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from ...serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from ...serializers.text import CharSerializer, StringSerializer
-from ...serializers.ttl import TtlSerializer
-from ...serializers.tuples import TupleSerializer
-from ...serializers.windows import TimeWindowSerializer
 from ...serializers.wording import one
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ...serializers.record_fields import RecordField
+    from ...serializers.records.fields import RecordField
     from ...serializers.serializer import TypeSerializer
 
 SEQUENCES = (ListSerializer, PrimitiveArraySerializer, StringArraySerializer, GenericArraySerializer)

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.containers import SetSerializer
-from ...serializers.decimals import DecimalSerializer
-from ...serializers.either import EitherSerializer, Left, Right
-from ...serializers.enums import EnumSerializer
+from ...serializers.containers.either import EitherSerializer, Left, Right
+from ...serializers.containers.lists import SetSerializer
+from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import TtlSerializer, TtlValue
+from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.enums.serializers import EnumSerializer
+from ...serializers.enums.symbols import Symbol
 from ...serializers.errors import ValueNotConvertible, cause_text, shown
-from ...serializers.maps import MapSerializer
-from ...serializers.numeric import BigIntSerializer
-from ...serializers.optional import OptionalSerializer
-from ...serializers.record_values import Record
-from ...serializers.records import DescribedRecordSerializer
-from ...serializers.row_values import Row
-from ...serializers.rows import RowSerializer
-from ...serializers.sql_temporal import SqlDateSerializer, SqlTimeSerializer
-from ...serializers.sql_temporal_values import SqlDate, SqlTime
-from ...serializers.symbols import Symbol
-from ...serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
-from ...serializers.ttl import TtlSerializer, TtlValue
-from ...serializers.tuples import TupleSerializer
-from ...serializers.windows import TimeWindow, TimeWindowSerializer
+from ...serializers.flink.windows import TimeWindow, TimeWindowSerializer
+from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import BigIntSerializer
+from ...serializers.records.serializers import DescribedRecordSerializer
+from ...serializers.records.values import Record
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.rows.values import Row
+from ...serializers.temporal.java_sql import SqlDateSerializer, SqlTimeSerializer
+from ...serializers.temporal.sql_values import SqlDate, SqlTime
+from ...serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime, TemporalValue, civil_date
 from .column_types import EITHER, SEQUENCES, STAMPED, WINDOW, column_of_field
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.transcode.objects import SEPARATOR
+from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
-from ...serializers.optional import OptionalSerializer
 from ..savepoint.entry_keys import decode, encode
 from .column_bytes import encode_column, encode_values, nulls_of
 

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ...serializers.arrays import BytesSerializer
-from ...serializers.containers import ListSerializer
-from ...serializers.decimals import DecimalSerializer
+from ...serializers.containers.arrays import BytesSerializer
+from ...serializers.containers.lists import ListSerializer
+from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import DeclarationError
-from ...serializers.maps import MapSerializer
-from ...serializers.numeric import (
+from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -28,15 +29,14 @@ from ...serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ...serializers.rows import RowSerializer
-from ...serializers.temporal import (
+from ...serializers.primitives.text import StringSerializer
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from ...serializers.text import StringSerializer
-from ...serializers.tuples import TupleSerializer
 from .column_types import is_array, spark_name
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 
 from ...compat.description import StateKind
 from ...compat.transcode.entry_values import entry_values, map_value
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.tuples import TupleSerializer
 from ...serializers.errors import StateShiftError, ValueNotConvertible, cause_text, located, shown
-from ...serializers.optional import OptionalSerializer
-from ...serializers.tuples import TupleSerializer
 from ..key_groups import key_group, key_hasher, prefix_size
 from ..savepoint.entry_keys import encode, length_bytes
 from .column_bytes import encode_column, join_pieces, number_bytes

@@ -8,8 +8,8 @@ import attrs
 
 from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState, StateNotFound, UnsupportedFormat
-from ...serializers.rows import RowSerializer
-from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.rows.serializers import RowSerializer
 from ...serializers.wording import meant
 from ..descriptors import (
     AggregatingStateDescriptor,
@@ -23,7 +23,8 @@ from ..job import OPERATOR_ID, Job, Operator
 from ..key_groups import has_stable_hash
 from .column_types import column_of_field, structs_in, unscaled_in
 from .inferred import inferred_serializer
-from .sources import StateColumns, find_keyed_state, find_operator
+from .sources import find_keyed_state, find_operator
+from .state_columns import StateColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ...compat.description import StateKind
 from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
-from ...serializers.windows import GlobalWindowSerializer, VoidNamespaceSerializer
+from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..key_groups import key_group_range
 from ..savepoint.blocks import Block
 from ..savepoint.entry_keys import EntryKeyFormat, decode

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...serializers.sql_temporal import DateSerializer, SqlTimestampSerializer
-from ...serializers.temporal import (
+from ...serializers.temporal.java_sql import DateSerializer, SqlTimestampSerializer
+from ...serializers.temporal.java_time import (
     LONG_NULL,
     InstantSerializer,
     LocalDateSerializer,

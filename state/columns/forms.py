@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ...serializers.arrays import BytesSerializer, PrimitiveArraySerializer
-from ...serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
-from ...serializers.decimals import DecimalSerializer
-from ...serializers.either import EitherSerializer
-from ...serializers.enums import EnumSerializer, JavaEnumSerializer
+from ...serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from ...serializers.containers.either import EitherSerializer
+from ...serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
+from ...serializers.containers.maps import MapSerializer
+from ...serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.ttl import TtlSerializer
+from ...serializers.containers.tuples import TupleSerializer
+from ...serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
 from ...serializers.errors import OldReaderUnavailable
-from ...serializers.kryo import KryoBytesSerializer
-from ...serializers.maps import MapSerializer
-from ...serializers.numeric import (
+from ...serializers.flink.kryo import KryoBytesSerializer
+from ...serializers.flink.void import VoidSerializer
+from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
+from ...serializers.primitives.big_numbers import DecimalSerializer
+from ...serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -26,24 +32,23 @@ from ...serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ...serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from ...serializers.optional import OptionalSerializer
-from ...serializers.pojo import PojoSerializer
-from ...serializers.records import DescribedRecordSerializer, RecordSerializer
-from ...serializers.rows import RowSerializer
-from ...serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from ...serializers.temporal import (
+from ...serializers.primitives.text import CharSerializer, StringSerializer
+from ...serializers.records.pojo import PojoSerializer
+from ...serializers.records.serializers import DescribedRecordSerializer, RecordSerializer
+from ...serializers.rows.serializers import RowSerializer
+from ...serializers.temporal.java_sql import (
+    DateSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from ...serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
     TemporalSerializer,
 )
-from ...serializers.text import CharSerializer, StringSerializer
-from ...serializers.ttl import TtlSerializer
-from ...serializers.tuples import TupleSerializer
-from ...serializers.void import VoidSerializer
-from ...serializers.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from .nested import EitherForm, PairForm, Part, RecordForm, RowForm, TtlForm, TupleForm, WindowForm
 from .optional import OptionalForm
 from .repeated import ListForm, MapForm

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError, located, shown
-from ...serializers.numeric import LongSerializer
+from ...serializers.primitives.numeric import LongSerializer
 from ..key_groups import prefix_size
 from ..savepoint.entries import EntryDecoder
 from ..savepoint.entry_keys import decode

@@ -16,9 +16,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.either import Left
+from ...serializers.containers.either import Left
 from ...serializers.layout import NULL_RECORD, PLAIN_RECORD
-from ...serializers.row_values import RowKind
+from ...serializers.rows.values import RowKind
 from .bytes_at import none, spread
 from .fixed_parts import decode_flat, decode_numbers
 from .form import EXACT, ColumnForm, Decoded, not_in_column, told_at

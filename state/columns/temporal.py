@@ -16,8 +16,8 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...serializers.temporal import LONG_NULL
-from ...serializers.temporal_values import TemporalValue
+from ...serializers.temporal.java_time import LONG_NULL
+from ...serializers.temporal.values import TemporalValue
 from .bytes_at import number_array, numbers_at
 from .form import EXACT, ColumnForm, Decoded, not_in_column
 from .scalars import TextForm

@@ -17,7 +17,9 @@ from ...compat.transcode.framed import Survey, add_keys, survey
 from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
 from ...compat.transcode.making import make_transcoder
 from ...compat.transcode.objects import SEPARATOR, expect_end
-from ...serializers.containers import ArrayListSerializer, ListSerializer
+from ...serializers.containers.lists import ArrayListSerializer, ListSerializer
+from ...serializers.containers.optional import OptionalSerializer
+from ...serializers.containers.sequences import STEP
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -27,9 +29,7 @@ from ...serializers.errors import (
     located,
     shown,
 )
-from ...serializers.optional import OptionalSerializer
-from ...serializers.sequences import STEP
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces

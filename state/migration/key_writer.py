@@ -12,7 +12,7 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.transcode.objects import converted, write
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import key_group, key_hasher
 from ..savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode

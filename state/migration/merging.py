@@ -13,10 +13,10 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.transcode.entry_values import entry_values, map_value
 from ...compat.transcode.framing import ValueFraming, value_framing
+from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, shown
 from ...serializers.limits import require_room
-from ...serializers.ttl import TtlValue
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode

@@ -26,7 +26,7 @@ class MigrationOptions:
     Attributes:
         restore_target: `Target.FLINK` refuses what Flink could not restore; one with a release (`FLINK_1_20`) also what
             that one cannot read, and gives `_metadata` the version that it writes. By default that of the source.
-        edits: States to drop, states and operators to rename; see `state.edits.parse_edits`.
+        edits: States to drop, states and operators to rename; see `parse_edits`.
         parallelism: Subtasks of every operator with state: keyed state is dealt out by key group, operator state as its
             mode says. By default as many as before, or more where keyed state that is rewritten is large.
         compression: Whether streams are compressed; by default those that were.

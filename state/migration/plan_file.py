@@ -16,6 +16,7 @@ import attrs
 
 from ...compat.json_files import parse_document, print_document
 from ...serializers.errors import CorruptFile, DeclarationError, PlanChanged, located
+from ...serializers.stored_names import in_known_names
 from ..savepoint.metadata import METADATA
 from .options import MigrationOptions
 from .options_data import options_from_data, options_to_data
@@ -277,8 +278,13 @@ def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Ite
                 yield f"{where}: {name}: {label}: {_presence(one)}"
             else:
                 yield from _fact_differences(where, one, other, f"{name}: {label}")
-    elif planned != now or isinstance(planned, bool) is not isinstance(now, bool):
+    elif _known(planned) != _known(now) or isinstance(planned, bool) is not isinstance(now, bool):
         yield f"{where}: {name}: {_text(planned)} in the plan, {_text(now)} here"
+
+
+def _known(fact: Any) -> Any:
+    """Give a fact, with the one name of each thing that it names of the package."""
+    return in_known_names(fact) if isinstance(fact, str) else fact
 
 
 def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...serializers.errors import UnsupportedFormat
-from ...serializers.text import StringSerializer
+from ...serializers.primitives.text import StringSerializer
 from ..key_groups import java_hash
 from ..savepoint.handles import DistributionMode
 from ..savepoint.meta_info import StateMetaInfo, merged_info

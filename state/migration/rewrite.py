@@ -14,7 +14,7 @@ from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
 from ...compat.transcode.executors import choose_executor
 from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.keyed_readers import open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter

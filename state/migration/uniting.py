@@ -14,7 +14,7 @@ from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...compat.transcode.framed import add_keys
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
-from ...serializers.unpickling import trusting
+from ...serializers.pickled.unpickling import trusting
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_stream import KeyedStreamWriter
 from ..savepoint.lineage import StateCount

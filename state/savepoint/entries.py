@@ -15,9 +15,9 @@ from ...serializers.errors import (
     cause_text,
     shown,
 )
+from ...serializers.flink.windows import VoidNamespace
 from ...serializers.layout import SEPARATOR_BYTES
 from ...serializers.views import DataInputView
-from ...serializers.windows import VoidNamespace
 from ..key_groups import prefix_size
 from .entry_keys import EntryKeyFormat, decode
 from .value_readers import step, value_reader

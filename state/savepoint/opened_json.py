@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...serializers.decimals import decimal_of
 from ...serializers.errors import StateShiftError, ValueNotConvertible
-from ...serializers.unfolding import Unfolding
-from ...serializers.unpickling import Unmade, trusted_names, unmade
+from ...serializers.pickled.unfolding import Unfolding
+from ...serializers.pickled.unpickling import Unmade, trusted_names, unmade
+from ...serializers.primitives.big_numbers import decimal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...serializers.pickled_values import PickledValue
+    from ...serializers.pickled.values import PickledValue
 
 _DEEPEST = 150  # of its levels; what writes JSON follows a thousand of JSON's
 

@@ -403,3 +403,19 @@ class Savepoint:
             if operator.stored.has_state
         )
         return JobDescription(f"savepoint {self.place}", operators, stored_by=self.metadata.stored_by).trusting(trust)
+
+
+def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
+    """Return the savepoint in `place`, to be read: `Savepoint.open` as a function.
+
+    Args:
+        place: A local path, or a URI of any store (s3:, gs:, hdfs:); its folder, or `_metadata` in it.
+        allow_roots: Further folders where files of the savepoint may lie.
+
+    Raises:
+        SavepointNotFound: There is no `_metadata`.
+        CorruptSavepoint: It is damaged.
+        UntrustedPlace: Files of it lie elsewhere; with all roots that it takes.
+        UnsupportedFormat: It is no canonical savepoint.
+    """
+    return Savepoint.open(place, allow_roots=allow_roots)

@@ -12,8 +12,8 @@ import attrs
 
 from ...compat.description import SerializerDescription, StateDescription, StateKind
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, located
+from ...serializers.flink.timers import TimerSerializerSnapshot
 from ...serializers.snapshot import SkippedSnapshot
-from ...serializers.timers import TimerSerializerSnapshot
 from ...serializers.views import DataInputView
 from ..key_groups import key_group_range
 from .keyed_readers import open_keyed, read_header
@@ -26,8 +26,8 @@ from .value_readers import step, value_reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ...serializers.flink.timers import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ...serializers.timers import Timer
     from .entries import Entry
     from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle

@@ -26,22 +26,22 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
-from ...serializers.avro_json import to_json
-from ...serializers.avro_schema import parse
-from ...serializers.decimals import decimal_of, split_decimal
-from ...serializers.either import Left
-from ...serializers.record_scopes import RecordReferenceSnapshot
-from ...serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
+from ...serializers.avro.json_form import to_json
+from ...serializers.avro.schema import parse
+from ...serializers.containers.either import Left
+from ...serializers.flink.windows import GlobalWindow, TimeWindow, VoidNamespace
+from ...serializers.primitives.big_numbers import decimal_of, split_decimal
+from ...serializers.records.recursive import RecordReferenceSnapshot
 from ..timers import queue_parts
 from .opened_json import tagged_pickle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...serializers.avro import AvroSnapshot
-    from ...serializers.record_values import Record
-    from ...serializers.records import RecordSnapshot
-    from ...serializers.sequences import SequenceSnapshot
+    from ...serializers.avro.serializers import AvroSnapshot
+    from ...serializers.containers.sequences import SequenceSnapshot
+    from ...serializers.records.serializers import RecordSnapshot
+    from ...serializers.records.values import Record
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .entries import Entry
     from .reader import SavepointOperator

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
+from ...serializers.containers.maps import MapSerializer, MapSerializerSnapshot
+from ...serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot
+from ...serializers.containers.ttl_aware import without_ttl_awareness
 from ...serializers.errors import StateShiftError, add_step
-from ...serializers.kryo import KryoSerializerSnapshot
-from ...serializers.maps import MapSerializer, MapSerializerSnapshot
-from ...serializers.ttl import TtlSerializer, TtlSerializerSnapshot
-from ...serializers.ttl_aware import without_ttl_awareness
+from ...serializers.flink.kryo import KryoSerializerSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,16 +18,18 @@ from ...serializers.wording import many
 from .handles import InlineHandle, RelativeFileHandle
 from .lineage import LINEAGE
 from .metadata import METADATA
+from .reader import Savepoint, open_savepoint
 from .sources import open_stream
 from .states import require_own_key_groups
 from .walk import Walk, in_one_line, stream_handles
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ..progress import Progress
     from .handles import StreamHandle
-    from .reader import Savepoint, SavepointOperator
+    from .reader import SavepointOperator
     from .stream_proofs import StreamProof
     from .walk import OperatorLook
 
@@ -86,19 +88,25 @@ class VerifyReport:
 
 
 def verify(
-    savepoint: Savepoint,
+    savepoint: Savepoint | str | os.PathLike[str],
     *,
     trust_digests: bool = False,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> VerifyReport:
-    """Look at everything that can be proven of a savepoint.
+    """Return what can be proven of a savepoint.
 
     Args:
-        savepoint: Which.
+        savepoint: An open one, or its place.
         trust_digests: Whether digests stand for what is in files: of an operator whose files all have theirs, entries
             are found and counted, and keys and values not read.
         progress: Is called with how far that is, by several threads, one at a time.
+
+    Raises:
+        SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: A place was given that `open_savepoint`
+            refuses. What is damaged in an open savepoint is a check that failed.
     """
+    if not isinstance(savepoint, Savepoint):
+        savepoint = open_savepoint(savepoint)
     checks = [Check("structure", Outcome.OK, _summary(savepoint), METADATA)]
     entries: _Entries = {}
     damaged = set[str]()

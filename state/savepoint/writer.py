@@ -18,10 +18,10 @@ from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
 from ...compat.transcode.entry_values import entry_values
+from ...serializers.containers.pieces import encode_each
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
-from ...serializers.pieces import encode_each
-from ...serializers.timers import Timer, TimerSerializer
-from ...serializers.windows import VoidNamespace
+from ...serializers.flink.timers import Timer, TimerSerializer
+from ...serializers.flink.windows import VoidNamespace
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
 from ..timers import TimeDomain, queue_name
 from .blocks import Block

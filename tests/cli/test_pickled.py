@@ -13,8 +13,8 @@ import attrs
 import pytest
 
 from stateshift import PickledValue, Savepoint, SavepointWriter
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import UntrustedCode
-from stateshift.serializers.ttl import TtlValue
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out

@@ -27,8 +27,8 @@ from stateshift import (
     StateTransform,
     ValueStateDescriptor,
 )
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.ttl import TtlValue
+from stateshift.serializers.enums.symbols import Symbol
 
 ACCEPTED, REFUSED, FAILED = 0, 1, 6
 JOB = ("--job", f"{MODULE}:job")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stateshift import Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.state.savepoint.reader import Savepoint
 
 JOBS = """

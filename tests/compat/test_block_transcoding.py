@@ -10,17 +10,15 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.compat.transcode.framed import survey
-from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.avro import AvroSerializer
-from stateshift.serializers.containers import (
-    ListSerializer,
-    MapSerializer,
-    SetSerializer,
-    TupleSerializer,
-)
-from stateshift.serializers.enums import EnumSerializer
+from stateshift.serializers.avro.serializers import AvroSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.defaults import Default
+from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.errors import DeclarationError, StateShiftError
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -28,13 +26,11 @@ from stateshift.serializers.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.object_arrays import GenericArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.temporal import InstantSerializer, LocalDateTimeSerializer
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
 EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]

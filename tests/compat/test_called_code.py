@@ -14,14 +14,14 @@ from stateshift.compat.check import check
 from stateshift.compat.description import Converter, SerializerDescription, StateKind
 from stateshift.compat.fingerprint import UNKNOWN
 from stateshift.compat.planner import plan
-from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.primitives.numeric import LongSerializer
 
 HEADER = """
     from typing import Annotated
     import attrs
     import dataclasses
     from stateshift import Field, record
-    from stateshift.serializers.text import StringSerializer
+    from stateshift.serializers.primitives.text import StringSerializer
 
     def tidy(x): return x
 """

@@ -17,9 +17,12 @@ from stateshift.compat.old_reader import ReaderSource
 from stateshift.compat.report import Status
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision, Verdict
-from stateshift.serializers.containers import ListSerializer, MapSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import CompatibilityCheckError, NothingInCommon
-from stateshift.serializers.numeric import (
+from stateshift.serializers.flink.timers import TimerSerializer
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     DoubleSerializer,
@@ -27,11 +30,8 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     LongSerializerSnapshot,
 )
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.timers import TimerSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlSerializerSnapshot, TtlValue
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 VALUE = StateKind.VALUE

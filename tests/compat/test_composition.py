@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 

@@ -8,10 +8,10 @@ from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateKind
 from stateshift.compat.report_data import to_data
-from stateshift.serializers.containers import ListSerializer, MapSerializer
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.serializers import RecordSerializer
 
 INT, LONG = IntSerializer(), LongSerializer()
 

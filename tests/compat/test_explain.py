@@ -21,17 +21,17 @@ from stateshift.compat.description import (
 from stateshift.compat.report_data import to_data
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     DoubleSerializer,
     FloatSerializer,
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 
 

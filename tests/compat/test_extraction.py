@@ -9,8 +9,8 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
 
 FLINKS = {"list": list[str | None] | None, "map": dict[str | None, int] | None, "set": set[str] | None}
 ODD = {

@@ -29,12 +29,17 @@ from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.compat.transcode.executors import choose_executor
-from stateshift.serializers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.either import EitherSerializer, Left, Right
-from stateshift.serializers.enums import EnumSerializer
-from stateshift.serializers.numeric import (
+from stateshift.serializers.containers.arrays import PrimitiveArraySerializer, is_primitive
+from stateshift.serializers.containers.either import EitherSerializer, Left, Right
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.defaults import Default
+from stateshift.serializers.enums.serializers import EnumSerializer
+from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -43,16 +48,12 @@ from stateshift.serializers.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.object_arrays import GenericArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.row_values import Row, RowKind
-from stateshift.serializers.rows import RowSerializer
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.rows.serializers import RowSerializer
+from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 if TYPE_CHECKING:

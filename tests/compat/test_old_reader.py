@@ -10,8 +10,8 @@ from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.old_reader import ReaderSource, find_old_reader
 from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.containers.tuples import TupleSerializer, TupleSerializerSnapshot
 from stateshift.serializers.errors import OldReaderUnavailable, UntrustedCode
-from stateshift.serializers.tuples import TupleSerializer, TupleSerializerSnapshot
 
 
 def refuse():

@@ -9,8 +9,8 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.edits import same_types
 from stateshift.compat.policy import Policy
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializer
-from stateshift.serializers.numeric import DoubleSerializer, LongSerializer
+from stateshift.serializers.containers.lists import ListSerializer
+from stateshift.serializers.primitives.numeric import DoubleSerializer, LongSerializer
 from stateshift.state.edits import parse_edits
 from stateshift.state.savepoint.metadata import operator_id_of_uid
 

@@ -13,11 +13,16 @@ from stateshift.compat.transcode.checking import BlockChecker
 from stateshift.compat.transcode.entry_check import CheckedTypes, make_entry_check
 from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.compat.transcode.placed import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
+from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.flink.windows import (
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
-from stateshift.serializers.text import CharSerializer
-from stateshift.serializers.tuples import TupleSerializer
-from stateshift.serializers.windows import TimeWindow, TimeWindowSerializer, VoidNamespace, VoidNamespaceSerializer
+from stateshift.serializers.primitives.numeric import ByteSerializer, FloatSerializer, IntSerializer, ShortSerializer
+from stateshift.serializers.primitives.text import CharSerializer
 from stateshift.state.key_groups import java_hash, key_group
 from stateshift.state.savepoint.entry_keys import encode, length_bytes
 

@@ -13,9 +13,9 @@ from stateshift.compat.description import Converter, JobDescription, SerializerD
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.plan_data import to_data
 from stateshift.compat.planner import plan
-from stateshift.serializers.containers import ListSerializer, MapSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.errors import IncompatibleState
-from stateshift.serializers.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import BooleanSerializer, DoubleSerializer, IntSerializer, LongSerializer
 from stateshift.serializers.snapshot import snapshot_to_bytes
 from stateshift.serializers.views import DataInputView
 

@@ -13,10 +13,10 @@ from stateshift.compat.planner import plan
 from stateshift.compat.policy import Policy
 from stateshift.compat.report_data import to_data
 from stateshift.serializers.compatibility import CompatibilityResult, Decision, Finding, Flag, Verdict
-from stateshift.serializers.containers import MapSerializer
+from stateshift.serializers.containers.lists import MapSerializer
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import DoubleSerializer, IntSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import DoubleSerializer, IntSerializer, LongSerializer
 from stateshift.serializers.serializer import TypeSerializer
 
 DETAILS = {Flag.DROPS: ":$.name", Flag.POSSIBLE_RENAME: ":name->title"}

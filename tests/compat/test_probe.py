@@ -10,10 +10,11 @@ from stateshift.compat import explain
 from stateshift.compat.description import JobDescription, StateKind
 from stateshift.compat.report import Status
 from stateshift.serializers.compatibility import Decision
+from stateshift.serializers.defaults import Default
 from stateshift.serializers.errors import NothingInCommon
-from stateshift.serializers.flink_avro import AvroSerializerSnapshot
-from stateshift.serializers.pojo import PojoSerializer, java_default
-from stateshift.serializers.record_fields import Default, RecordField
+from stateshift.serializers.flink.avro import AvroSerializerSnapshot
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer, java_default
 
 
 @pytest.fixture

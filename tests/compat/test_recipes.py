@@ -17,14 +17,16 @@ from stateshift.compat.transcode.element_blocks import ElementBlocks
 from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_numba
 from stateshift.compat.transcode.interpreter import DONE, ODD
 from stateshift.compat.transcode.objects import ObjectTranscoder
-from stateshift.serializers.arrays import BytesSerializer
-from stateshift.serializers.avro import AvroSerializer
-from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.decimals import DecimalSerializer
-from stateshift.serializers.either import EitherSerializer, Left, Right
-from stateshift.serializers.enums import EnumSerializer, Symbol
+from stateshift.serializers.avro.serializers import AvroSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer
+from stateshift.serializers.containers.either import EitherSerializer, Left, Right
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.defaults import Default
+from stateshift.serializers.enums.serializers import EnumSerializer, Symbol
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -33,14 +35,13 @@ from stateshift.serializers.numeric import (
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.row_values import Row, RowKind
-from stateshift.serializers.rows import RowSerializer
-from stateshift.serializers.sql_temporal import DateSerializer, SqlDateSerializer
-from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate
-from stateshift.serializers.temporal import InstantSerializer
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.rows.serializers import RowSerializer
+from stateshift.serializers.rows.values import Row, RowKind
+from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer
+from stateshift.serializers.temporal.java_time import InstantSerializer
+from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
 EXECUTORS = [ExecutorName.PLAIN, *([ExecutorName.NUMBA] if has_numba() else [])]

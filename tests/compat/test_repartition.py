@@ -17,11 +17,11 @@ from stateshift.compat.repartition import Merge, Repartition
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, StateNotFound
+from stateshift.serializers.flink.timers import TimerSerializer
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.timers import TimerSerializer
-from stateshift.serializers.windows import VoidNamespaceSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import _HASHES
 

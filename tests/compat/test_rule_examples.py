@@ -8,20 +8,20 @@ import attrs
 import pytest
 
 from stateshift.compat.rules import rule_book
-from stateshift.serializers.avro import AvroSerializer
+from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.containers import ListSerializer
-from stateshift.serializers.enums import EnumSerializer
+from stateshift.serializers.containers.lists import ListSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer
+from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.hints import Int32, record_serializer, serializer_for
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.object_arrays import GenericArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pickle_shape import Shape
-from stateshift.serializers.pickled import PickleSerializer, PickleSnapshot, UnopenedPickleSerializer
+from stateshift.serializers.pickled.serializers import PickleSerializer, PickleSnapshot, UnopenedPickleSerializer
+from stateshift.serializers.pickled.shapes import Shape
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.row_hints import row_of
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime
-from stateshift.serializers.ttl import TtlSerializer
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime
 
 LONG = LongSerializer()
 

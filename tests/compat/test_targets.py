@@ -14,14 +14,14 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializer, ListSerializerSnapshot
-from stateshift.serializers.enums import JavaEnumSerializer
-from stateshift.serializers.kryo import KryoSerializerSnapshot
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.lists import ListSerializer, ListSerializerSnapshot
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.enums.serializers import JavaEnumSerializer
+from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
+from stateshift.serializers.records.serializers import RecordSerializer
 
 LONG = LongSerializer().snapshot_configuration()
 KRYO = ListSerializerSnapshot((KryoSerializerSnapshot("fx.Odd"),))

@@ -17,17 +17,17 @@ from stateshift.compat.description import (
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder
 from stateshift.compat.transcode.executors import choose_executor
-from stateshift.serializers.containers import ListSerializer, MapSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     ByteSerializer,
     FloatSerializer,
     IntSerializer,
     LongSerializer,
 )
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.views import DataOutputView
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()

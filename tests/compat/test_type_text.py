@@ -11,15 +11,15 @@ from hypothesis import given
 
 from stateshift import serializer_for
 from stateshift.compat.type_text import state_type_text, type_text
-from stateshift.serializers.containers import ListSerializerSnapshot
-from stateshift.serializers.maps import MapSerializerSnapshot
-from stateshift.serializers.numeric import LongSerializerSnapshot
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
+from stateshift.serializers.containers.lists import ListSerializerSnapshot
+from stateshift.serializers.containers.maps import MapSerializerSnapshot
+from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, SkippedSnapshot
-from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.ttl import TtlSerializerSnapshot
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
-from stateshift.serializers.tuples import TupleSerializerSnapshot
 from stateshift.state.savepoint.reader import Savepoint
 
 LONG, STRING = LongSerializerSnapshot(), StringSerializerSnapshot()

@@ -31,10 +31,14 @@ PLACES = {
         "stateshift",
         """
         Record Row RowKind Left Right Instant LocalDate LocalTime LocalDateTime JavaDate SqlDate
-        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer PickledValue from_pickled
+        SqlTime SqlTimestamp TimeWindow GlobalWindow VoidNamespace Timer TtlValue Symbol KryoBytes
+        PickledValue from_pickled
         """,
     ),
-    "Checking": ("stateshift", "check Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult"),
+    "Checking": (
+        "stateshift",
+        "check CheckReport Target Policy Repartition Decision Verdict Flag Finding CompatibilityResult",
+    ),
     "Writing a serializer": (
         "stateshift",
         """
@@ -42,18 +46,31 @@ PLACES = {
         DataOutputView
         """,
     ),
-    "Savepoints": ("stateshift", "Savepoint SavepointWriter"),
-    "Migrating": ("stateshift.spark.migrate", "migrate"),
-    "What a migration is told": ("stateshift.state.migration.options", "MigrationOptions"),
+    "Savepoints": ("stateshift", "open_savepoint Savepoint SavepointWriter verify VerifyReport"),
+    "Migrating": ("stateshift", "migrate repartition MigrationReport Progress"),
+    "What a migration is told": (
+        "stateshift",
+        "MigrationOptions Edits parse_edits BadValues Compression IfTargetExists",
+    ),
+    "Bootstrapping": ("stateshift", "bootstrap StateSource BootstrapReport"),
     "Spark": ("stateshift.spark", "register"),
-    "Bootstrapping": ("stateshift.spark.bootstrap", "bootstrap StateSource"),
     "Sessions": ("stateshift.spark.session", "session"),
+    "Progress of long work": ("stateshift.cli.progress", "watched"),
     "Comparing": ("stateshift.compat.difference", "compare"),
     "Testing": (
         "stateshift.compat.testing",
         "SerializerContract UpgradeCase assert_migrates V1 V2 NeedsReconfig NeedsFallback Refuses",
     ),
-    "Errors": ("stateshift", "StateShiftError CorruptSavepoint ValueNotConvertible redact_values"),
+    "Errors": (
+        "stateshift",
+        """
+        StateShiftError CorruptSavepoint CorruptFile SavepointNotFound UnsupportedFormat UnknownSnapshot
+        SnapshotVersionError IncompatibleState NothingInCommon StateNotFound CompatibilityCheckError
+        OldReaderUnavailable DeclarationError JobNotFound LibraryNotFound PlanChanged TargetExists UntrustedCode
+        UntrustedPlace ValueNotConvertible ValuesCollide MigrationFailed SourceChanged StorageFailed NoSpaceLeft
+        redact_values
+        """,
+    ),
 }
 """Heading -> module and names."""
 
@@ -61,7 +78,7 @@ HEAD = """# API
 
 Every public name, with what its docstring says.
 The page is made of the docstrings by a test, and held against them.
-What is not here may change at any time.
+What is not here may change at any time; [What is public, and what may change](stability.md) says more.
 """
 _SECTION = re.compile(r"(Args|Attributes|Returns|Return|Yields|Yield|Raises|Raise):$")
 _ITEM = re.compile(r"([\w`*., |]+?): (.*)")
@@ -90,10 +107,17 @@ def _entry(module, name):
         _rendered(_doc(thing)),
     ]
     if inspect.isclass(thing):
-        shared = [base for base in inspect.getmro(thing)[1:] if base.__module__ == thing.__module__ and _doc(base)]
+        near = {thing.__module__, _place(module, name)}
+        shared = [base for base in inspect.getmro(thing)[1:] if base.__module__ in near and _doc(base)]
         lines += [f"\n**As every {base.__name__}**\n\n{_rendered(_doc(base))}" for base in shared]
         lines += [_member(name, member, found) for member, found in _members(thing)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def _place(module, name):
+    """Give the module of a name: values tell that of the face."""
+    package = import_module(module)
+    return f"stateshift{package._PLACES[name]}" if module == "stateshift" else getattr(package, name).__module__
 
 
 def _is_plain(thing):
@@ -108,8 +132,7 @@ def _doc(thing):
 
 def _comment_below(module, name):
     """Give the text that stands below an assignment; of one that has none, the assignment itself."""
-    package = import_module(module)
-    place = import_module(package._PLACES[name], "stateshift")
+    place = import_module(_place(module, name))
     source = inspect.getsource(place)
     body = ast.parse(source).body
     for statement, following in pairwise(body):
@@ -144,12 +167,12 @@ class _Told:
 
 def _told(default):
     """Give a default whose text is the same in every process."""
+    if isinstance(default, enum.Enum):
+        return _Told(f"{type(default).__name__}.{default.name}")
     if default is inspect.Parameter.empty or isinstance(default, bool | int | float | str | None | tuple):
         return default
     if default is attrs.NOTHING:
         return _Told("…")
-    if isinstance(default, enum.Enum):
-        return _Told(f"{type(default).__name__}.{default.name}")
     return _Told("…")
 
 

@@ -38,7 +38,7 @@ def test_what_other_pages_import_is_on_it_or_said_to_be_inner(root):
 
 
 INNER = {
-    "stateshift.serializers.tuples", "stateshift.serializers.ttl", "stateshift.state.testing",
+    "stateshift.serializers.containers.tuples", "stateshift.serializers.containers.ttl", "stateshift.state.testing",
     "stateshift.state.migration.preparation", "stateshift.state.migration.planning",
     "stateshift.state.migration.plan_file", "stateshift.compat.testing.strategies",
 }  # fmt: skip

@@ -146,7 +146,7 @@ def _record(old, new):
     for stored, field in pairs:
         outer |= _declaring_class(old, new, stored, field)
     answers = {stored.name: _field(old, new, stored, field) for stored, field in pairs}
-    children = [(f".{field.name}", answers[stored.name], parted(new, field)[0]) for stored, field in pairs]
+    children = [(step_to(old, new, *pair), answers[pair[0].name], parted(new, pair[1])[0]) for pair in pairs]
     below = _taken_subclasses(old, new)
     outer |= below.outer
     children += [(f"|{name.rpartition('.')[2]}", one, below.takers[name]) for name, one in below.answers.items()]
@@ -183,11 +183,23 @@ def _record(old, new):
     )
 
 
+def keeps_null_flag(was, becomes, *, takes_null):
+    """Whether what may be null anyway keeps a null flag of its own (OPT-3)."""
+    return takes_null and isinstance(was, Maybe) and not isinstance(becomes, Maybe)
+
+
+def step_to(old, new, stored, field):
+    """The path step to a field; an optional type in its bytes adds the `?` itself."""
+    (was, _), (becomes, takes_null) = parted(old, stored), parted(new, field)
+    is_within = isinstance(becomes, Maybe) or keeps_null_flag(was, becomes, takes_null=takes_null)
+    return f".{field.name}" + ("?" if takes_null and not is_within else "")
+
+
 def _field(old, new, stored, field):
     """REC-8, REC-10 and REC-17."""
     (was, _), (becomes, takes_null) = parted(old, stored), parted(new, field)
     outer = {}
-    if takes_null and isinstance(was, Maybe) and not isinstance(becomes, Maybe):
+    if keeps_null_flag(was, becomes, takes_null=takes_null):
         becomes, outer = Maybe(becomes), {("$", "OPT-3"): COPY}  # its own null flag is kept
     inner = judge(was, becomes)
     if not takes_null and field.on_none is not NOTHING and (old.java or stored.is_optional):
@@ -254,6 +266,10 @@ def arranged(declared, label, value):
     return value
 
 
+def _step_to_column(place, column):
+    return f".{column.name}" + ("?" if column.is_optional else "") if column.name else f"({place})"
+
+
 @judges("row")
 def _row(old, new):
     if new.stored and len(new.stored) != len(old.columns):
@@ -287,7 +303,7 @@ def _row(old, new):
     }
     each = {place: item_of(one, takes_null=new.columns[place].is_optional) for place, one in answers.items()}
     children = [
-        (f".{c.name}" if (c := new.columns[place]).name else f"({place})", answers[place], stripped(c.shape)[0])
+        (_step_to_column(place, new.columns[place]), answers[place], stripped(new.columns[place].shape)[0])
         for _, place in pairs
     ]
     taken_from = {becomes: was for was, becomes in pairs}

@@ -28,9 +28,9 @@ from stateshift import (
 )
 from stateshift.compat.check import check
 from stateshift.compat.plan import BadValues
+from stateshift.serializers.containers.ttl import TtlSerializer
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.serializers.ttl import TtlSerializer
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform

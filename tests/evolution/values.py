@@ -30,9 +30,9 @@ from evolution.shapes import (
 from hypothesis import strategies as st
 
 from stateshift import JavaDate, Left, Record, Right, Row, RowKind, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.temporal_values import LocalDate, LocalDateTime, LocalTime, Moment
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.ttl import TtlValue
+from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.temporal.values import LocalDate, LocalDateTime, LocalTime, Moment
 
 LONG_AGO, LATELY, REFERENCE = 1_700_000_000_000, 1_700_000_010_000, 1_700_000_020_000
 """Last accesses, and the reference time of all runs: milliseconds since 1970."""

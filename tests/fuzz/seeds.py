@@ -21,10 +21,10 @@ from pieces import compressed, streams_apart, with_handles
 from stateshift import BigInt, Int32, serializer_for
 from stateshift.compat.description import StateKind
 from stateshift.compat.recording import to_json
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import CompositeTypeSerializerSnapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions

@@ -21,8 +21,8 @@ from stateshift.compat.difference import compare
 from stateshift.compat.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import StateShiftError
+from stateshift.serializers.pickled.unpickling import Names, open_pickle
 from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.unpickling import Names, open_pickle
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile

@@ -18,7 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, StateShiftError, Verdict
-from stateshift.serializers.avro import AvroSnapshot
+from stateshift.serializers.avro.serializers import AvroSnapshot
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataInputView, DataOutputView
 

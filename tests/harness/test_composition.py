@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from stateshift.compat.testing import V1, V2, NeedsFallback, NeedsReconfig, Refuses
 from stateshift.serializers.compatibility import Child, CompatibilityResult, Finding, Verdict, compose, worst
-from stateshift.serializers.containers import ListSerializer, MapSerializer
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.recursive_records import RecordReference, RecursiveRecordSerializer
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.tuples import TupleSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 ANSWERING = {C: V1(), R: NeedsReconfig(), M: V2(), MF: NeedsFallback(), I: Refuses()}

@@ -9,14 +9,14 @@ import pytest
 from stateshift import Savepoint
 from stateshift.compat.testing import V1, V2, Refuses
 from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.enums import EnumSerializer
-from stateshift.serializers.pickled import PickleSerializer
+from stateshift.serializers.containers.ttl import AtTime, TtlSerializer, TtlValue
+from stateshift.serializers.enums.serializers import EnumSerializer
+from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.row_hints import row_of
-from stateshift.serializers.row_values import Row
-from stateshift.serializers.rows import RowSerializer
+from stateshift.serializers.rows.serializers import RowSerializer
+from stateshift.serializers.rows.values import Row
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import AtTime, TtlSerializer, TtlValue
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 

@@ -9,10 +9,10 @@ import pytest
 
 from stateshift.compat.old_reader import find_old_reader
 from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.enums.symbols import Symbol
 from stateshift.serializers.errors import OldReaderUnavailable
 from stateshift.serializers.hints import record_serializer
-from stateshift.serializers.pickled import PickleSerializer
-from stateshift.serializers.symbols import Symbol
+from stateshift.serializers.pickled.serializers import PickleSerializer
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 
@@ -21,7 +21,7 @@ SHOP = """
 import enum
 from dataclasses import dataclass
 from stateshift import Int32
-from stateshift.serializers.record_classes import record
+from stateshift.serializers.records.classes import record
 
 class Level(enum.Enum):
     LOW = 1
@@ -205,7 +205,7 @@ def test_restore_without_class(module, stored, write, read, monkeypatch):
 
 PERSON = """
 from dataclasses import dataclass
-from stateshift.serializers.record_classes import record
+from stateshift.serializers.records.classes import record
 
 @record()
 @dataclass

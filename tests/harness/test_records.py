@@ -11,10 +11,10 @@ import pytest
 from stateshift.compat.testing import V1, V2, NeedsReconfig, Refuses
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.hints import Int32, record_serializer
-from stateshift.serializers.record_classes import Field, record
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.records.classes import Field, record
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
 
 C, R, M, MF, I = Verdict  # noqa: E741 - as the harness cases call them
 NAME = "shop.Account"

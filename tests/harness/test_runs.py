@@ -16,8 +16,8 @@ from stateshift.compat.check import check
 from stateshift.compat.report import Status
 from stateshift.compat.testing.serializers import V1, V2
 from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.hints import BigInt, serializer_for
-from stateshift.serializers.ttl import TtlValue
 from stateshift.spark.migrate import migrate
 from stateshift.state.job import load_job
 from stateshift.state.key_groups import key_group, key_hasher, prefix_size

@@ -23,8 +23,8 @@ from stateshift import (
 from stateshift.compat.check import check
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.testing.serializers import V1, V2, NeedsReconfig, Refuses
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import IncompatibleState, ValuesCollide
-from stateshift.serializers.ttl import TtlValue
 from stateshift.state.key_groups import key_group, key_hasher
 from stateshift.state.migration.options import MigrationOptions
 

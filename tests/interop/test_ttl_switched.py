@@ -17,7 +17,7 @@ from stateshift import (
     SavepointWriter,
     ValueStateDescriptor,
 )
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
 

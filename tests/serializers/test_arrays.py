@@ -10,15 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
-from stateshift.serializers.decimals import DecimalSerializer
-from stateshift.serializers.enums import enum_options
+from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.containers.java_classes import ANY_CLASS, array_class_of, java_class_of
+from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible
 from stateshift.serializers.hints import Array, Float32, Int8, Int16, Int32, serializer_for
-from stateshift.serializers.java_classes import ANY_CLASS, array_class_of, java_class_of
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer
+from stateshift.serializers.primitives.numeric import (
     BooleanSerializer,
     ByteSerializer,
     DoubleSerializer,
@@ -27,11 +30,8 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.record_classes import Field, record
-from stateshift.serializers.text import CharSerializer, StringSerializer
-from stateshift.serializers.tuples import TupleSerializer
+from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
+from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()

@@ -20,7 +20,7 @@ from stateshift import (
     Record,
     ValueNotConvertible,
 )
-from stateshift.serializers.avro import AvroSnapshot
+from stateshift.serializers.avro.serializers import AvroSnapshot
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from stateshift import AvroSerializer, Verdict
-from stateshift.serializers.avro_codec import round_float
+from stateshift.serializers.avro.codec import round_float
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")

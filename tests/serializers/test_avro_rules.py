@@ -16,9 +16,9 @@ from avro_schemas import array, enum, field, fixed, map_of, record
 
 import stateshift
 from stateshift import AvroSerializer, ValueNotConvertible, Verdict, row_of, serializer_for
-from stateshift.serializers.avro_codec import round_float
+from stateshift.serializers.avro.codec import round_float
 from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.flink_avro import AvroSerializerSnapshot
+from stateshift.serializers.flink.avro import AvroSerializerSnapshot
 
 OK, MIGRATE, REFUSE = Verdict.COMPATIBLE, Verdict.REQUIRES_MIGRATION, Verdict.INCOMPATIBLE
 FIXED = {"type": "fixed", "name": "F", "size": 16}

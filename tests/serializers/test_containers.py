@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.containers import (
+from stateshift.serializers.containers.arrays import BytesSerializer
+from stateshift.serializers.containers.lists import (
     ArrayListSerializer,
     ArrayListSerializerSnapshot,
     ListSerializer,
@@ -19,9 +19,13 @@ from stateshift.serializers.containers import (
     SetSerializer,
     TupleSerializer,
 )
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
+from stateshift.serializers.flink.void import VoidSerializer
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -31,7 +35,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     LongSerializerSnapshot,
 )
-from stateshift.serializers.optional import OptionalSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import (
     TypeSerializerConfigSnapshot,
@@ -39,11 +43,7 @@ from stateshift.serializers.snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.tuples import Tuple0SerializerSnapshot, TupleSerializerSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.serializers.void import VoidSerializer
-from stateshift.serializers.windows import VoidNamespaceSerializer
 
 LONG, INT, BYTE, STRING = LongSerializer(), IntSerializer(), ByteSerializer(), StringSerializer()
 

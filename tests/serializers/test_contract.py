@@ -12,14 +12,30 @@ import attrs
 from hypothesis import strategies as st
 
 from stateshift.compat.testing import SerializerContract
-from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
-from stateshift.serializers.avro import AvroSerializer
-from stateshift.serializers.containers import ArrayListSerializer, ListSerializer, SetSerializer
-from stateshift.serializers.decimals import DecimalSerializer
-from stateshift.serializers.either import EitherSerializer, Left, Right
-from stateshift.serializers.enums import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.maps import MapSerializer
-from stateshift.serializers.numeric import (
+from stateshift.serializers.avro.serializers import AvroSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from stateshift.serializers.containers.either import EitherSerializer, Left, Right
+from stateshift.serializers.containers.lists import ArrayListSerializer, ListSerializer, SetSerializer
+from stateshift.serializers.containers.maps import MapSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
+from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.flink.timers import Timer, TimerSerializer
+from stateshift.serializers.flink.void import VoidSerializer
+from stateshift.serializers.flink.windows import (
+    GLOBAL_WINDOW,
+    VOID_NAMESPACE,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespaceSerializer,
+)
+from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -29,45 +45,29 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pickled import PickleSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.recursive_records import RecordReference, RecursiveRecordSerializer
-from stateshift.serializers.row_values import Row, RowKind
-from stateshift.serializers.rows import RowSerializer
+from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
+from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.rows.serializers import RowSerializer
+from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.sql_temporal import (
+from stateshift.serializers.temporal.java_sql import (
     DateSerializer,
     SqlDateSerializer,
     SqlTimeSerializer,
     SqlTimestampSerializer,
 )
-from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.temporal import (
+from stateshift.serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
 )
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.serializers.text import CharSerializer, StringSerializer
-from stateshift.serializers.timers import Timer, TimerSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.tuples import TupleSerializer
-from stateshift.serializers.void import VoidSerializer
-from stateshift.serializers.windows import (
-    GLOBAL_WINDOW,
-    VOID_NAMESPACE,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespaceSerializer,
-)
+from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 
 
 @attrs.frozen

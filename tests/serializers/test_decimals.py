@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.decimals import DecimalSerializer, decimal_of
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.numeric import LongSerializer
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer, decimal_of
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 EXAMPLES = [

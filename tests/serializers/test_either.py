@@ -4,14 +4,14 @@ import attrs
 import pytest
 
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.either import Either, EitherSerializer, Left, Right
+from stateshift.serializers.containers.either import Either, EitherSerializer, Left, Right
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, ValueNotConvertible
+from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
 from stateshift.serializers.hints import Int32, serializer_for
-from stateshift.serializers.kryo import KryoSerializerSnapshot
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.tuples import TupleSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.views import DataInputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()

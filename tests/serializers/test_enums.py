@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
-from stateshift.serializers.containers import ListSerializer
-from stateshift.serializers.enums import (
+from stateshift.serializers.containers.lists import ListSerializer
+from stateshift.serializers.containers.tuples import TupleSerializer
+from stateshift.serializers.enums.serializers import (
     EnumSerializer,
     EnumSerializerSnapshot,
     JavaEnumSerializer,
     JavaEnumSerializerSnapshot,
     enum_options,
 )
+from stateshift.serializers.enums.symbols import Symbol
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.tuples import TupleSerializer
 
 
 class Level(enum.Enum):

@@ -32,9 +32,9 @@ from stateshift import (
     record,
     serializer_for,
 )
-from stateshift.serializers.record_values import Record
+from stateshift.serializers.records.values import Record
 from stateshift.serializers.row_hints import row_of
-from stateshift.serializers.row_values import Row
+from stateshift.serializers.rows.values import Row
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.serializers.views import DataOutputView

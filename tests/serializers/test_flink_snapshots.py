@@ -11,25 +11,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.serializers.containers import ArrayListSerializerSnapshot, ListSerializerSnapshot, SetSerializerSnapshot
-from stateshift.serializers.either import JavaEitherSerializerSnapshot
-from stateshift.serializers.enums import JavaEnumSerializerSnapshot
+from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
+from stateshift.serializers.containers.lists import (
+    ArrayListSerializerSnapshot,
+    ListSerializerSnapshot,
+    SetSerializerSnapshot,
+)
+from stateshift.serializers.containers.maps import MapSerializerSnapshot
+from stateshift.serializers.containers.object_arrays import GenericArraySerializerSnapshot
+from stateshift.serializers.containers.optional import NullableSerializerSnapshot
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot, without_ttl_awareness
+from stateshift.serializers.containers.tuples import TupleSerializerSnapshot
+from stateshift.serializers.enums.serializers import JavaEnumSerializerSnapshot
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     OldReaderUnavailable,
     SnapshotVersionError,
     StateShiftError,
 )
-from stateshift.serializers.flink_avro import AvroSerializerSnapshot
-from stateshift.serializers.kryo import KryoSerializerSnapshot
-from stateshift.serializers.maps import MapSerializerSnapshot
-from stateshift.serializers.numeric import IntSerializer, LongSerializer, LongSerializerSnapshot
-from stateshift.serializers.object_arrays import GenericArraySerializerSnapshot
-from stateshift.serializers.optional import NullableSerializerSnapshot
-from stateshift.serializers.optional_map import OptionalEntry, OptionalMap
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot
+from stateshift.serializers.flink.avro import AvroSerializerSnapshot
+from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
+from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
+from stateshift.serializers.flink.timers import TimerSerializerSnapshot
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer, LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot
 from stateshift.serializers.registry import registry
-from stateshift.serializers.rows import RowSerializerSnapshot
+from stateshift.serializers.rows.serializers import RowSerializerSnapshot
 from stateshift.serializers.snapshot import (
     read_serializer_snapshot,
     read_versioned_snapshot,
@@ -37,10 +45,6 @@ from stateshift.serializers.snapshot import (
     snapshot_to_bytes,
     write_serializer_snapshot,
 )
-from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.timers import TimerSerializerSnapshot
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot, without_ttl_awareness
-from stateshift.serializers.tuples import TupleSerializerSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 BASE = "org.apache.flink.api.common.typeutils.base."

@@ -6,16 +6,16 @@ from decimal import Decimal
 import attrs
 import pytest
 
-from stateshift.serializers.containers import ArrayListSerializer
-from stateshift.serializers.either import Either, Left, Right
+from stateshift.serializers.containers.either import Either, Left, Right
+from stateshift.serializers.containers.lists import ArrayListSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow
 from stateshift.serializers.hints import Array, Char, Int8, Int32, serializer_for
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.record_classes import record
+from stateshift.serializers.records.classes import record
 from stateshift.serializers.row_hints import row_of
-from stateshift.serializers.row_values import Row, RowKind
-from stateshift.serializers.rows import RowSerializer
+from stateshift.serializers.rows.serializers import RowSerializer
+from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.windows import GLOBAL_WINDOW, GlobalWindow
 
 LONG = serializer_for(int)
 

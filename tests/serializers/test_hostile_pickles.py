@@ -20,11 +20,11 @@ import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, shown
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.opened_pickles import FromPickle
-from stateshift.serializers.pickle_shape import Fingerprint, Shape
-from stateshift.serializers.pickled_values import PickledValue
-from stateshift.serializers.record_classes import qualified_name
-from stateshift.serializers.unpickling import Names, open_pickle, trusting
+from stateshift.serializers.pickled.opened import FromPickle
+from stateshift.serializers.pickled.shapes import Fingerprint, Shape
+from stateshift.serializers.pickled.unpickling import Names, open_pickle, trusting
+from stateshift.serializers.pickled.values import PickledValue
+from stateshift.serializers.stored_names import qualified_name
 from stateshift.state.savepoint.opened_json import tagged_pickle
 
 
@@ -188,8 +188,8 @@ def test_what_makes_much_of_little_is_refused(name):
 @pytest.mark.parametrize("name", [name for name in HOSTILE if "one hash" in name])
 def test_what_takes_far_too_long_is_ended(name, monkeypatch):
     """The time is shortened here: the integers are enough for a minute."""
-    monkeypatch.setattr("stateshift.serializers.unpickling._LEAST_S", 0.01)
-    monkeypatch.setattr("stateshift.serializers.unpickling._BYTE_S", 0.0)
+    monkeypatch.setattr("stateshift.serializers.pickled.unpickling._LEAST_S", 0.01)
+    monkeypatch.setattr("stateshift.serializers.pickled.unpickling._BYTE_S", 0.0)
     data, message = HOSTILE[name]
 
     with pytest.raises(CorruptSavepoint, match=message):
@@ -285,7 +285,7 @@ def shared_nodes():
 @pytest.fixture
 def little(monkeypatch):
     """A tenth of what trees may be: to count so far takes seconds."""
-    monkeypatch.setattr("stateshift.serializers.unfolding._LEAST_UNFOLDED", 800_000)
+    monkeypatch.setattr("stateshift.serializers.pickled.unfolding._LEAST_UNFOLDED", 800_000)
 
 
 @pytest.mark.usefixtures("little")

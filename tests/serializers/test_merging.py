@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot
+from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
+from stateshift.serializers.containers.optional import NullableSerializerSnapshot
+from stateshift.serializers.containers.ttl import TtlSerializerSnapshot
 from stateshift.serializers.merging import merge_snapshots
-from stateshift.serializers.numeric import IntSerializerSnapshot, LongSerializerSnapshot
-from stateshift.serializers.optional import NullableSerializerSnapshot
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
+from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.ttl import TtlSerializerSnapshot
 
 INT, LONG, STRING = IntSerializerSnapshot(), LongSerializerSnapshot(), StringSerializerSnapshot()
 

@@ -8,7 +8,7 @@ import pytest
 
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -18,7 +18,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 
 BY_WORD = {
     "byte": ByteSerializer(),

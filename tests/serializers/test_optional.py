@@ -5,12 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift.serializers.containers.optional import NullableSerializerSnapshot, OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
-from stateshift.serializers.numeric import BooleanSerializer, IntSerializer, LongSerializer, LongSerializerSnapshot
-from stateshift.serializers.optional import NullableSerializerSnapshot, OptionalSerializer
+from stateshift.serializers.primitives.numeric import (
+    BooleanSerializer,
+    IntSerializer,
+    LongSerializer,
+    LongSerializerSnapshot,
+)
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()

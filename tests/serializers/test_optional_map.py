@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint
-from stateshift.serializers.optional_map import OptionalEntry, OptionalMap
+from stateshift.serializers.flink.optional_map import OptionalEntry, OptionalMap
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 MAGIC = bytes.fromhex("000004F2C69A3D70")

@@ -28,14 +28,14 @@ from stateshift import (
     from_pickled,
     serializer_for,
 )
-from stateshift.serializers.arrays import BytesSerializer
-from stateshift.serializers.avro import AvroSerializer
+from stateshift.serializers.avro.serializers import AvroSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UntrustedCode
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.pickled import PickleSnapshot
+from stateshift.serializers.pickled.serializers import PickleSnapshot
+from stateshift.serializers.pickled.unpickling import trusting
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.registry import registry
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.unpickling import trusting
 
 HEAD = (
     "import attrs, dataclasses, enum\nfrom typing import Annotated, NamedTuple\nfrom stateshift import Field, record\n"

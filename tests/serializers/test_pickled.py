@@ -11,8 +11,8 @@ import cloudpickle
 import pytest
 
 from stateshift import CloudPickleSerializer, DataInputView, PickledValue, PickleSerializer
-from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.compatibility import Verdict
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -20,10 +20,10 @@ from stateshift.serializers.errors import (
     UntrustedCode,
     ValueNotConvertible,
 )
-from stateshift.serializers.pickle_shape import Fingerprint, PickledBy, Shape
-from stateshift.serializers.pickled import CloudPickleSnapshot, PickleSnapshot
+from stateshift.serializers.pickled.serializers import CloudPickleSnapshot, PickleSnapshot
+from stateshift.serializers.pickled.shapes import Fingerprint, PickledBy, Shape
+from stateshift.serializers.pickled.unpickling import trusting
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.unpickling import trusting
 
 PLAIN = """
 class Account:

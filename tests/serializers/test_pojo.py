@@ -8,9 +8,10 @@ import pytest
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable, UnknownSnapshot
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import LongSerializerSnapshot
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
-from stateshift.serializers.record_classes import Field, record
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
+from stateshift.serializers.records.classes import Field, record
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.registry import register_snapshot, registry
 from stateshift.serializers.snapshot import (
     SkippedSnapshot,
@@ -19,7 +20,6 @@ from stateshift.serializers.snapshot import (
     snapshot_from_bytes,
     snapshot_to_bytes,
 )
-from stateshift.serializers.text import StringSerializerSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 LONG, TEXT = LongSerializerSnapshot(), StringSerializerSnapshot()

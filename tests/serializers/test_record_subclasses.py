@@ -8,7 +8,7 @@ import pytest
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.hints import record_serializer
-from stateshift.serializers.record_values import Record
+from stateshift.serializers.records.values import Record
 
 HEAD = "import attrs\nfrom stateshift import record\n"
 BASE = HEAD + "@attrs.frozen\nclass Ad:\n    cost: int\n"

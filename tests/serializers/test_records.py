@@ -9,14 +9,14 @@ import pytest
 
 from stateshift.compat.type_difference import compare_types
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift.serializers.containers.maps import MapSerializer
 from stateshift.serializers.errors import DeclarationError, OldReaderUnavailable, ValueNotConvertible
 from stateshift.serializers.hints import Int32, record_serializer, serializer_for
-from stateshift.serializers.maps import MapSerializer
-from stateshift.serializers.record_classes import Field, record
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.classes import Field, record
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
 from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.serializers.text import StringSerializer
 
 SHOP = "shop.Account"
 
@@ -142,7 +142,7 @@ class TestBytes:
 
 
 def _nested_fields() -> tuple[Any, ...]:
-    from stateshift.serializers.record_fields import RecordField
+    from stateshift.serializers.records.fields import RecordField
 
     return (
         RecordField("account", record_serializer(One)),
@@ -397,7 +397,7 @@ class TestJavaClass:
 
         python = record_serializer(Plain)
         java = serializer_for(Plain)
-        from stateshift.serializers.pojo import PojoSerializer
+        from stateshift.serializers.records.pojo import PojoSerializer
 
         java = PojoSerializer("com.shop.Account", python.fields, Plain, python.name)
 

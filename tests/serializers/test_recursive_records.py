@@ -25,19 +25,21 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.compat.type_text import type_text
-from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.declared import declared_facts, with_facts
+from stateshift.serializers.defaults import Default
 from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.record_fields import Default, RecordField
-from stateshift.serializers.record_scopes import RecordReferenceSnapshot, most_levels
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.recursive_records import (
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.recursive import (
     RecordReference,
+    RecordReferenceSnapshot,
     RecursiveRecordSerializer,
     RecursiveRecordSnapshot,
 )
+from stateshift.serializers.records.scopes import most_levels
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.records.values import Record
 from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes
 
 START, COPY = Verdict.COMPATIBLE, Verdict.COMPATIBLE_AFTER_RECONFIGURATION

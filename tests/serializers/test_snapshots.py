@@ -6,7 +6,7 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from stateshift.serializers.either import JavaEitherSerializerSnapshot
+from stateshift.serializers.containers.either import JavaEitherSerializerSnapshot
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -14,7 +14,7 @@ from stateshift.serializers.errors import (
     SnapshotVersionError,
     UnknownSnapshot,
 )
-from stateshift.serializers.numeric import LongSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.serializers.registry import Registry, register_snapshot, registry
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.serializers.snapshot import (

@@ -8,26 +8,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.compatibility import Flag, Verdict
-from stateshift.serializers.containers import ListSerializer
+from stateshift.serializers.containers.lists import ListSerializer
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, ValueNotConvertible
 from stateshift.serializers.hints import AwareDatetime, NaiveDatetime, serializer_for
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.sql_temporal import (
+from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.temporal.java_sql import (
     DateSerializer,
     SqlDateSerializer,
     SqlTimeSerializer,
     SqlTimestampSerializer,
 )
-from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.temporal import (
+from stateshift.serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
     TemporalSerializer,
 )
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.serializers.views import DataInputView
 
 INSTANT, DATE, TIME, DATETIME = (

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.compatibility import Flag, Verdict
+from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.text import CharSerializer, StringSerializer, read_string, write_string
+from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.primitives.text import CharSerializer, StringSerializer, read_string, write_string
 from stateshift.serializers.views import DataInputView, DataOutputView
 
 EXAMPLES = [
@@ -41,7 +41,7 @@ class TestBytes:
     def test_a_long_text_goes_by_pieces_to_the_same_bytes(self, monkeypatch, at_once):
         texts = [*filter(None, (value for value, _ in EXAMPLES)), "é😀日" * 3]
         whole = [*map(written, texts)]
-        monkeypatch.setattr("stateshift.serializers.text._UNITS_AT_ONCE", at_once)
+        monkeypatch.setattr("stateshift.serializers.primitives.text._UNITS_AT_ONCE", at_once)
 
         assert whole == [*map(written, texts)]
         assert texts == [read_string(DataInputView(data)) for data in whole]

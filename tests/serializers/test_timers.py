@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.arrays import BytesSerializer
 from stateshift.serializers.compatibility import CompatibilityResult, Verdict
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
-from stateshift.serializers.snapshot import SkippedSnapshot
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.timers import Timer, TimerSerializer, TimerSerializerSnapshot
-from stateshift.serializers.views import DataInputView
-from stateshift.serializers.windows import (
+from stateshift.serializers.flink.timers import Timer, TimerSerializer, TimerSerializerSnapshot
+from stateshift.serializers.flink.windows import (
     VOID_NAMESPACE,
     TimeWindow,
     TimeWindowSerializer,
     VoidNamespaceSerializer,
 )
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.snapshot import SkippedSnapshot
+from stateshift.serializers.views import DataInputView
 
 OF_INTS = TimerSerializer(IntSerializer(), VoidNamespaceSerializer())
 OF_LONGS = TimerSerializer(LongSerializer(), VoidNamespaceSerializer())

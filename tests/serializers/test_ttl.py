@@ -6,22 +6,9 @@ from hypothesis import strategies as st
 
 from stateshift.serializers import recipe
 from stateshift.serializers.compatibility import CompatibilityResult
-from stateshift.serializers.containers import ListSerializer, MapSerializer
-from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
-from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import (
-    BooleanSerializer,
-    DoubleSerializer,
-    IntSerializer,
-    IntSerializerSnapshot,
-    LongSerializer,
-    LongSerializerSnapshot,
-)
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
-from stateshift.serializers.sql_temporal_values import SqlTimestamp
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import (
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import (
     AtTime,
     TtlSerializer,
     TtlSerializerSnapshot,
@@ -29,7 +16,20 @@ from stateshift.serializers.ttl import (
     stripped_recipe,
     taking_null,
 )
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, ValueNotConvertible
+from stateshift.serializers.hints import serializer_for
+from stateshift.serializers.primitives.numeric import (
+    BooleanSerializer,
+    DoubleSerializer,
+    IntSerializer,
+    IntSerializerSnapshot,
+    LongSerializer,
+    LongSerializerSnapshot,
+)
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from stateshift.serializers.temporal.sql_values import SqlTimestamp
 
 LONG, INT, STRING = LongSerializer(), IntSerializer(), StringSerializer()
 

@@ -3,9 +3,8 @@
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.views import DataInputView
-from stateshift.serializers.void import VoidSerializer
-from stateshift.serializers.windows import (
+from stateshift.serializers.flink.void import VoidSerializer
+from stateshift.serializers.flink.windows import (
     GlobalWindow,
     GlobalWindowSerializer,
     TimeWindow,
@@ -13,6 +12,7 @@ from stateshift.serializers.windows import (
     VoidNamespace,
     VoidNamespaceSerializer,
 )
+from stateshift.serializers.views import DataInputView
 
 
 def test_the_void_namespace_declares_no_byte_and_is_one(write):

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import functions as f
 
 from stateshift.compat.targets import Target
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     DeclarationError,
     IncompatibleState,
@@ -23,14 +24,13 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
+from stateshift.serializers.flink.windows import TimeWindowSerializer
 from stateshift.serializers.hints import Float32, Int32, NaiveDatetime
-from stateshift.serializers.record_classes import record
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.sql_temporal_values import SqlTimestamp
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import TimeWindowSerializer
-from stateshift.spark import bootstrap as of_bootstrap
+from stateshift.serializers.records.classes import record
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.temporal.sql_values import SqlTimestamp
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
+from stateshift.spark import bootstrapping
 from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.state.bootstrap.publication import new_operators
@@ -204,13 +204,13 @@ def test_the_same_rows_in_other_partitions_give_the_same_bytes(sources, tmp_path
 
 
 def test_what_spark_moves_does_not_grow_with_the_number_of_rows(spark, tmp_path, monkeypatch):
-    moved, of_so_many = [], of_bootstrap._summary
+    moved, of_so_many = [], bootstrapping._summary
 
     def summary(parcels):
         moved.append(parcels.count())
         return of_so_many(parcels)
 
-    monkeypatch.setattr(of_bootstrap, "_summary", summary)
+    monkeypatch.setattr(bootstrapping, "_summary", summary)
     job = Job([Operator("o", key=int, states=[ValueStateDescriptor("n", int)])])
     for count in (500, 8000):
         table = spark.range(0, count, 1, 2).selectExpr("id", "id n")

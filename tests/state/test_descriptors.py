@@ -7,11 +7,11 @@ import pytest
 
 from stateshift.compat.description import Converter, StateKind
 from stateshift.serializers.errors import DeclarationError
+from stateshift.serializers.flink.windows import TimeWindow, VoidNamespaceSerializer
 from stateshift.serializers.hints import Int32
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.record_classes import record
+from stateshift.serializers.primitives.numeric import LongSerializer
+from stateshift.serializers.records.classes import record
 from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.windows import TimeWindow, VoidNamespaceSerializer
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

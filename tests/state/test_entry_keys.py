@@ -3,10 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint, ValueNotConvertible
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.serializers.serializer import TypeSerializer
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.windows import TimeWindowSerializer, VoidNamespaceSerializer
 from stateshift.state.savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER, MetaInfoKind

@@ -36,15 +36,15 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.compat.description import StateKind
-from stateshift.serializers.containers import ArrayListSerializer
-from stateshift.serializers.enums import JavaEnumSerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.lists import ArrayListSerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.containers.ttl import TtlValue
+from stateshift.serializers.enums.serializers import JavaEnumSerializer
+from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.flink.windows import GlobalWindowSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
-from stateshift.serializers.windows import GlobalWindowSerializer
 from stateshift.state.job_source import job_source
 
 ROOT = Path(__file__).parents[2]

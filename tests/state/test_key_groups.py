@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.containers import ListSerializer, TupleSerializer
-from stateshift.serializers.decimals import DecimalSerializer
+from stateshift.serializers.containers.lists import ListSerializer, TupleSerializer
 from stateshift.serializers.errors import DeclarationError, ValueNotConvertible
-from stateshift.serializers.numeric import (
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer
+from stateshift.serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -18,7 +18,7 @@ from stateshift.serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from stateshift.serializers.text import CharSerializer, StringSerializer
+from stateshift.serializers.primitives.text import CharSerializer, StringSerializer
 from stateshift.state.key_groups import (
     has_stable_hash,
     java_hash,

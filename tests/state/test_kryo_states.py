@@ -4,13 +4,13 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.containers import ListSerializerSnapshot, MapSerializerSnapshot
+from stateshift.serializers.containers.lists import ListSerializerSnapshot, MapSerializerSnapshot
+from stateshift.serializers.containers.ttl import TtlSerializerSnapshot, TtlValue
 from stateshift.serializers.errors import OldReaderUnavailable
-from stateshift.serializers.kryo import KryoBytes, KryoSerializerSnapshot
-from stateshift.serializers.numeric import LongSerializerSnapshot
-from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.ttl import TtlSerializerSnapshot, TtlValue
-from stateshift.serializers.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.kryo import KryoBytes, KryoSerializerSnapshot
+from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.blocks import Block

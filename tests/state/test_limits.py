@@ -6,8 +6,8 @@ import pytest
 
 from stateshift.serializers import limits
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, UnsupportedFormat, ValueNotConvertible
-from stateshift.serializers.numeric import LongSerializerSnapshot
-from stateshift.serializers.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
 from stateshift.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range

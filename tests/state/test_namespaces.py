@@ -9,8 +9,8 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.plan import Compression, StateAction
 from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
+from stateshift.serializers.flink.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 from stateshift.serializers.hints import BigInt, Int32
-from stateshift.serializers.windows import GLOBAL_WINDOW, GlobalWindow, TimeWindow
 from stateshift.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,

@@ -11,7 +11,7 @@ import pytest
 
 from stateshift import PickledValue
 from stateshift.serializers.errors import CorruptSavepoint, StateShiftError, UntrustedCode
-from stateshift.serializers.unpickling import trusting
+from stateshift.serializers.pickled.unpickling import trusting
 from stateshift.state.savepoint.opened_json import tagged_pickle
 
 

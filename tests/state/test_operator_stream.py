@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, UnsupportedFormat
-from stateshift.serializers.numeric import IntSerializerSnapshot, LongSerializerSnapshot
+from stateshift.serializers.primitives.numeric import IntSerializerSnapshot, LongSerializerSnapshot
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.savepoint.entry_keys import decode
 from stateshift.state.savepoint.handles import (

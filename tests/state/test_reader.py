@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from stateshift.compat.description import StateKind
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     OldReaderUnavailable,
@@ -11,7 +12,6 @@ from stateshift.serializers.errors import (
     StateNotFound,
     UnsupportedFormat,
 )
-from stateshift.serializers.ttl import TtlValue
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.tagged import timer_label
 

@@ -10,9 +10,9 @@ from hypothesis import given
 
 from stateshift.compat.description import StateKind
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.numeric import LongSerializer, LongSerializerSnapshot
-from stateshift.serializers.text import StringSerializer, StringSerializerSnapshot
-from stateshift.serializers.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.flink.windows import TimeWindowSerializer, VoidNamespaceSerializer
+from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, encode
 from stateshift.state.savepoint.largest_keys import KeyTally

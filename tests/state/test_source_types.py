@@ -28,16 +28,16 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.serializers.compatibility import Verdict
-from stateshift.serializers.containers import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
-from stateshift.serializers.either import EitherSerializer
-from stateshift.serializers.enums import EnumSerializer, JavaEnumSerializer
-from stateshift.serializers.object_arrays import GenericArraySerializer
-from stateshift.serializers.optional import OptionalSerializer
-from stateshift.serializers.pojo import PojoSerializer
-from stateshift.serializers.record_fields import RecordField
-from stateshift.serializers.records import RecordSerializer
-from stateshift.serializers.recursive_records import RecordReference, RecursiveRecordSerializer
-from stateshift.serializers.rows import RowSerializer
+from stateshift.serializers.containers.either import EitherSerializer
+from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer
+from stateshift.serializers.containers.optional import OptionalSerializer
+from stateshift.serializers.enums.serializers import EnumSerializer, JavaEnumSerializer
+from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.pojo import PojoSerializer
+from stateshift.serializers.records.recursive import RecordReference, RecursiveRecordSerializer
+from stateshift.serializers.records.serializers import RecordSerializer
+from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.source_text import Names
 from stateshift.state.source_types import BUILTINS, NoSourceError, TypeSource

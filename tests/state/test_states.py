@@ -4,12 +4,12 @@ import attrs
 import pytest
 
 from stateshift.compat.description import StateKind
-from stateshift.serializers.decimals import DecimalSerializer
 from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.layout import SEPARATOR_BYTES
+from stateshift.serializers.primitives.big_numbers import DecimalSerializer
 from stateshift.serializers.views import DataInputView
-from stateshift.serializers.windows import VoidNamespaceSerializer
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode

@@ -15,7 +15,7 @@ from stateshift import (
     ValueStateDescriptor,
     record,
 )
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.state.stored_nulls import look_for_nulls
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from stateshift import BigInt, serializer_for
-from stateshift.serializers.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
+from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.views import DataInputView
 from stateshift.state.savepoint.tagged import tagger_of
 

@@ -18,8 +18,8 @@ from stateshift import (
     check,
     serializer_for,
 )
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import DeclarationError
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
 
 INT = TtlSerializer(serializer_for(int))
 

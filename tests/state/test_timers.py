@@ -14,12 +14,13 @@ from stateshift.compat.plan import Compression, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
 from stateshift.serializers.compatibility import Decision
-from stateshift.serializers.enums import enum_options
+from stateshift.serializers.enums.serializers import enum_options
 from stateshift.serializers.errors import CorruptSavepoint, DeclarationError, StateNotFound, ValueNotConvertible
+from stateshift.serializers.flink.timers import Timer
+from stateshift.serializers.flink.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
 from stateshift.serializers.hints import Int32
-from stateshift.serializers.timers import Timer
-from stateshift.serializers.windows import VOID_NAMESPACE, GlobalWindow, TimeWindow, VoidNamespace
-from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.sources import resolve
+from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import java_hash, key_group

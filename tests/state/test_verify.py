@@ -12,7 +12,7 @@ from damaging import Places, damage_of
 
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.record_classes import record
+from stateshift.serializers.records.classes import record
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.blocks import Block

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stateshift.compat.description import StateKind
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     DeclarationError,
     StateNotFound,
@@ -18,11 +19,10 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
+from stateshift.serializers.flink.windows import TimeWindow
 from stateshift.serializers.hints import BigInt, Int8, Int16, Int32, serializer_for
-from stateshift.serializers.record_classes import record
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import TimeWindow
+from stateshift.serializers.records.classes import record
+from stateshift.serializers.records.values import Record
 from stateshift.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,

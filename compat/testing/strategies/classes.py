@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, get_args, get_origin
 
 import attrs
 
-from ....serializers.enums import EnumSerializer, JavaEnumSerializer, enum_options
+from ....serializers.enums.serializers import EnumSerializer, JavaEnumSerializer, enum_options
 from ....serializers.hints import serializer_for, strip_none
-from ....serializers.record_classes import Field, class_fields, options_of, record
+from ....serializers.records.classes import Field, class_fields, options_of, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ....serializers.enums import SymbolAliases
-    from ....serializers.record_fields import Default
+    from ....serializers.defaults import Default
+    from ....serializers.enums.serializers import SymbolAliases
 
 MODULE = "drawn"
 """Where classes say that they are from; there is no such module, so their values cannot be pickled."""

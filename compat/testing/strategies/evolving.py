@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_origin
 import attrs
 from hypothesis import strategies as st
 
-from ....serializers.enums import EnumSerializer
+from ....serializers.enums.serializers import EnumSerializer
 from ....serializers.hints import serializer_for, strip_none
-from ....serializers.record_classes import is_record_class
-from ....serializers.recursive_records import RecursiveRecordSerializer
+from ....serializers.records.classes import is_record_class
+from ....serializers.records.recursive import RecursiveRecordSerializer
 from .classes import Attribute, RecordClass, enum_like, generic, in_words, optional
 from .hints import FIELD_NAMES, NUMBERS, SYMBOLS, attribute, leaves, types
 

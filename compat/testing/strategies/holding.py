@@ -9,15 +9,29 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hypothesis import strategies as st
 
-from ....serializers.arrays import BytesSerializer, PrimitiveArraySerializer
-from ....serializers.containers import ListSerializer, SetSerializer
-from ....serializers.decimals import DecimalSerializer
-from ....serializers.either import EitherSerializer, Left, Right
-from ....serializers.enums import EnumSerializer
+from ....serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
+from ....serializers.containers.either import EitherSerializer, Left, Right
+from ....serializers.containers.lists import ListSerializer, SetSerializer
+from ....serializers.containers.maps import MapSerializer
+from ....serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from ....serializers.containers.optional import OptionalSerializer
+from ....serializers.containers.ttl import TtlSerializer, TtlValue
+from ....serializers.containers.tuples import TupleSerializer
+from ....serializers.enums.serializers import EnumSerializer
+from ....serializers.enums.symbols import Symbol
 from ....serializers.errors import DeclarationError
+from ....serializers.flink.void import VoidSerializer
+from ....serializers.flink.windows import (
+    GlobalWindow,
+    GlobalWindowSerializer,
+    TimeWindow,
+    TimeWindowSerializer,
+    VoidNamespace,
+    VoidNamespaceSerializer,
+)
 from ....serializers.hints import serializer_for
-from ....serializers.maps import MapSerializer
-from ....serializers.numeric import (
+from ....serializers.primitives.big_numbers import DecimalSerializer
+from ....serializers.primitives.numeric import (
     BigIntSerializer,
     BooleanSerializer,
     ByteSerializer,
@@ -27,42 +41,33 @@ from ....serializers.numeric import (
     LongSerializer,
     ShortSerializer,
 )
-from ....serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from ....serializers.optional import OptionalSerializer
-from ....serializers.record_values import Record
-from ....serializers.records import DescribedRecordSerializer
-from ....serializers.recursive_records import RecordReference
-from ....serializers.row_values import Row, RowKind
-from ....serializers.rows import RowSerializer
-from ....serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimeSerializer, SqlTimestampSerializer
-from ....serializers.sql_temporal_values import SqlDate, SqlTime
-from ....serializers.symbols import Symbol
-from ....serializers.temporal import (
+from ....serializers.primitives.text import CharSerializer, StringSerializer
+from ....serializers.records.recursive import RecordReference
+from ....serializers.records.serializers import DescribedRecordSerializer
+from ....serializers.records.values import Record
+from ....serializers.rows.serializers import RowSerializer
+from ....serializers.rows.values import Row, RowKind
+from ....serializers.temporal.java_sql import (
+    DateSerializer,
+    SqlDateSerializer,
+    SqlTimeSerializer,
+    SqlTimestampSerializer,
+)
+from ....serializers.temporal.java_time import (
     InstantSerializer,
     LocalDateSerializer,
     LocalDateTimeSerializer,
     LocalTimeSerializer,
     TemporalSerializer,
 )
-from ....serializers.text import CharSerializer, StringSerializer
-from ....serializers.ttl import TtlSerializer, TtlValue
-from ....serializers.tuples import TupleSerializer
-from ....serializers.void import VoidSerializer
-from ....serializers.windows import (
-    GlobalWindow,
-    GlobalWindowSerializer,
-    TimeWindow,
-    TimeWindowSerializer,
-    VoidNamespace,
-    VoidNamespaceSerializer,
-)
+from ....serializers.temporal.sql_values import SqlDate, SqlTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from hypothesis.strategies import SearchStrategy
 
-    from ....serializers.record_fields import RecordField
+    from ....serializers.records.fields import RecordField
     from ....serializers.serializer import TypeSerializer
 
 _MOST_ITEMS = 4

@@ -9,7 +9,7 @@ import pytest
 
 from stateshift import Int32, Verdict
 from stateshift.compat.testing import assert_migrates
-from stateshift.serializers.numeric import IntSerializer, LongSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 
 
 def order(**fields):

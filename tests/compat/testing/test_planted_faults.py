@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from stateshift.compat.testing import SerializerContract
 from stateshift.serializers.compatibility import CompatibilityResult
-from stateshift.serializers.containers import ListSerializer, SetSerializer
-from stateshift.serializers.numeric import IntSerializer, IntSerializerSnapshot, LongSerializer
-from stateshift.serializers.text import StringSerializer, StringSerializerSnapshot
+from stateshift.serializers.containers.lists import ListSerializer, SetSerializer
+from stateshift.serializers.primitives.numeric import IntSerializer, IntSerializerSnapshot, LongSerializer
+from stateshift.serializers.primitives.text import StringSerializer, StringSerializerSnapshot
 
 
 class Longs(SerializerContract):

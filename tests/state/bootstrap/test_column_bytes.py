@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.serializers.either import Either
+from stateshift.serializers.containers.either import Either
 from stateshift.serializers.errors import StateShiftError, ValueNotConvertible
 from stateshift.serializers.hints import Array, BigInt, Char, Float32, Int8, Int16, Int32, NaiveDatetime, serializer_for
-from stateshift.serializers.record_classes import Field, record
+from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.row_hints import row_of
-from stateshift.serializers.row_values import Row
-from stateshift.serializers.sql_temporal_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
-from stateshift.serializers.temporal_values import Instant, LocalDate, LocalDateTime, LocalTime
+from stateshift.serializers.rows.values import Row
+from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate, SqlTime, SqlTimestamp
+from stateshift.serializers.temporal.values import Instant, LocalDate, LocalDateTime, LocalTime
 from stateshift.state.bootstrap.column_bytes import encode_column, encode_values
 from stateshift.state.bootstrap.column_order import order_bytes
 from stateshift.state.bootstrap.column_types import fields_by_default, mismatches

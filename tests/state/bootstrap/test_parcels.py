@@ -25,7 +25,8 @@ from stateshift.state.bootstrap import parcels
 from stateshift.state.bootstrap.parcels import PARCELS, packed, sorted_rows
 from stateshift.state.bootstrap.publication import new_operators, publish_bootstrap
 from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.sources import resolve
+from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import RowCount, checksums, write_streams
 from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.writer import SavepointWriter

@@ -10,7 +10,8 @@ import pytest
 from stateshift import Int32, Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
 from stateshift.serializers.errors import DeclarationError
 from stateshift.state.bootstrap.rows import RowEncoder
-from stateshift.state.bootstrap.sources import StateColumns, resolve
+from stateshift.state.bootstrap.sources import resolve
+from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.savepoint.entries import read_separated
 
 JOB = Job(

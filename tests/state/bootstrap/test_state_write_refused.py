@@ -27,7 +27,7 @@ from stateshift.serializers.errors import (
     TargetExists,
     ValueNotConvertible,
 )
-from stateshift.serializers.pickled import PickleSerializer
+from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.state.bootstrap.state_types import Wanted
 from stateshift.state.bootstrap.state_write import settle
 from stateshift.state.savepoint import claim

@@ -8,16 +8,16 @@ from decimal import Decimal
 import pytest
 
 from stateshift.compat.description import StateKind
-from stateshift.serializers.either import Either, Left
-from stateshift.serializers.kryo import KryoBytes
-from stateshift.serializers.pickled_values import PickledValue
-from stateshift.serializers.record_values import Record
-from stateshift.serializers.row_values import Row
-from stateshift.serializers.sql_temporal_values import SqlDate, SqlTime
-from stateshift.serializers.symbols import Symbol
-from stateshift.serializers.temporal_values import TemporalValue
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import GlobalWindow, TimeWindow, VoidNamespace
+from stateshift.serializers.containers.either import Either, Left
+from stateshift.serializers.containers.ttl import TtlValue
+from stateshift.serializers.enums.symbols import Symbol
+from stateshift.serializers.flink.kryo import KryoBytes
+from stateshift.serializers.flink.windows import GlobalWindow, TimeWindow, VoidNamespace
+from stateshift.serializers.pickled.values import PickledValue
+from stateshift.serializers.records.values import Record
+from stateshift.serializers.rows.values import Row
+from stateshift.serializers.temporal.sql_values import SqlDate, SqlTime
+from stateshift.serializers.temporal.values import TemporalValue
 from stateshift.state.columns.table import StateTable
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
 from stateshift.compat.transcode.executors import VARIABLE, choose_executor
+from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.hints import Array
-from stateshift.serializers.object_arrays import GenericArraySerializer, StringArraySerializer
-from stateshift.serializers.sql_temporal import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer, SqlTimestampSerializer
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.form import Cells

@@ -28,10 +28,10 @@ from stateshift.compat.plan import BadValues, Compression, StateAction
 from stateshift.compat.reference_time import milliseconds
 from stateshift.compat.transcode.framing import entry_framing
 from stateshift.compat.transcode.recipes import program_of
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import ValueNotConvertible
-from stateshift.serializers.numeric import IntSerializer
-from stateshift.serializers.text import StringSerializer
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.primitives.numeric import IntSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES

@@ -11,7 +11,7 @@ import pytest
 from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor, check, record
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import StateShiftError
-from stateshift.serializers.text import read_string, write_string
+from stateshift.serializers.primitives.text import read_string, write_string
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.descriptors import MapStateDescriptor
 from stateshift.state.migration.block_rewriter import prove_readable

@@ -25,7 +25,7 @@ from stateshift import (
     check,
     from_pickled,
 )
-from stateshift.serializers.arrays import BytesSerializer
+from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, UntrustedCode
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.migration.options import MigrationOptions

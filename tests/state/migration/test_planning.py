@@ -46,7 +46,7 @@ from stateshift.serializers.errors import (
     UnsupportedFormat,
     ValueNotConvertible,
 )
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.primitives.text import StringSerializer
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.options_data import options_to_data
@@ -527,7 +527,7 @@ def one_state(hint, **more):
         (
             MigrationOptions(trust_stored_serializers=True),
             None,
-            "stored serializer stateshift.serializers.records.RecordSerializer",
+            "stored serializer stateshift.serializers.records.serializers.RecordSerializer",
         ),
         (DEFAULTS, FirstField(), f"fallback {__name__}.FirstField"),
     ],

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from stateshift import StateTransform
 from stateshift.compat.plan import BadValues
 from stateshift.compat.repartition import Merge, Repartition
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     DeclarationError,
@@ -23,9 +24,8 @@ from stateshift.serializers.errors import (
     ValuesCollide,
     redact_values,
 )
+from stateshift.serializers.flink.windows import TimeWindow
 from stateshift.serializers.hints import Int32
-from stateshift.serializers.ttl import TtlValue
-from stateshift.serializers.windows import TimeWindow
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator

@@ -17,7 +17,7 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.serializers.hints import BigInt, Int32, serializer_for
-from stateshift.serializers.numeric import LongSerializer, LongSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializer, LongSerializerSnapshot
 from stateshift.serializers.registry import register_snapshot
 from stateshift.serializers.serializer import TypeSerializer
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor

@@ -17,7 +17,7 @@ from stateshift.compat.edits import Edits
 from stateshift.compat.plan import OperatorAction, StateAction
 from stateshift.compat.planner import plan
 from stateshift.compat.targets import Target
-from stateshift.serializers.enums import EnumSerializer
+from stateshift.serializers.enums.serializers import EnumSerializer
 from stateshift.serializers.errors import (
     IncompatibleState,
     MigrationFailed,
@@ -26,8 +26,8 @@ from stateshift.serializers.errors import (
     ValueNotConvertible,
 )
 from stateshift.serializers.hints import BigInt, Int32, serializer_for
-from stateshift.serializers.record_classes import Field, record
-from stateshift.serializers.text import StringSerializer
+from stateshift.serializers.primitives.text import StringSerializer
+from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator

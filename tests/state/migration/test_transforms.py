@@ -33,13 +33,13 @@ from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
 from stateshift.compat.transcode.executors import ExecutorName
+from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import UntrustedCode, ValuesCollide
+from stateshift.serializers.flink.windows import VoidNamespaceSerializer
 from stateshift.serializers.hints import serializer_for
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.pickled import PickleSerializer
-from stateshift.serializers.ttl import TtlValue
+from stateshift.serializers.pickled.serializers import PickleSerializer
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView
-from stateshift.serializers.windows import VoidNamespaceSerializer
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare

@@ -29,10 +29,10 @@ from stateshift.compat.plan_data import to_data
 from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
+from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
+from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, MigrationFailed
-from stateshift.serializers.numeric import LongSerializer
-from stateshift.serializers.ttl import TtlSerializer, TtlValue
-from stateshift.serializers.ttl_aware import TtlAwareSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions

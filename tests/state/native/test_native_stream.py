@@ -3,12 +3,12 @@
 import attrs
 import pytest
 
-from stateshift.serializers.containers import ListSerializerSnapshot
+from stateshift.serializers.containers.lists import ListSerializerSnapshot
 from stateshift.serializers.errors import CorruptSavepoint, OldReaderUnavailable
-from stateshift.serializers.kryo import KryoSerializerSnapshot
-from stateshift.serializers.numeric import LongSerializerSnapshot
-from stateshift.serializers.text import StringSerializerSnapshot
-from stateshift.serializers.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.flink.kryo import KryoSerializerSnapshot
+from stateshift.serializers.flink.windows import VoidNamespaceSerializerSnapshot
+from stateshift.serializers.primitives.numeric import LongSerializerSnapshot
+from stateshift.serializers.primitives.text import StringSerializerSnapshot
 from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamHeader
 from stateshift.state.savepoint.meta_info import keyed_state

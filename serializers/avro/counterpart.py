@@ -1,0 +1,326 @@
+"""Avro types among stateshift's own: what rule FAM-4 compares with records, lists, numbers and the rest.
+
+    record, enum, array, map, boolean, int, long, float, double, bytes, string    the types of these names
+    fixed      bytes                    a union of null and one type   that type, optional
+    decimal    decimal, without bound   any other union                nothing
+    uuid       string, or bytes         times                          LocalDate, LocalTime, LocalDateTime, Instant
+
+Where an Avro type holds less than its counterpart does, a limit says so of the new side. Source: Avro 1.12
+specification; compatibility rules, sections 4, 6 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ..advice import Advice
+from ..compatibility import Finding, Flag, Verdict
+from ..containers.arrays import BytesSerializer
+from ..containers.lists import ListSerializer
+from ..containers.maps import MapSerializer
+from ..containers.optional import OptionalSerializer
+from ..defaults import Default
+from ..enums.serializers import EnumSerializer
+from ..errors import OldReaderUnavailable
+from ..families import Counterpart
+from ..flink.void import VoidSerializer
+from ..primitives.big_numbers import DecimalSerializer
+from ..primitives.numeric import BooleanSerializer, DoubleSerializer, FloatSerializer, IntSerializer, LongSerializer
+from ..primitives.text import StringSerializer
+from ..records.circles import Circles
+from ..records.fields import RecordField
+from ..records.recursive import RecordReference, RecursiveRecordSerializer
+from ..records.serializers import RecordSerializer
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer
+from ..snapshot import TypeSerializerConfigSnapshot
+from ..temporal.java_sql import DateSerializer
+from ..temporal.java_time import (
+    InstantSerializer,
+    LocalDateSerializer,
+    LocalDateTimeSerializer,
+    LocalTimeSerializer,
+    TemporalSnapshot,
+)
+from .counterpart_values import FromOwn, ToOwn, own_value
+from .defaults import default_value
+from .schema import NOTHING, parse
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from ..compatibility import CompatibilityResult
+    from ..records.circles import Others
+    from ..records.serializers import DescribedRecordSerializer
+    from ..views import DataInputView, DataOutputView
+    from .schema import AvroField, Node
+
+Limit = Callable[["Node", TypeSerializerConfigSnapshot[Any]], "Finding | None"]
+
+_SINGLE: dict[str, TypeSerializer[Any]] = {
+    "null": VoidSerializer(),
+    "boolean": BooleanSerializer(),
+    "int": IntSerializer(),
+    "long": LongSerializer(),
+    "float": FloatSerializer(),
+    "double": DoubleSerializer(),
+    "bytes": BytesSerializer(),
+    "string": StringSerializer(),
+    "fixed": BytesSerializer(),
+}
+_TIMES: dict[str, TypeSerializer[Any]] = {
+    "date": LocalDateSerializer(exact=True),
+    "time": LocalTimeSerializer(exact=True),
+    "timestamp": InstantSerializer(exact=True),
+    "local-timestamp": LocalDateTimeSerializer(exact=True),
+}
+_PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
+
+
+class _InSchema(Advice):
+    """What is to be written in an Avro schema."""
+
+    def same_record(self, name: str) -> str:
+        return f'if it is the same record: "aliases": ["{name}"] in the new schema'
+
+    def same_enum(self, name: str) -> str:
+        return f'if it is the same enum: "aliases": ["{name}"] in the new schema'
+
+    def field_alias(self, stored: str) -> str:
+        return f'"aliases": ["{stored}"]'
+
+    def default(self, name: str, *, optional: bool) -> str:
+        return f'give {name} a "default"' + (": null" if optional else "")
+
+    def optional(self, name: str) -> str:
+        return f'let it be null: "type": ["null", …] of {name}'
+
+    def on_none(self, name: str) -> tuple[str, ...]:
+        return (CONVERTER,)
+
+    def subclass(self, name: str) -> tuple[str, ...]:
+        return (CONVERTER,)  # a record of Avro's has no subclasses
+
+    def symbol_alias(self, stored: str, present: str) -> str:
+        return f"if it is now called {present!r}: {CONVERTER}"
+
+    def enum_default(self) -> str:
+        return 'give the enum (not the field) a "default"'
+
+
+_ADVICE = _InSchema()
+
+
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+@attrs.frozen
+class _RecordInAvro(RecordSerializer[Any]):
+    """A record whose name counts without its namespace (AV-2)."""
+
+    advice: ClassVar[Advice] = _ADVICE
+
+    def is_named(self, stored_name: str) -> bool:
+        return _short(stored_name) == _short(self.name)
+
+
+@attrs.frozen
+class _RecursiveInAvro(RecursiveRecordSerializer[Any]):
+    """The same of a record that contains itself."""
+
+    advice: ClassVar[Advice] = _ADVICE
+
+    def is_named(self, stored_name: str) -> bool:
+        return _short(stored_name) == _short(self.name)
+
+
+@attrs.frozen
+class _EnumInAvro(EnumSerializer):
+    """An enum whose name counts without its namespace (AV-2)."""
+
+    advice: ClassVar[Advice] = _ADVICE
+
+    def is_named(self, stored_name: str) -> bool:
+        return _short(stored_name) == _short(self.name)
+
+
+_ONLY_ASKED = "a counterpart is asked about stored types; the Avro type itself is what reads and writes"
+
+
+@attrs.define
+class _NothingSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """Stands for an Avro type that has no counterpart; never stored."""
+
+    kind: ClassVar[str] = "union"
+
+    words: str = ""
+
+    def describe(self) -> str:
+        return self.words
+
+    def write(self, target: DataOutputView) -> NoReturn:
+        raise TypeError(_ONLY_ASKED)
+
+    def read(self, source: DataInputView) -> NoReturn:
+        raise TypeError(_ONLY_ASKED)
+
+    def restore_serializer(self) -> NoReturn:
+        raise OldReaderUnavailable(f"{self.words} is only read as a part of its schema")
+
+
+@attrs.frozen
+class _Asked(TypeSerializer[Any]):
+    """A counterpart that only answers; what is read and written is the Avro type itself."""
+
+    node: Node = attrs.field(eq=False)
+
+    def serialize(self, value: Any, target: DataOutputView) -> NoReturn:
+        raise TypeError(_ONLY_ASKED)
+
+    def deserialize(self, source: DataInputView) -> NoReturn:
+        raise TypeError(_ONLY_ASKED)
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Any]:
+        return _NothingSnapshot(self.node.describe())
+
+
+@attrs.frozen
+class _Limited(_Asked):
+    """A counterpart that holds more than its Avro type does.
+
+    Attributes:
+        own: What the Avro type is asked as.
+        limit: What is to be said of the Avro type besides.
+        stored: What the stored Avro type is, where that is another type, of which there are fewer.
+    """
+
+    own: TypeSerializer[Any]
+    limit: Limit = attrs.field(eq=False)
+    stored: TypeSerializer[Any] | None = None
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Any]:
+        return (self.stored or self.own).snapshot_configuration()
+
+    def describe(self) -> str:
+        return self.node.describe()
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
+        result = self._asked(snapshot)
+        finding = None if result.is_incompatible() else self.limit(self.node, snapshot)
+        if finding is None:
+            return result
+        verdict = max(result.verdict, finding.verdict)
+        return attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
+
+    def _asked(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
+        """Ask the counterpart; where it names itself, the Avro type is meant."""
+        result = self.own.ensure_compatibility(snapshot)
+        was, name = self.own.describe(), self.node.describe()
+        findings = (attrs.evolve(one, new=name) if one.new == was else one for one in result.findings)
+        return attrs.evolve(result, findings=tuple(findings))
+
+
+def _refused(rule: str, reason: str, *ways_out: str) -> Limit:
+    def limit(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding:
+        ways = (*ways_out, CONVERTER, KEEP_OLD_TYPE)
+        return Finding("$", rule, Verdict.INCOMPATIBLE, snapshot.describe(), node.describe(), reason, ways)
+
+    return limit
+
+
+def _may_fail(rule: str, reason: str) -> Limit:
+    def limit(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding:
+        flags = (Flag.MAY_FAIL_PER_VALUE,)
+        return Finding("$", rule, Verdict.COMPATIBLE, snapshot.describe(), node.describe(), reason, (CONVERTER,), flags)
+
+    return limit
+
+
+_NO_DECIMAL_BOUND = _refused(
+    "DEC-3",
+    "the stored decimals have no bound on their digits, and the new type has",
+    "store text or bytes of your own",
+)
+_NO_SIZE = _refused("AV-3", "fixed_size_mismatch: stored bytes are of any length", 'take "bytes"')
+_NO_UUID = _may_fail("AV-8", "a stored value that is no UUID fails")
+_TOO_FINE = _may_fail("TIME-1", "the new type holds microseconds of the years 1 to 9999; a value beyond fails")
+_COARSER = _refused("TIME-3", "stored values have finer fractions of a second than milliseconds", "take microseconds")
+
+
+def _unless_as_coarse(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding | None:
+    """TIME-3 for milliseconds; a remark for microseconds, beyond which Python's own types do not go either."""
+    per_second = _PER_SECOND.get(node.logical.rpartition("-")[2], 0)
+    if not isinstance(snapshot, TemporalSnapshot) or snapshot.meaning.per_second <= per_second:
+        return None
+    return (_TOO_FINE if node.logical.endswith("micros") else _COARSER)(node, snapshot)
+
+
+@lru_cache(maxsize=256)
+def avro_counterpart(schema: str) -> Counterpart:
+    """Give the counterpart of a schema's type."""
+    return Counterpart(_Maker().own(parse(schema)), ToOwn(schema), FromOwn(schema))
+
+
+class _Maker:
+    """Makes the counterparts of a schema's nodes."""
+
+    def __init__(self) -> None:
+        self._circles = Circles(self._record, _closed, lambda node: RecordReference(node.name))
+
+    def own(self, node: Node) -> TypeSerializer[Any]:
+        inner, optional = _without_null(node)
+        if optional:
+            return OptionalSerializer(self.own(inner))
+        if node.type == "record":
+            return self._circles.serializer(node)
+        if node.type == "enum":
+            return _EnumInAvro(node.symbols, node.name, aliases=node.aliases, default=node.default)
+        if node.type == "array":
+            return ListSerializer(self.own(node.inner))
+        if node.type == "map":
+            value, nullable = _without_null(node.inner)
+            return MapSerializer(StringSerializer(), self.own(value), nullable_values=nullable)
+        return _single(node)
+
+    def _record(self, node: Node) -> RecordSerializer[Any]:
+        fields = sorted(map(self.field, node.fields), key=lambda field: field.name)
+        return _RecordInAvro(node.name, tuple(fields), aliases=node.aliases)
+
+    def field(self, field: AvroField) -> RecordField:
+        node, optional = _without_null(field.node)
+        default = None
+        if field.default is not NOTHING:
+            default = Default(own_value(field.node, default_value(field)))
+        return RecordField(field.name, self.own(node), optional=optional, aliases=field.aliases, default=default)
+
+
+def _closed(_: Node, record: DescribedRecordSerializer[Any], others: Others | None) -> TypeSerializer[Any]:
+    if others is None:
+        return record
+    return _RecursiveInAvro(record.name, record.fields, aliases=record.aliases, others=others)
+
+
+def _single(node: Node) -> TypeSerializer[Any]:
+    if node.decimals is not None:
+        return _Limited(node, DecimalSerializer(), _NO_DECIMAL_BOUND)
+    if node.logical == "uuid":
+        return _Limited(node, _SINGLE[node.type], _NO_UUID if node.type == "string" else _NO_SIZE)
+    if node.logical:
+        kind = node.logical if node.logical == "date" else node.logical.rpartition("-")[0]
+        stored = DateSerializer(exact=True) if node.logical == "timestamp-millis" else None
+        return _Limited(node, _TIMES[kind], _unless_as_coarse, stored)
+    if node.type == "fixed":
+        return _Limited(node, _SINGLE["fixed"], _NO_SIZE)
+    return _SINGLE.get(node.type) or _Asked(node)
+
+
+def _without_null(node: Node) -> tuple[Node, bool]:
+    """Take the null off a union of null and one type."""
+    others = [branch for branch in node.branches if branch.type != "null"]
+    if len(others) == 1 and len(node.branches) == 2:
+        return others[0], True
+    return node, False

@@ -1,0 +1,36 @@
+"""Avro's JSON encoding of values: what an export shows.
+
+Bytes are text of one code point a byte, a value of a union that is not null an object with the branch's name, logical
+types the numbers or text that they are stored as. Source: Avro 1.12 specification, "JSON Encoding".
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from . import logical_types as avro_logical
+from .codec import choose_branch
+
+if TYPE_CHECKING:
+    from .schema import Node
+
+
+def to_json(node: Node, value: Any) -> Any:
+    """Give a value of a schema as `json.dumps` takes it; NaN and the infinities as text."""
+    if node.type == "union":
+        place, inner = choose_branch(node, value)
+        branch = node.branches[place]
+        return None if branch.type == "null" else {branch.name or branch.type: to_json(branch, inner)}
+    if node.type == "record":
+        return {field.name: to_json(field.node, value[field.name]) for field in node.fields}
+    if node.type == "array":
+        return [to_json(node.inner, item) for item in value]
+    if node.type == "map":
+        return {key: to_json(node.inner, item) for key, item in value.items()}
+    raw = avro_logical.to_raw(node, value)
+    if isinstance(raw, bytes | bytearray):
+        return raw.decode("latin-1")
+    if isinstance(raw, float) and not math.isfinite(raw):
+        return "NaN" if math.isnan(raw) else "Infinity" if raw > 0 else "-Infinity"
+    return raw

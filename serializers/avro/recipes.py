@@ -1,0 +1,202 @@
+"""Recipes of Avro values: what a stored schema's bytes become as those of a present one.
+
+Values in between are Python's, and some of them do not tell all that the bytes did: which of two alike branches a
+number was of. Where that is so there is no recipe, and none for schemas within themselves, and for decimals whose scale
+changes.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from .. import recipe
+from ..views import DataOutputView
+from . import codec as avro_codec
+from . import logical_types as avro_logical
+from .defaults import default_value
+from .resolution import unit_factor
+from .rules import choose_reader, pair_fields
+from .schema import NOTHING
+
+if TYPE_CHECKING:
+    from ..recipe import Recipe
+    from .schema import AvroField, Node
+
+_BITS = {"int": 32, "long": 64}
+_PLAIN: dict[tuple[str, str], Recipe] = {
+    ("null", "null"): recipe.Sequence(()),
+    ("boolean", "boolean"): recipe.Boolean(),
+    ("int", "int"): recipe.Varint(32),
+    ("int", "long"): recipe.Varint(32),
+    ("int", "float"): recipe.VarToFloat(32, 4),
+    ("int", "double"): recipe.VarToFloat(32, 8),
+    ("long", "long"): recipe.Varint(64),
+    ("long", "float"): recipe.VarToFloat(64, 4),
+    ("long", "double"): recipe.VarToFloat(64, 8),
+    ("float", "float"): recipe.LittleFloat(),
+    ("float", "double"): recipe.VarToFloat(0, 8),
+    ("double", "double"): recipe.Float(8),
+    ("bytes", "bytes"): recipe.VarBlob(),
+    ("bytes", "string"): recipe.VarText(),
+    ("string", "string"): recipe.VarText(),
+    ("string", "bytes"): recipe.VarText(),
+}
+_MOST_BRANCHES = 64
+"""Their places are one byte each."""
+_LOOKS = {
+    "int": "integer",
+    "long": "integer",
+    "float": "floating",
+    "double": "floating",
+    "enum": "string",
+    "fixed": "bytes",
+    "map": "record",
+}
+"""By type: what its values look like in Python, other than those of types that it is not alike."""
+
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - counted from without a zone
+_MILLISECOND, _MICROSECOND = dt.timedelta(milliseconds=1), dt.timedelta(microseconds=1)
+_MOMENTS = dt.datetime.min - _EPOCH, dt.datetime.max - _EPOCH  # noqa: DTZ901 - as above
+_DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
+_UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
+
+
+def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
+    """Give the recipe for two schemas that resolve; None where there is none.
+
+    Args:
+        old: The stored schema.
+        new: The present one.
+        within: The records around both, of the stored schema: in one that contains itself there is no end.
+    """
+    if id(old) in within:
+        return None
+    if "union" in {old.type, new.type}:
+        return _union(old, new, within)
+    if old.type == new.type == "record":
+        return _record(old, new, within | {id(old)})
+    if old.type == new.type and old.type in {"array", "map"}:
+        return _items(old, new, within)
+    if old.type == new.type == "enum":
+        places = {symbol: place for place, symbol in enumerate(new.symbols)}
+        default = places.get(new.default, -1)
+        return recipe.VarOrdinal(tuple(places.get(symbol, default) for symbol in old.symbols))
+    if old.logical or new.logical:
+        return _logical(old, new)
+    if old.type == new.type == "fixed" and old.size == new.size:
+        return recipe.Fixed(old.size) if old.size else recipe.Sequence(())
+    return _PLAIN.get((old.type, new.type))
+
+
+def _items(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+    item = avro_recipe(old.inner, new.inner, within)
+    if item is None:
+        return None
+    if old.type == "map":
+        return recipe.VarCounted(item, recipe.VarText())
+    return recipe.VarCounted(item) if old.inner.least_bytes else None
+
+
+# ---- unions --------------------------------------------------------------------------------------------------------
+
+
+def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+    branches: list[tuple[Recipe, bytes]] = []
+    for branch in old.branches if old.type == "union" else (old,):
+        place = choose_reader(branch, new) if new.type == "union" else 0
+        if place is None:
+            return None
+        value = avro_recipe(branch, new.branches[place] if new.type == "union" else new, within)
+        if value is None:
+            return None
+        branches.append((value, bytes([2 * place]) if new.type == "union" else b""))
+    if not (_tells_branches(old) and _tells_branches(new)):
+        return None
+    if old.type != "union":
+        value, head = branches[0]
+        return recipe.Sequence((value,), (head, 0))
+    kinds = [branch.type for branch in old.branches]
+    if len(branches) == 2 and "null" in kinds:
+        null = kinds.index("null")
+        value, head = branches[1 - null]
+        return recipe.Nullable(value, 0, 2 * null, head, branches[null][1], 2 * (1 - null))
+    return recipe.VarChoice(tuple(branches))
+
+
+def _tells_branches(node: Node) -> bool:
+    """Whether a value in Python tells of which branch it is: by its type, or by the name that is read with it."""
+    looks = [_look(branch) for place, branch in enumerate(node.branches) if place not in node.tagged]
+    return len(node.branches) <= _MOST_BRANCHES and len(set(looks)) == len(looks)
+
+
+def _look(node: Node) -> str:
+    """Tell what the values of a branch look like; equal for two between which they do not decide."""
+    if node.logical and avro_logical.python_type(node) is not None:
+        return node.logical.rpartition("-")[0] or node.logical
+    return _LOOKS.get(node.type, node.type)
+
+
+# ---- logical types -------------------------------------------------------------------------------------------------
+
+
+def _logical(old: Node, new: Node) -> Recipe | None:
+    """What stays through Python's class: every value that it holds and is written in one way only."""
+    numbers = [node.decimals for node in (old, new) if node.decimals is not None]
+    if numbers:
+        if (old.type, old.size) != (new.type, new.size) or len({one.scale for one in numbers}) > 1:
+            return None
+        return recipe.Unscaled(numbers[-1].precision, old.size)
+    if "uuid" in {old.logical, new.logical}:
+        if old.type != new.type:
+            return None
+        return recipe.VarUuid() if old.type == "string" else recipe.Fixed(old.size)
+    if old.type not in _BITS or new.type not in _BITS:
+        return None
+    factor = unit_factor(old, new)
+    least, most = _range(old)
+    new_least, new_most = _range(new)
+    return recipe.Varint(_BITS[old.type], max(least, -(-new_least // factor)), min(most, new_most // factor), factor)
+
+
+def _range(node: Node) -> tuple[int, int]:
+    """Give the least and the greatest number that a type takes."""
+    bits = _BITS[node.type]
+    least, most = -(1 << bits - 1), (1 << bits - 1) - 1
+    kind, _, unit = node.logical.rpartition("-")
+    if node.logical == "date":
+        return _MOMENTS[0].days, _MOMENTS[1].days
+    if unit in _UNITS:
+        least, most = (moved // _UNITS[unit] for moved in (_DAY if kind == "time" else _MOMENTS))
+    return least, most
+
+
+# ---- records -------------------------------------------------------------------------------------------------------
+
+
+def _record(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
+    places = {field.name: place for place, field in enumerate(old.fields)}
+    pairs = pair_fields(old, new)
+    takers = {stored.name: field for field, stored in pairs if stored is not None}
+    parts = []
+    for stored in old.fields:
+        taker = takers.get(stored.name, stored)
+        part = avro_recipe(stored.node, taker.node, within)
+        if part is None:
+            return None
+        parts.append(part)
+    emitted: list[int | bytes] = []
+    for field, taken in pairs:
+        piece = _default(field) if taken is None else places[taken.name]
+        if piece is None:
+            return None
+        emitted.append(piece)
+    return recipe.Sequence(tuple(parts), None if emitted == list(range(len(parts))) else tuple(emitted))
+
+
+def _default(field: AvroField) -> bytes | None:
+    if field.default is NOTHING:
+        return None
+    target = DataOutputView()
+    avro_codec.write(field.node, default_value(field), target)
+    return target.getvalue()

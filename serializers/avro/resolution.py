@@ -1,0 +1,197 @@
+"""Values of a stored Avro schema as those of a present one: the conversion behind AV-5.
+
+Worked out once for two schemas and kept for the process; it goes by the pairing of `avro_rules`. The raw value stands
+in between: what the stored logical type made of it is undone, and the present one applied (AV-8, AV-9).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from . import logical_types as avro_logical
+from .codec import choose_branch, round_float
+from .defaults import default_value
+from .rules import choose_reader, pair_fields
+from .schema import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .schema import Node
+
+    Convert = Callable[[Any], Any]
+
+_UNIT_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
+
+
+@attrs.frozen
+class AvroConversion:
+    """Stored value -> present value. Pickles as the two schemas' texts."""
+
+    old: str
+    new: str
+
+    def __call__(self, value: Any) -> Any:
+        return conversion(self.old, self.new)(value)
+
+
+@lru_cache(maxsize=256)
+def conversion(old: str, new: str) -> Convert:
+    """Give the conversion between two schemas that resolve."""
+    return _Conversions().between(parse(old), parse(new))
+
+
+@attrs.define
+class _Conversions:
+    """Makes the conversion of each pair of nodes once; a recursive pair finds itself through `made`."""
+
+    made: dict[tuple[int, int], Convert | None] = attrs.field(factory=dict)
+
+    def between(self, old: Node, new: Node) -> Convert:
+        key = (id(old), id(new))
+        if key in self.made:
+            return self.made[key] or self._later(key)
+        self.made[key] = None
+        convert = self.made[key] = self._make(old, new)
+        return convert
+
+    def _later(self, key: tuple[int, int]) -> Convert:
+        def convert(value: Any) -> Any:
+            made = self.made[key]
+            assert made is not None  # noqa: S101 - made by the time of the first value
+            return made(value)
+
+        return convert
+
+    def _make(self, old: Node, new: Node) -> Convert:
+        if old.type == "union":
+            return self._from_union(old, new)
+        if new.type == "union":
+            place = choose_reader(old, new)
+            if place is None:
+                return _unreadable(old, new)
+            return _tagging(self.between(old, new.branches[place]), new, place)
+        if old.type == "record" and new.type == "record":
+            return self._record(old, new)
+        if old.type == "array" and new.type == "array":
+            return _array(self.between(old.inner, new.inner))
+        if old.type == "map" and new.type == "map":
+            return _map(self.between(old.inner, new.inner))
+        if old.type == "enum" and new.type == "enum":
+            symbols, default = frozenset(new.symbols), new.default
+            return lambda symbol: symbol if symbol in symbols else default
+        return _scalar(old, new)
+
+    def _from_union(self, old: Node, new: Node) -> Convert:
+        # Those of branches that no reader takes are never called: such a pair is incompatible (AV-6).
+        targets = [
+            self.between(branch, new) if new.type != "union" or choose_reader(branch, new) is not None
+            else _unreadable(branch, new) for branch in old.branches
+        ]  # fmt: skip
+
+        def convert(value: Any) -> Any:
+            place, inner = choose_branch(old, value)
+            try:
+                return targets[place](inner)
+            except StateShiftError as error:
+                add_step(error, old.step(place))
+                raise
+
+        return convert
+
+    def _record(self, old: Node, new: Node) -> Convert:
+        fields = [
+            (field, stored.name if stored else "", self.between(stored.node, field.node) if stored else None)
+            for field, stored in pair_fields(old, new)
+        ]
+
+        def convert(value: Any) -> dict[str, Any]:
+            converted = {}
+            for field, stored, inner in fields:
+                try:
+                    converted[field.name] = default_value(field) if inner is None else inner(value[stored])
+                except StateShiftError as error:
+                    add_step(error, f".{field.name}")
+                    raise
+            return converted
+
+        return convert
+
+
+def _unreadable(old: Node, new: Node) -> Convert:
+    def convert(value: Any) -> Any:
+        raise ValueNotConvertible(f"{shown(value)}, stored as {old.describe()}, is no {new.describe()}")
+
+    return convert
+
+
+def _tagging(inner: Convert, union: Node, place: int) -> Convert:
+    if place not in union.tagged:
+        return inner
+    name = union.branches[place].name
+    return lambda value: (name, inner(value))
+
+
+def _array(inner: Convert) -> Convert:
+    def convert(value: Any) -> list[Any]:
+        try:
+            return [inner(item) for item in value]
+        except StateShiftError as error:
+            add_step(error, "[]")
+            raise
+
+    return convert
+
+
+def _map(inner: Convert) -> Convert:
+    def convert(value: Any) -> dict[str, Any]:
+        try:
+            return {key: inner(item) for key, item in value.items()}
+        except StateShiftError as error:
+            add_step(error, "{}")
+            raise
+
+    return convert
+
+
+def _scalar(old: Node, new: Node) -> Convert:
+    if (old.type, old.logical, old.decimals, old.size) == (new.type, new.logical, new.decimals, new.size):
+        return lambda value: value
+    if old.decimals is not None and new.decimals is not None:
+        return lambda value: value  # the number is the same; the writer scales it
+    factor = unit_factor(old, new)
+
+    def convert(value: Any) -> Any:
+        raw = avro_logical.to_raw(old, value)
+        if new.type == "float":
+            raw = round_float(raw)
+        elif new.type == "double":
+            raw = float(raw)
+        elif new.type == "string" and isinstance(raw, bytes | bytearray):
+            raw = _decoded(raw)
+        elif new.type == "bytes" and isinstance(raw, str):
+            raw = raw.encode()
+        elif factor != 1:
+            raw *= factor
+        return avro_logical.to_value(new, raw) if new.logical else raw
+
+    return convert
+
+
+def unit_factor(old: Node, new: Node) -> int:
+    """Give how many units of the present type make one of the stored type; 1 of what has no units."""
+    unit, new_unit = (node.logical.rpartition("-")[2] for node in (old, new))
+    if unit not in _UNIT_DIGITS or new_unit not in _UNIT_DIGITS:
+        return 1
+    return int(10 ** max(_UNIT_DIGITS[new_unit] - _UNIT_DIGITS[unit], 0))
+
+
+def _decoded(raw: bytes | bytearray) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise ValueNotConvertible(f"{shown(bytes(raw))} is not UTF-8 and becomes no string") from None

@@ -1,0 +1,356 @@
+"""Avro schemas as a graph of nodes: parsed once, names resolved, defaults turned into values' own types.
+
+A node of a named type is shared by all who refer to it, so that a recursive schema is a cycle. Source: Avro 1.12
+specification, "Schema Declaration" and "Names"; rules AV-2, AV-8, AV-11.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache, lru_cache
+from typing import Any
+
+import attrs
+
+from ..errors import DeclarationError, shown
+
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED = frozenset({"record", "enum", "fixed"})
+NOTHING = object()
+"""Stands where None would be a default."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LOGICAL = {
+    "date": "int",
+    "time-millis": "int",
+    "time-micros": "long",
+    "timestamp-millis": "long",
+    "timestamp-micros": "long",
+    "timestamp-nanos": "long",
+    "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long",
+    "local-timestamp-nanos": "long",
+}
+_LEAST = {"null": 0, "float": 4, "double": 8}
+_SCHEMAS_KEPT = 2048
+_CRC64_OF_NOTHING = 0xC15D213AA4D7A795
+"""Of the Avro specification, "Schema Fingerprints"."""
+
+
+@attrs.frozen
+class Decimals:
+    """Digits of a decimal: all of them, and those behind the point."""
+
+    precision: int
+    scale: int
+
+
+@attrs.define(eq=False)
+class AvroField:
+    """A field of a record; `default` is JSON as it stands in the schema, or `NOTHING`."""
+
+    name: str
+    node: Node
+    default: Any = NOTHING
+    aliases: tuple[str, ...] = ()
+
+
+@attrs.define(eq=False)
+class Node:
+    """One type of a schema.
+
+    Attributes:
+        type: `long`, `record`, `union`, ...
+        name: Full name of a named type.
+        aliases: Former full names of a named type.
+        logical: Name of the logical type, where it is one of Avro's and fits; "" otherwise.
+        decimals: Of a decimal.
+        fields: Of a record.
+        symbols: Of an enum.
+        default: Of an enum: the symbol for unknown ones, or "".
+        items: Of an array, or the values of a map.
+        size: Bytes of a fixed.
+        branches: Of a union.
+        tagged: Of a union: the branches whose values another branch could hold, too; read as (name, value).
+        least_bytes: No value takes fewer.
+    """
+
+    type: str
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    logical: str = ""
+    decimals: Decimals | None = None
+    fields: tuple[AvroField, ...] = ()
+    symbols: tuple[str, ...] = ()
+    default: str = ""
+    items: Node | None = None
+    size: int = 0
+    branches: tuple[Node, ...] = ()
+    tagged: frozenset[int] = frozenset()
+    least_bytes: int = 0
+
+    def describe(self) -> str:
+        """Name the type in words: `shop.Click`, `array<long>`, `long(timestamp-millis)`."""
+        if self.type in {"array", "map"}:
+            return f"{self.type}<{self.inner.describe()}>"
+        if self.type == "union":
+            return f"union<{', '.join(branch.describe() for branch in self.branches)}>"
+        words = {"enum": f"enum {self.name}", "fixed": f"fixed({self.size}) {self.name}"}.get(self.type, self.type)
+        if self.decimals is not None:
+            return f"{words}(decimal {self.decimals.precision}.{self.decimals.scale})"
+        words = self.name if self.type == "record" else words
+        return f"{words}({self.logical})" if self.logical else words
+
+    @property
+    def inner(self) -> Node:
+        """Items of an array, values of a map."""
+        assert self.items is not None  # noqa: S101 - parsing has seen to it
+        return self.items
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether it is a union of null and one type."""
+        return len(self.branches) == 2 and "null" in {branch.type for branch in self.branches}
+
+    def step(self, place: int) -> str:
+        """Give the path step to a branch of a union: `?` where only null stands beside it, else `|place`."""
+        return "?" if self.is_optional and self.branches[place].type != "null" else f"|{place}"
+
+    @property
+    def short_name(self) -> str:
+        """The name without its namespace."""
+        return self.name.rpartition(".")[2]
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def parse(text: str) -> Node:
+    """Parse a schema's JSON text; the same text is parsed once (AV-11).
+
+    Raises:
+        DeclarationError: It is no Avro schema; the message says where.
+    """
+    try:
+        node = _Parser().node(json.loads(text), "", "$")
+    except RecursionError as error:
+        raise DeclarationError("an Avro schema is nested too deeply") from error
+    except ValueError as error:
+        raise DeclarationError(f"an Avro schema is not JSON: {error}") from error
+    _measure(node)
+    return node
+
+
+def schema_text(schema: Any) -> str:
+    """Give a schema as JSON text: of text as it is, of a primitive's bare name, or of dicts and lists."""
+    if isinstance(schema, str):
+        return json.dumps(schema) if schema in PRIMITIVES else schema
+    return json.dumps(
+        {k: v for k, v in schema.items() if not k.startswith("__")} if isinstance(schema, dict) else schema
+    )
+
+
+@lru_cache(maxsize=_SCHEMAS_KEPT)
+def fingerprint(text: str) -> str:
+    """Give the CRC-64-AVRO fingerprint of the parsing canonical form, in hex (AV-12)."""
+    return _crc64(_canonical(parse(text), set()).encode())
+
+
+def _canonical(node: Node, met: set[str]) -> str:
+    """Give what a reader of the bytes needs of a schema, in one way; a named type in full where it is first met.
+
+    Source: Avro 1.12 specification, "Parsing Canonical Form for Schemas".
+    """
+    if node.type == "union":
+        return f"[{','.join(_canonical(branch, met) for branch in node.branches)}]"
+    if node.type in {"array", "map"}:
+        word = "items" if node.type == "array" else "values"
+        return f'{{"type":"{node.type}","{word}":{_canonical(node.inner, met)}}}'
+    if not node.name:
+        return f'"{node.type}"'
+    if node.name in met:
+        return f'"{node.name}"'
+    met.add(node.name)
+    if node.type == "enum":
+        inside = f'"symbols":{json.dumps(node.symbols, separators=(",", ":"))}'
+    elif node.type == "record":
+        fields = (f'{{"name":"{field.name}","type":{_canonical(field.node, met)}}}' for field in node.fields)
+        inside = f'"fields":[{",".join(fields)}]'
+    else:
+        inside = f'"size":{node.size}'
+    return f'{{"name":"{node.name}","type":"{node.type}",{inside}}}'
+
+
+def _crc64(data: bytes) -> str:
+    """Give CRC-64-AVRO in hex, little-endian as Java's."""
+    table, remainder = _crc64_table(), _CRC64_OF_NOTHING
+    for byte in data:
+        remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 0xFF]
+    return remainder.to_bytes(8, "little").hex()
+
+
+@cache
+def _crc64_table() -> tuple[int, ...]:
+    table = []
+    for remainder in range(256):
+        for _ in range(8):
+            remainder = (remainder >> 1) ^ (_CRC64_OF_NOTHING if remainder & 1 else 0)  # noqa: PLW2901 - shifted out
+        table.append(remainder)
+    return tuple(table)
+
+
+class _Parser:
+    """Walks the JSON once; `where` is a path as in findings."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Node] = {}
+
+    def node(self, schema: Any, namespace: str, where: str) -> Node:
+        if isinstance(schema, str):
+            return self._reference(schema, namespace, where)
+        if isinstance(schema, list):
+            return self._union(schema, namespace, where)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise _wrong(where, f"{shown(schema)} is no schema")
+        kind = schema["type"]
+        if isinstance(kind, dict | list):
+            return self.node(kind, namespace, where)
+        if kind == "error":
+            kind = "record"
+        if kind in NAMED:
+            return self._named(kind, schema, namespace, where)
+        if kind == "array":
+            return Node("array", items=self._part(schema, "items", namespace, where + "[]"))
+        if kind == "map":
+            return Node("map", items=self._part(schema, "values", namespace, where + "{}"))
+        if kind in PRIMITIVES:
+            return _annotate(Node(kind), schema)
+        return self._reference(kind, namespace, where)
+
+    def _part(self, schema: dict[str, Any], key: str, namespace: str, where: str) -> Node:
+        if key not in schema:
+            raise _wrong(where, f"{key!r} is missing")
+        return self.node(schema[key], namespace, where)
+
+    def _reference(self, name: Any, namespace: str, where: str) -> Node:
+        if name in PRIMITIVES:
+            return Node(name)
+        found = self.named.get(_full(str(name), namespace)) or self.named.get(str(name))
+        if found is None:
+            raise _wrong(where, f"no type of the name {name!r} stands before it")
+        return found
+
+    def _union(self, schema: list[Any], namespace: str, where: str) -> Node:
+        branches = tuple(self.node(part, namespace, f"{where}|{i}") for i, part in enumerate(schema))
+        kinds = [branch.name or branch.type for branch in branches]
+        if "union" in kinds:
+            raise _wrong(where, "a union stands directly in a union")
+        twice = next((kind for kind in kinds if kinds.count(kind) > 1), None)
+        if twice is not None:
+            raise _wrong(where, f"the union has two branches {twice}")
+        shapes = [_shape(branch) for branch in branches]
+        tagged = (i for i, branch in enumerate(branches) if branch.name and shapes.count(shapes[i]) > 1)
+        return Node("union", branches=branches, tagged=frozenset(tagged))
+
+    def _named(self, kind: str, schema: dict[str, Any], namespace: str, where: str) -> Node:
+        given = schema.get("name")
+        if not isinstance(given, str):
+            raise _wrong(where, f"the {kind} has no name")
+        full = given if "." in given else _full(given, schema.get("namespace", namespace) or "")
+        if not all(_NAME.fullmatch(part) for part in full.split(".")):
+            raise _wrong(where, f"{full!r} is no name in Avro: letters, digits and _, parts joined by dots")
+        if full in self.named or full in PRIMITIVES:
+            raise _wrong(where, f"the name {full!r} is taken")
+        inner = full.rpartition(".")[0]
+        aliases = tuple(_full(alias, inner) for alias in _texts(schema, "aliases", where))
+        node = self.named[full] = Node(kind, full, aliases)
+        if kind == "record":
+            node.fields = self._fields(schema.get("fields"), inner, where)
+        elif kind == "enum":
+            node.symbols, node.default = _texts(schema, "symbols", where), schema.get("default", "")
+            odd = next((symbol for symbol in node.symbols if not _NAME.fullmatch(symbol)), None)
+            if odd is not None:
+                raise _wrong(where, f"{odd!r} is no symbol of an enum in Avro: letters, digits and _")
+            if len(set(node.symbols)) < len(node.symbols):
+                raise _wrong(where, f"the enum {full} has a symbol twice")
+            if node.default and node.default not in node.symbols:
+                raise _wrong(where, f"the default {node.default!r} is no symbol of the enum {full}")
+        else:
+            node.size = schema.get("size", -1)
+            if type(node.size) is not int or node.size < 0:
+                raise _wrong(where, f"the size of the fixed {full} is {node.size!r}")
+            _annotate(node, schema)
+        return node
+
+    def _fields(self, fields: Any, namespace: str, where: str) -> tuple[AvroField, ...]:
+        if not isinstance(fields, list):
+            raise _wrong(where, "the record has no list of fields")
+        parsed = []
+        for field in fields:
+            if not isinstance(field, dict) or not _NAME.fullmatch(str(field.get("name", ""))):
+                raise _wrong(where, f"{shown(field)} is no field")
+            name, below = field["name"], f"{where}.{field['name']}"
+            node = self._part(field, "type", namespace, below)
+            if not isinstance(field["type"], dict | list) and node.type in PRIMITIVES and "logicalType" in field:
+                raise _wrong(below, "logicalType stands beside the type and has no effect there; put it into the type")
+            parsed.append(AvroField(name, node, field.get("default", NOTHING), _texts(field, "aliases", below)))
+        names = [field.name for field in parsed]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise _wrong(where, f"the record has two fields {twice!r}")
+        return tuple(parsed)
+
+
+def _wrong(where: str, what: str) -> DeclarationError:
+    return DeclarationError(f"an Avro schema cannot be used: {what}", path=where)
+
+
+def _full(name: str, namespace: str) -> str:
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+def _texts(schema: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    found = schema.get(key, [] if key == "aliases" else None)
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise _wrong(where, f"{key!r} should be a list of names")
+    return tuple(found)
+
+
+def _annotate(node: Node, schema: dict[str, Any]) -> Node:
+    """Take over a logical type that fits; Avro ignores any other."""
+    logical = schema.get("logicalType")
+    if logical == "decimal" and node.type in {"bytes", "fixed"}:
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        most = len(str(2 ** (8 * node.size - 1) - 1)) - 1 if node.type == "fixed" and node.size else precision
+        if type(precision) is int and type(scale) is int and 0 <= scale <= precision and 0 < precision <= (most or 0):
+            node.logical, node.decimals = "decimal", Decimals(precision, scale)
+    elif logical == "uuid" and (node.type == "string" or (node.type == "fixed" and node.size == 16)):
+        node.logical = "uuid"
+    elif isinstance(logical, str) and _LOGICAL.get(logical) == node.type:
+        node.logical = logical
+    return node
+
+
+def _shape(node: Node) -> str:
+    """What the values of a branch look like in Python."""
+    if node.logical in {"decimal", "uuid"}:
+        return node.logical
+    return {"map": "record", "enum": "string", "fixed": "bytes"}.get(node.type, node.type)
+
+
+def _measure(root: Node) -> None:
+    """Set `least_bytes` of all nodes; of a record inside itself nothing is assumed."""
+    seen: set[int] = set()
+
+    def visit(node: Node) -> int:
+        if id(node) in seen:
+            return node.least_bytes
+        seen.add(id(node))
+        for part in (*node.branches, *([node.items] if node.items else [])):
+            visit(part)
+        if node.type == "record":
+            node.least_bytes = sum(visit(field.node) for field in node.fields)
+        else:
+            node.least_bytes = node.size if node.type == "fixed" else _LEAST.get(node.type, 1)
+        return node.least_bytes
+
+    visit(root)

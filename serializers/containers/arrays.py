@@ -1,0 +1,311 @@
+"""Arrays of Java's primitives: `byte[]` with its rule TEXT-1, and seven others.
+
+    i32 n, n elements (boolean as bool, char as u16, byte as raw bytes)
+
+A `byte[]` is `bytes` in Python, every other array a list. Arrays of objects are in `object_arrays`.
+Source: format notes 6.1 and 7.
+"""
+
+from __future__ import annotations
+
+import array
+import struct
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from .. import layout, recipe
+from ..compatibility import CompatibilityResult, Finding, Verdict, compose
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..primitives.numeric import (
+    BASE,
+    BooleanSerializer,
+    ByteSerializer,
+    DoubleSerializer,
+    FloatSerializer,
+    IntSerializer,
+    LongSerializer,
+    ShortSerializer,
+)
+from ..primitives.text import CharSerializer, StringSerializer
+from ..registry import register_snapshot
+from ..serializer import KEEP_OLD_TYPE, TypeSerializer, converter_that, unrelated
+from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .sequences import (
+    STEP,
+    SequenceSnapshot,
+    convert_elements,
+    element_child,
+    from_other_sequence,
+    sequence_recipe,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializer import TypeDeserializer
+    from ..views import DataInputView, DataOutputView
+
+ARRAY = BASE + "array."
+
+
+def text_to_utf8(value: str | None) -> bytes | None:
+    """Encode as rule TEXT-1 says; raises `ValueNotConvertible` for half a character, which Java strings may hold."""
+    try:
+        return None if value is None else value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueNotConvertible(
+            f"{shown(value)} holds a lone surrogate, which UTF-8 cannot express",
+            advice=converter_that("how such text becomes bytes"),
+            rule="TEXT-1",
+        ) from error
+
+
+@attrs.frozen
+class BytesSerializer(TypeSerializer[bytes]):
+    """Flink's byte[]. What the hint `bytes` means."""
+
+    def serialize(self, value: bytes, target: DataOutputView) -> None:
+        if not isinstance(value, bytes):
+            raise ValueNotConvertible(f"{shown(value)} is not bytes")
+        target.write_int(len(value))
+        target.write(value)
+
+    def deserialize(self, source: DataInputView) -> bytes:
+        return source.read_fully(source.read_size("bytes"))
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Prefixed(1)
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[bytes]:
+        return BytePrimitiveArraySerializerSnapshot()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if conversion is text_to_utf8:
+            return recipe.ToUtf8() if isinstance(reader, StringSerializer) else None
+        return recipe.Blob() if isinstance(reader, BytesSerializer) and conversion is None else None
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[bytes]:
+        if isinstance(snapshot, BytePrimitiveArraySerializerSnapshot):
+            return CompatibilityResult.compatible()
+        if snapshot.kind != "string":
+            return unrelated(self, snapshot)
+        finding = Finding(
+            "$", "TEXT-1", Verdict.REQUIRES_MIGRATION, snapshot.describe(), self.describe(),
+            "text becomes its UTF-8 bytes", ("migrate the state: text is encoded as UTF-8", KEEP_OLD_TYPE),
+        )  # fmt: skip
+        return CompatibilityResult.requires_migration(finding, conversion=text_to_utf8)
+
+
+@register_snapshot
+class BytePrimitiveArraySerializerSnapshot(FlinkSnapshot[bytes]):
+    """Snapshot of `BytesSerializer`."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "BytePrimitiveArraySerializer$BytePrimitiveArraySerializerSnapshot"
+    kind: ClassVar[str] = "bytes"
+
+    def describe(self) -> str:
+        return "bytes"
+
+    def restore_serializer(self) -> TypeSerializer[bytes]:
+        return BytesSerializer()
+
+
+_FORMS: dict[type[TypeSerializer[Any]], str] = {
+    BooleanSerializer: "?",
+    ShortSerializer: "h",
+    IntSerializer: "i",
+    LongSerializer: "q",
+    FloatSerializer: "f",
+    DoubleSerializer: "d",
+    CharSerializer: "H",
+}
+"""By the serializer of an element, the letter of the module `struct` for its bytes."""
+
+_INTEGERS, _FLOATS = "hiq", "fd"
+
+
+def is_primitive(serializer: TypeSerializer[Any]) -> bool:
+    """Whether Java has a primitive type of such values, so that an array of them holds no nulls."""
+    return type(serializer) in _FORMS
+
+
+@attrs.frozen
+class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
+    """Flink's boolean[], char[], short[], int[], long[], float[] and double[]. What `Array[Int32]` means.
+
+    Attributes:
+        element: Of every element: one of those serializers whose values are primitives in Java.
+    """
+
+    flags_elements: ClassVar[bool] = False
+
+    element: TypeSerializer[Any]
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.element, ByteSerializer):
+            raise DeclarationError("an array of bytes is bytes in Python", advice="write bytes instead of Array[Int8]")
+        if not is_primitive(self.element):
+            raise DeclarationError(
+                f"{self.element.describe()} is no primitive type of Java", advice="use a GenericArraySerializer"
+            )
+
+    @property
+    def _form(self) -> str:
+        return _FORMS[type(self.element)]
+
+    @property
+    def _element_bytes(self) -> int:
+        return struct.calcsize(f">{self._form}")
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Prefixed(self._element_bytes)
+
+    def serialize(self, value: list[Any], target: DataOutputView) -> None:
+        if not isinstance(value, list | tuple | array.array):
+            raise ValueNotConvertible(f"{shown(value)} is not a list")
+        target.write_int(len(value))
+        packed = self._packed(value)
+        if packed is not None:
+            target.write(packed)
+            return
+        try:
+            for item in value:
+                self.element.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, STEP)
+            raise
+
+    def _packed(self, value: list[Any] | tuple[Any, ...] | array.array[Any]) -> bytes | None:
+        """Give the bytes of plain numbers at once; None where each is for its serializer to judge."""
+        form = self._form
+        if form not in _INTEGERS and not (form in _FLOATS and all(type(item) is float for item in value)):
+            return None
+        try:
+            return struct.pack(f">{len(value)}{form}", *value)
+        except (struct.error, OverflowError):
+            return None
+
+    def deserialize(self, source: DataInputView) -> list[Any]:
+        count = source.read_size("elements of an array", least_bytes_each=self._element_bytes)
+        start = source.position
+        data = source.read_fully(count * self._element_bytes)
+        if isinstance(self.element, BooleanSerializer):
+            return _booleans(data, start)
+        items = struct.unpack(f">{count}{self._form}", data)
+        return list(map(chr, items) if isinstance(self.element, CharSerializer) else items)
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[Any]]:
+        return _SNAPSHOTS[type(self.element)]()
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return sequence_recipe(reader, conversion, self.element)
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[Any]]:
+        if isinstance(snapshot, PrimitiveArraySnapshot):
+            return compose(
+                CompatibilityResult.compatible(),
+                [element_child(self.element, snapshot)],
+                rebuild=lambda _: self,
+                convert=convert_elements,
+                read_with=lambda _: snapshot.restore_serializer(),
+            )
+        if isinstance(snapshot, SequenceSnapshot):
+            return from_other_sequence(self, self.element, snapshot, takes_null=False)
+        return unrelated(self, snapshot)
+
+
+def _booleans(data: bytes, start: int) -> list[bool]:
+    other = data.translate(None, b"\0\1")
+    if other:
+        offset = start + data.index(other[:1])
+        raise CorruptSavepoint(f"byte {other[0]:#04x} where a boolean was expected", offset=offset, path="$" + STEP)
+    return [byte == 1 for byte in data]
+
+
+class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
+    """Snapshot of an array of primitives, other than byte[]; `element` is the serializer of every element."""
+
+    kind: ClassVar[str] = "array"
+    element: ClassVar[TypeSerializer[Any]]
+
+    def describe(self) -> str:
+        return f"array<{self.element.describe()}>"
+
+    def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
+        return self.element.snapshot_configuration()
+
+    def restore_serializer(self) -> TypeSerializer[list[Any]]:
+        return PrimitiveArraySerializer(self.element)
+
+
+@register_snapshot
+class BooleanPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's boolean[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "BooleanPrimitiveArraySerializer$BooleanPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = BooleanSerializer()
+
+
+@register_snapshot
+class CharPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's char[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "CharPrimitiveArraySerializer$CharPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = CharSerializer()
+
+
+@register_snapshot
+class ShortPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's short[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "ShortPrimitiveArraySerializer$ShortPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = ShortSerializer()
+
+
+@register_snapshot
+class IntPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's int[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "IntPrimitiveArraySerializer$IntPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = IntSerializer()
+
+
+@register_snapshot
+class LongPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's long[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "LongPrimitiveArraySerializer$LongPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = LongSerializer()
+
+
+@register_snapshot
+class FloatPrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's float[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "FloatPrimitiveArraySerializer$FloatPrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = FloatSerializer()
+
+
+@register_snapshot
+class DoublePrimitiveArraySerializerSnapshot(PrimitiveArraySnapshot):
+    """Snapshot of Flink's double[]."""
+
+    snapshot_id: ClassVar[str] = ARRAY + "DoublePrimitiveArraySerializer$DoublePrimitiveArraySerializerSnapshot"
+    element: ClassVar[TypeSerializer[Any]] = DoubleSerializer()
+
+
+_SNAPSHOTS: dict[type[TypeSerializer[Any]], type[PrimitiveArraySnapshot]] = {
+    type(snapshot.element): snapshot
+    for snapshot in (
+        BooleanPrimitiveArraySerializerSnapshot,
+        CharPrimitiveArraySerializerSnapshot,
+        ShortPrimitiveArraySerializerSnapshot,
+        IntPrimitiveArraySerializerSnapshot,
+        LongPrimitiveArraySerializerSnapshot,
+        FloatPrimitiveArraySerializerSnapshot,
+        DoublePrimitiveArraySerializerSnapshot,
+    )
+}

@@ -1,0 +1,156 @@
+"""Either: Flink's value of one of two types.
+
+    bool is left, then that side's value
+
+Source: format notes 6.1 and 7. The book has no rule of its own for it: sides pair by position, as items of a tuple do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+
+import attrs
+
+from .. import layout, recipe
+from ..compatibility import Child, CompatibilityResult, compose
+from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from ..registry import register_snapshot
+from ..serializer import TypeSerializer, unrelated
+from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from ..stored_names import lasting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializer import TypeDeserializer
+    from ..views import DataInputView, DataOutputView
+
+L = TypeVar("L")
+R = TypeVar("R")
+
+_STEPS = ("|0", "|1")
+
+
+@lasting
+class Either(Generic[L, R]):
+    """A value of one of two types: a `Left` or a `Right`. As a type hint `Either[str, int]`."""
+
+    __slots__ = ()
+
+    value: Any
+
+
+@lasting
+@attrs.frozen
+class Left(Either[L, Any]):
+    """The left one of two types."""
+
+    value: L
+
+
+@lasting
+@attrs.frozen
+class Right(Either[Any, R]):
+    """The right one of two types."""
+
+    value: R
+
+
+@attrs.frozen
+class EitherSerializer(TypeSerializer[Either[Any, Any]]):
+    """Flink's EitherSerializer. What `Either[A, B]` means.
+
+    Attributes:
+        left: Of the values in a `Left`.
+        right: Of the values in a `Right`.
+    """
+
+    left: TypeSerializer[Any]
+    right: TypeSerializer[Any]
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Either(self.left.layout, self.right.layout)
+
+    def serialize(self, value: Either[Any, Any], target: DataOutputView) -> None:
+        if not isinstance(value, Left | Right):
+            raise ValueNotConvertible(f"{shown(value)} is neither a Left nor a Right")
+        is_left = isinstance(value, Left)
+        target.write_boolean(is_left)
+        try:
+            (self.left if is_left else self.right).serialize(value.value, target)
+        except StateShiftError as error:
+            add_step(error, _STEPS[not is_left])
+            raise
+
+    def deserialize(self, source: DataInputView) -> Either[Any, Any]:
+        is_left = source.read_boolean()
+        try:
+            return Left(self.left.deserialize(source)) if is_left else Right(self.right.deserialize(source))
+        except StateShiftError as error:
+            add_step(error, _STEPS[not is_left])
+            raise
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, EitherSerializer) or not isinstance(conversion, _EitherConversion | None):
+            return None
+        converts = (None, None) if conversion is None else (conversion.left, conversion.right)
+        left = recipe.recipe_of(reader.left, converts[0], self.left)
+        right = recipe.recipe_of(reader.right, converts[1], self.right)
+        return None if left is None or right is None else recipe.Either(left, right)
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Either[Any, Any]]:
+        return JavaEitherSerializerSnapshot((self.left.snapshot_configuration(), self.right.snapshot_configuration()))
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
+        if not isinstance(snapshot, JavaEitherSerializerSnapshot):
+            return unrelated(self, snapshot)
+        sides = zip(_STEPS, (self.left, self.right), snapshot.nested, strict=True)
+        return compose(
+            CompatibilityResult.compatible(),
+            [Child(step, side, side.ensure_compatibility(old), old.restore_serializer) for step, side, old in sides],
+            rebuild=lambda nested: EitherSerializer(*nested),
+            convert=lambda parts: None if parts == [None, None] else _EitherConversion(*parts),
+            read_with=_read_with,
+        )
+
+
+@attrs.frozen
+class _EitherConversion:
+    """Converts the side that is there."""
+
+    left: Callable[[Any], Any] | None
+    right: Callable[[Any], Any] | None
+
+    def __call__(self, value: Either[Any, Any]) -> Either[Any, Any]:
+        is_left = isinstance(value, Left)
+        convert = self.left if is_left else self.right
+        if convert is None or value.value is None:
+            return value
+        try:
+            converted = convert(value.value)
+            return Left(converted) if is_left else Right(converted)
+        except StateShiftError as error:
+            add_step(error, _STEPS[not is_left])
+            raise
+
+
+def _read_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
+    left, right = (cast("TypeSerializer[Any]", reader) for reader in readers)
+    return EitherSerializer(left, right)
+
+
+@register_snapshot
+@attrs.define
+class JavaEitherSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `EitherSerializer`; nested are left and right."""
+
+    snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.JavaEitherSerializerSnapshot"
+    kind: ClassVar[str] = "either"
+    nested_count: ClassVar[int] = 2
+    steps: ClassVar[tuple[str, ...]] = _STEPS
+
+    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return EitherSerializer(self.restore_nested(0), self.restore_nested(1))

@@ -1,0 +1,284 @@
+"""Lists and sets, with Flink's bytes, and the rules LIST-1 to LIST-3; arrays, maps and tuples have files of their own.
+
+    list   i32 n, n elements
+    set    i32 n, n x (bool is null, the element if not)
+
+Elements of a set are written in the order of their bytes, so that equal sets have equal bytes in every process.
+Source: format notes 6.1 and 7; compatibility rules 4.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+import attrs
+
+from .. import layout, recipe
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose
+from ..errors import StateShiftError, ValueNotConvertible, add_step, shown
+from ..primitives.numeric import BASE
+from ..registry import register_snapshot
+from ..serializer import KEEP_OLD_TYPE, NULLS_DECLARED, TypeSerializer, unrelated
+from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .maps import MapSerializer, MapSerializerSnapshot
+from .optional import OptionalSerializer
+from .pieces import convert_each, encode_each, keep_null_flag, nulls_untold, outer_result, unique, unique_as_stored
+from .sequences import SequenceSnapshot, convert_elements, element_child, from_other_sequence, sequence_recipe
+from .tuples import TupleSerializer, TupleSerializerSnapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializer import TypeDeserializer
+    from ..views import DataInputView, DataOutputView
+
+__all__ = [
+    "ArrayListSerializer",
+    "ArrayListSerializerSnapshot",
+    "ListSerializer",
+    "ListSerializerSnapshot",
+    "MapSerializer",
+    "MapSerializerSnapshot",
+    "SetSerializer",
+    "SetSerializerSnapshot",
+    "TupleSerializer",
+    "TupleSerializerSnapshot",
+]
+
+E = TypeVar("E")
+
+_STEP = "[]"
+
+
+@attrs.frozen
+class ListSerializer(TypeSerializer[list[E]]):
+    """Flink's ListSerializer. Elements have no null flag: they are null only where their own type is optional.
+
+    Attributes:
+        element: Of every element.
+    """
+
+    flags_elements: ClassVar[bool] = False
+
+    element: TypeSerializer[E]
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Counted(self.element.layout)
+
+    def serialize(self, value: list[E], target: DataOutputView) -> None:
+        if not isinstance(value, list | tuple):
+            raise ValueNotConvertible(f"{shown(value)} is not a list")
+        target.write_int(len(value))
+        try:
+            for item in value:
+                self.element.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
+
+    def deserialize(self, source: DataInputView) -> list[E]:
+        count = source.read_size("elements of a list")
+        try:
+            return [self.element.deserialize(source) for _ in range(count)]
+        except StateShiftError as error:
+            add_step(error, _STEP)
+            raise
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
+        return ListSerializerSnapshot((self.element.snapshot_configuration(),))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        return sequence_recipe(reader, conversion, self.element)
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[list[E]]:
+        if not isinstance(snapshot, ListSerializerSnapshot):
+            if isinstance(snapshot, SequenceSnapshot):
+                return from_other_sequence(self, self.element, snapshot, takes_null=False)
+            return unrelated(self, snapshot)
+        return compose(
+            CompatibilityResult.compatible(),
+            [element_child(self.element, snapshot)],
+            rebuild=lambda nested: attrs.evolve(self, element=nested[0]),
+            convert=convert_elements,
+            read_with=lambda readers: snapshot.restore_with(readers[0]),
+        )
+
+
+@attrs.frozen
+class ArrayListSerializer(ListSerializer[E]):
+    """Flink's ArrayListSerializer: the bytes of a list, under a snapshot of its own."""
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
+        return ArrayListSerializerSnapshot((self.element.snapshot_configuration(),))
+
+
+@attrs.frozen
+class _SetConversion:
+    """Converts element by element, and refuses two elements that become one (rule LIST-2)."""
+
+    convert: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> frozenset[Any]:
+        return unique(convert_each(self.convert, value, _STEP), "elements of a set become", _STEP, "LIST-2")
+
+
+@attrs.frozen
+class SetSerializer(TypeSerializer[AbstractSet[E]]):
+    """Flink's SetSerializer.
+
+    Attributes:
+        element: Of every element.
+        nullable_elements: Whether None may be an element; the layout has a flag for it (rule OPT-4).
+        frozen: Whether a frozenset is read, which can be an element or a key itself; else a set.
+    """
+
+    element: TypeSerializer[E]
+    nullable_elements: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
+    frozen: bool = attrs.field(default=False, eq=False, kw_only=True)
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Counted(layout.Nullable(self.element.layout))
+
+    def serialize(self, value: AbstractSet[E], target: DataOutputView) -> None:
+        if not isinstance(value, AbstractSet):
+            raise ValueNotConvertible(f"{shown(value)} is not a set")
+        present = [item for item in value if item is not None]
+        has_null = len(present) < len(value)
+        if has_null:
+            self._check_null()
+        pieces = encode_each(self.element, present, _STEP)
+        pieces.sort()
+        unique(pieces, "elements of a set are written", _STEP)
+        target.write_int(len(value))
+        for piece in pieces:
+            target.write(b"\0")
+            target.write(piece)
+        if has_null:
+            target.write(b"\1")
+
+    def deserialize(self, source: DataInputView) -> AbstractSet[E]:
+        count = source.read_size("elements of a set")
+        items: list[Any] = []
+        places = []
+        for _ in range(count):
+            start = source.position
+            if source.read_boolean():
+                self._check_null()
+                items.append(None)
+                places.append((start, source.position))
+                continue
+            try:
+                items.append(self.element.deserialize(source))
+            except StateShiftError as error:
+                add_step(error, _STEP)
+                raise
+            places.append((start, source.position))
+        distinct = unique_as_stored(items, source, places, "elements of a set", _STEP)
+        return distinct if self.frozen else set(distinct)
+
+    @property
+    def _takes_null(self) -> bool:
+        # As in Flink, a null goes by the set's own flag even where the element's serializer could write it.
+        return self.nullable_elements or isinstance(self.element, OptionalSerializer)
+
+    def _check_null(self) -> None:
+        if not self._takes_null:
+            raise ValueNotConvertible(
+                "a null in a set whose elements are not declared optional",
+                advice="declare the element optional: set[… | None]",
+                path="$" + _STEP,
+            )
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AbstractSet[E]]:
+        return SetSerializerSnapshot((self.element.snapshot_configuration(),))
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, SetSerializer) or not isinstance(conversion, _SetConversion | None):
+            return None
+        item = recipe.recipe_of(reader.element, None if conversion is None else conversion.convert, self.element)
+        if item is None or not recipe.is_sortable(item):
+            return None
+        return recipe.Sorted(recipe.Nullable(item, null=None))
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AbstractSet[E]]:
+        if not isinstance(snapshot, SetSerializerSnapshot):
+            return unrelated(self, snapshot)
+        stored = snapshot.nested[0]
+        element, findings = keep_null_flag(self.element, stored, _STEP, nullable=self.nullable_elements)
+        findings += nulls_untold(self.element, stored, _STEP, nullable=self._takes_null)
+        result = element.ensure_compatibility(stored)
+        if result.is_migration_required() and _may_merge(result):
+            reason = "two stored elements that become one would abort the migration"
+            flags, ways = (Flag.COLLISION_CHECK,), ("migrate the state: it is checked", KEEP_OLD_TYPE)
+            old, new = stored.describe(), self.element.describe()
+            findings += (
+                Finding("$" + _STEP, "LIST-2", Verdict.REQUIRES_MIGRATION, old, new, reason, ways, flags),
+            )  # fmt: skip
+        return compose(
+            outer_result(findings),
+            [Child(_STEP, element, result, stored.restore_serializer)],
+            rebuild=lambda nested: attrs.evolve(self, element=nested[0]),
+            convert=lambda conversions: None if conversions[0] is None else _SetConversion(conversions[0]),
+            read_with=_read_set_with,
+        )
+
+
+def _read_set_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
+    return SetSerializer(cast("TypeSerializer[Any]", readers[0]), nullable_elements=True, frozen=True)
+
+
+def _may_merge(result: CompatibilityResult[Any]) -> bool:
+    """Whether a conversion loses what tells two values apart."""
+    return any(flag.partition(":")[0] in {Flag.LOSSY, Flag.DROPS} for _, flag in result.flags)
+
+
+@register_snapshot
+@attrs.define
+class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `ListSerializer`."""
+
+    snapshot_id: ClassVar[str] = BASE + "ListSerializerSnapshot"
+    kind: ClassVar[str] = "list"
+    nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = (_STEP,)
+
+    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+
+    def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
+        return self.nested[0]
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.restore_with(self.restore_nested(0))
+
+    def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
+        return ListSerializer(cast("TypeSerializer[Any]", element))
+
+
+@register_snapshot
+@attrs.define
+class ArrayListSerializerSnapshot(ListSerializerSnapshot):
+    """Snapshot of `ArrayListSerializer`. Its bytes are those of a list, so that either takes over from the other."""
+
+    snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ArrayListSerializerSnapshot"
+
+    def restore_with(self, element: TypeDeserializer[Any]) -> TypeSerializer[Any]:
+        return ArrayListSerializer(cast("TypeSerializer[Any]", element))
+
+
+@register_snapshot
+@attrs.define
+class SetSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `SetSerializer`. It does not say whether nulls are stored, so a restored serializer takes them."""
+
+    snapshot_id: ClassVar[str] = BASE + "SetSerializerSnapshot"
+    kind: ClassVar[str] = "set"
+    nested_count: ClassVar[int] = 1
+    steps: ClassVar[tuple[str, ...]] = (_STEP,)
+
+    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return SetSerializer(self.restore_nested(0), nullable_elements=True, frozen=True)

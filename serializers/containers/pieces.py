@@ -1,0 +1,149 @@
+"""What lists, sets, maps and tuples share: writing and converting their pieces, and keeping them apart."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ..compatibility import CompatibilityResult, Finding, Flag, Verdict, worst
+from ..errors import CorruptSavepoint, StateShiftError, ValueNotConvertible, ValuesCollide, add_step, cause_text, shown
+from ..views import DataInputView, DataOutputView
+from .optional import NullableSerializerSnapshot, OptionalSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..serializer import TypeSerializer
+    from ..snapshot import TypeSerializerConfigSnapshot
+
+
+NULLS_UNTOLD = "Flink does not say whether nulls are stored here; one would fail"
+
+
+def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str) -> list[bytes]:
+    """Give the bytes of each item; an error on the way out learns the step."""
+    scratch, ends = DataOutputView(), [0]
+    try:
+        for item in items:
+            serializer.serialize(item, scratch)
+            ends.append(len(scratch))
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
+    data = scratch.getvalue()
+    return [data[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def convert_each(convert: Callable[[Any], Any], items: Iterable[Any], step: str) -> list[Any]:
+    """Convert each item but nulls, on which the new serializer decides; an error on the way out learns the step."""
+    try:
+        return [None if item is None else convert(item) for item in items]
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
+
+
+def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None) -> frozenset[Any]:
+    """Give the items as a set, and never lose one of them to another in silence.
+
+    Args:
+        items: What must stay apart.
+        which: Says of the items, in the plural, what the same is said of: `elements of a set become`.
+        step: The path step to an item.
+        rule: The rule that asks for the check, if one does.
+
+    Raises:
+        ValuesCollide: Two items are equal.
+        ValueNotConvertible: One cannot be hashed.
+    """
+    try:
+        distinct = frozenset(items)
+    except TypeError as error:
+        raise ValueNotConvertible(
+            f"{which} values that Python cannot look up: {cause_text(error)}",
+            advice="use a type whose values are immutable, such as a frozen class, a tuple or a frozenset",
+            path="$" + step,
+        ) from error
+    if len(distinct) < len(items):
+        twin = Counter(items).most_common(1)[0][0]
+        raise ValuesCollide(
+            f"two {which} the same: {shown(twin)}",
+            advice="let a converter keep them apart, or keep the old type",
+            path="$" + step,
+            rule=rule,
+        )
+    return distinct
+
+
+def unique_as_stored(
+    items: Sequence[Any], source: DataInputView, places: Sequence[tuple[int, int]], what: str, step: str
+) -> frozenset[Any]:
+    """Give items that were read as a set; what is told of two that are one depends on their bytes.
+
+    Args:
+        items: What was read.
+        source: From where.
+        places: Where each of them begins and ends there.
+        what: Says what they are, in the plural: `keys of a map`.
+        step: The path step to an item.
+
+    Raises:
+        CorruptSavepoint: Two have the same bytes, which no writer leaves.
+        ValuesCollide: Two are, for Python, the same, and have other bytes: 1.0 and 1.00.
+        ValueNotConvertible: One cannot be hashed.
+    """
+    try:
+        return unique(items, f"stored {what} are, for Python,", step)
+    except ValuesCollide as error:
+        stored = Counter(source.part(start, end - start).peek(end - start) for start, end in places)
+        if len(stored) < len(places):
+            raise CorruptSavepoint(f"two {what} are the same", offset=places[0][0], path="$" + step) from error
+        raise
+
+
+def keep_null_flag(
+    serializer: TypeSerializer[Any], stored: TypeSerializerConfigSnapshot[Any], step: str, *, nullable: bool
+) -> tuple[TypeSerializer[Any], tuple[Finding, ...]]:
+    """Pair an optional piece, whose null flag is the container's, with a stored one that has a second flag of its own.
+
+    Flink 2 makes `Map<String, List<Long>>` of a POJO field a map of *nullable* lists, although the map flags nulls
+    already. So that Flink restores what is written, the second flag stays: a reconfigured copy wraps the piece (OPT-3).
+
+    Returns:
+        The serializer to ask about `stored`, and the finding where it is a wrapped one.
+    """
+    if not nullable or isinstance(serializer, OptionalSerializer):
+        return serializer, ()
+    if _has_a_null_of_its_own(stored) and serializer.counterpart() is None:
+        return OptionalSerializer(serializer), ()  # FAM-4 writes it anew, and a null then goes by the container's flag
+    if not isinstance(stored, NullableSerializerSnapshot):
+        return serializer, ()
+    wrapped: TypeSerializer[Any] = OptionalSerializer(
+        serializer, stored.padding if serializer.length == stored.padding else 0
+    )
+    reason = "stored values have a null flag of their own beside that of the container; it is kept"
+    verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
+    return wrapped, (Finding("$" + step, "OPT-3", verdict, stored.describe(), wrapped.describe(), reason),)
+
+
+def nulls_untold(
+    serializer: TypeSerializer[Any], stored: TypeSerializerConfigSnapshot[Any], step: str, *, nullable: bool
+) -> tuple[Finding, ...]:
+    """Say of a required piece, whose null flag is the container's, that nulls may be stored all the same (OPT-5)."""
+    if nullable:
+        return ()
+    ways, flags = ("declare it optional: … | None",), (Flag.MAY_FAIL_PER_VALUE,)
+    old, new = stored.describe(), serializer.describe()
+    return (Finding("$" + step, "OPT-5", Verdict.COMPATIBLE, old, new, NULLS_UNTOLD, ways, flags),)
+
+
+def _has_a_null_of_its_own(stored: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether another family describes an optional type."""
+    counterpart = stored.counterpart()
+    return counterpart is not None and isinstance(counterpart.serializer, OptionalSerializer)
+
+
+def outer_result(findings: tuple[Finding, ...]) -> CompatibilityResult[Any]:
+    """Give a composite's own answer, for `compose`."""
+    return CompatibilityResult(worst([finding.verdict for finding in findings]), findings)

@@ -1,0 +1,84 @@
+"""The wrapper that Flink 2 puts around a snapshot to note whether its state has TTL; the bytes are the inner one's.
+
+    bool has TTL, SNAP
+
+Source: format notes 6.1. Seen in Flink's class files, in no savepoint yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ..errors import OldReaderUnavailable
+from ..families import ANY, register_rule
+from ..registry import register_snapshot
+from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
+
+if TYPE_CHECKING:
+    from ..compatibility import CompatibilityResult
+    from ..serializer import TypeSerializer
+    from ..snapshot import Speller
+    from ..views import DataInputView, DataOutputView
+
+
+@register_snapshot
+@attrs.define
+class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """Snapshot of Flink's TtlAwareSerializer.
+
+    Attributes:
+        has_ttl: Whether the inner snapshot is one of values with time stamps.
+        inner: The snapshot that tells the bytes.
+    """
+
+    snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot"
+    kind: ClassVar[str] = "ttl_aware"
+
+    has_ttl: bool = False
+    inner: TypeSerializerConfigSnapshot[Any] | None = None
+
+    def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        return () if self.inner is None else (self.inner,)
+
+    def describe(self) -> str:
+        return "nothing yet" if self.inner is None else self.inner.describe()
+
+    def spell(self, speller: Speller) -> str:
+        return self.describe() if self.inner is None else speller.part(self.inner)
+
+    def write(self, target: DataOutputView) -> None:
+        target.write_boolean(self.has_ttl)
+        write_versioned_snapshot(target, self._wrapped())
+
+    def read(self, source: DataInputView) -> None:
+        self.has_ttl = source.read_boolean()
+        self.inner = read_versioned_snapshot(source)
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self._wrapped().restore_serializer()
+
+    def _wrapped(self) -> TypeSerializerConfigSnapshot[Any]:
+        if self.inner is None:
+            raise OldReaderUnavailable(
+                "a TTL-aware snapshot that was neither read nor given an inner one wraps nothing"
+            )
+        return self.inner
+
+
+def judged_within(
+    serializer: TypeSerializer[Any], snapshot: TtlAwareSerializerSnapshot
+) -> CompatibilityResult[Any] | None:
+    """Return what a serializer says about the snapshot within; None where there is none."""
+    return None if snapshot.inner is None else serializer.ensure_compatibility(snapshot.inner)
+
+
+register_rule("ttl_aware", ANY, "containers.ttl_aware:judged_within")
+
+
+def without_ttl_awareness(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:
+    """Give the snapshot that tells the bytes: what a new serializer is to be asked about."""
+    while isinstance(snapshot, TtlAwareSerializerSnapshot) and snapshot.inner is not None:
+        snapshot = snapshot.inner
+    return snapshot

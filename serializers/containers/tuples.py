@@ -1,0 +1,206 @@
+"""Tuples of fixed arity: Flink's Tuple0 to Tuple25, and the rules TUP-1 to TUP-4.
+
+    the items one after the other: no count, no null flags; Tuple0 is one byte 42
+
+Source: format notes 6.1 and 7; compatibility rules 4.5. That Flink's check ignores the tuple class, and that an item of
+declared length 0 makes the length unknown, is from the class files of Flink 2.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+import attrs
+
+from .. import layout, recipe
+from ..compatibility import Child, CompatibilityResult, Finding, Verdict, compose
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..registry import register_snapshot
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from ..snapshot import CompositeTypeSerializerSnapshot, FlinkSnapshot, TypeSerializerConfigSnapshot
+from .pieces import outer_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializer import TypeDeserializer
+    from ..views import DataInputView, DataOutputView
+
+MAX_ARITY = 25
+_RUNTIME = "org.apache.flink.api.java.typeutils.runtime."
+_TUPLES = "org.apache.flink.api.java.tuple.Tuple"
+_EMPTY = 42
+
+
+@attrs.frozen
+class _TupleConversion:
+    """Converts item by item."""
+
+    items: tuple[Callable[[Any], Any] | None, ...]
+
+    def __call__(self, value: Any) -> tuple[Any, ...]:
+        converted = []
+        for index, (convert, item) in enumerate(zip(self.items, value, strict=True)):
+            try:
+                converted.append(item if convert is None or item is None else convert(item))
+            except StateShiftError as error:
+                add_step(error, f"({index})")
+                raise
+        return tuple(converted)
+
+
+@attrs.frozen
+class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
+    """Flink's TupleSerializer (and Tuple0Serializer, for no items at all).
+
+    Attributes:
+        fields: Of the items, by position.
+        tuple_class: The Java class; by default `Tuple<n>` of the arity.
+    """
+
+    fields: tuple[TypeSerializer[Any], ...]
+    tuple_class: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        if len(self.fields) > MAX_ARITY:
+            raise DeclarationError(
+                f"a tuple of {len(self.fields)} items, and Flink's tuples have at most {MAX_ARITY}",
+                advice="use a record: an attrs class, a dataclass or a named tuple",
+            )
+        if not self.tuple_class:
+            object.__setattr__(self, "tuple_class", f"{_TUPLES}{len(self.fields)}")
+
+    @property
+    def length(self) -> int:
+        if not self.fields:
+            return 1
+        lengths = [field.length for field in self.fields]
+        return sum(lengths) if min(lengths) > 0 else -1
+
+    @property
+    def layout(self) -> layout.Layout:
+        if not self.fields:
+            return layout.Fixed(1)
+        return layout.Sequence(tuple(field.layout for field in self.fields))
+
+    def serialize(self, value: tuple[Any, ...], target: DataOutputView) -> None:
+        if not isinstance(value, tuple | list) or len(value) != len(self.fields):
+            raise ValueNotConvertible(f"{shown(value)} is not a tuple of {len(self.fields)} items")
+        if not self.fields:
+            target.write_byte(_EMPTY)
+            return
+        index = 0
+        try:
+            for index, (field, item) in enumerate(zip(self.fields, value, strict=True)):  # noqa: B007 - told below
+                field.serialize(item, target)
+        except StateShiftError as error:
+            add_step(error, f"({index})")
+            raise
+
+    def deserialize(self, source: DataInputView) -> tuple[Any, ...]:
+        if not self.fields:
+            if source.read_byte() != _EMPTY:
+                raise CorruptSavepoint("a tuple without items is not the byte 42", offset=source.position - 1)
+            return ()
+        items: list[Any] = []
+        try:
+            for field in self.fields:
+                items.append(field.deserialize(source))  # noqa: PERF401 - how far it came is told below
+        except StateShiftError as error:
+            add_step(error, f"({len(items)})")
+            raise
+        return tuple(items)
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+        if not isinstance(reader, TupleSerializer) or not isinstance(conversion, _TupleConversion | None):
+            return None
+        if len(reader.fields) != len(self.fields):
+            return None
+        if not self.fields:
+            return recipe.Literal(_EMPTY)
+        converts = (None,) * len(self.fields) if conversion is None else conversion.items
+        parts = [recipe.recipe_of(*item) for item in zip(reader.fields, converts, self.fields, strict=True)]
+        return None if None in parts else recipe.Sequence(tuple(part for part in parts if part is not None))
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[tuple[Any, ...]]:
+        if not self.fields:
+            return Tuple0SerializerSnapshot()
+        nested = tuple(field.snapshot_configuration() for field in self.fields)
+        return TupleSerializerSnapshot(nested, self.tuple_class)
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[tuple[Any, ...]]:
+        if not isinstance(snapshot, TupleSerializerSnapshot | Tuple0SerializerSnapshot):
+            return unrelated(self, snapshot)
+        stored = snapshot.children()
+        if len(stored) != len(self.fields):
+            counts = f"{len(stored)} stored and {len(self.fields)} declared"
+            reason = f"the number of items differs ({counts}), and items have no names to pair them by"
+            return incompatible(self, snapshot, "TUP-3", reason, KEEP_OLD_TYPE, f"move to a record: {CONVERTER}")
+        old_class = snapshot.java_class
+        findings: tuple[Finding, ...] = ()
+        if old_class != self.tuple_class:
+            verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the Java class is not in the bytes; it is kept"
+            findings = (Finding("$", "TUP-1", verdict, old_class, self.tuple_class, reason),)
+        return compose(
+            outer_result(findings),
+            [
+                Child(f"({index})", field, field.ensure_compatibility(old), old.restore_serializer)
+                for index, (field, old) in enumerate(zip(self.fields, stored, strict=True))
+            ],
+            rebuild=lambda nested: TupleSerializer(tuple(nested), old_class),
+            convert=lambda parts: None if not any(parts) else _TupleConversion(tuple(parts)),
+            read_with=_read_tuple_with,
+        )
+
+
+def _read_tuple_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
+    return TupleSerializer(tuple(cast("TypeSerializer[Any]", reader) for reader in readers))
+
+
+@register_snapshot
+@attrs.define
+class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `TupleSerializer`; the outer part is UTF tuple class."""
+
+    snapshot_id: ClassVar[str] = _RUNTIME + "TupleSerializerSnapshot"
+    kind: ClassVar[str] = "tuple"
+    outer_version: ClassVar[int] = 2
+
+    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+    tuple_class: str = ""
+
+    @property
+    def java_class(self) -> str:
+        """The Java class of the values."""
+        return self.tuple_class
+
+    def write_outer_snapshot(self, target: DataOutputView) -> None:
+        target.write_utf(self.tuple_class)
+
+    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
+        self.tuple_class = source.read_utf()
+
+    def read(self, source: DataInputView) -> None:
+        start = source.position
+        super().read(source)
+        if not 1 <= len(self.nested) <= MAX_ARITY:
+            raise CorruptSavepoint(f"a tuple of {len(self.nested)} items is described", offset=start)
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        fields = tuple(self.restore_nested(index) for index in range(len(self.nested)))
+        return TupleSerializer(fields, self.tuple_class)
+
+
+@register_snapshot
+class Tuple0SerializerSnapshot(FlinkSnapshot[tuple[Any, ...]]):
+    """Snapshot of `TupleSerializer(())`: Flink has a serializer of its own for it."""
+
+    snapshot_id: ClassVar[str] = _RUNTIME + "Tuple0SerializerSnapshot"
+    kind: ClassVar[str] = "tuple"
+    java_class: ClassVar[str] = _TUPLES + "0"
+
+    def describe(self) -> str:
+        return "tuple<>"
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return TupleSerializer(())

@@ -1,0 +1,1 @@
+"""What only Flink's metadata names: Kryo, windows, timers, void, and the parts that its snapshots share."""

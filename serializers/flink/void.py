@@ -1,0 +1,51 @@
+"""Void: Flink's type of no value, one byte 0. Source: format notes 7."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import attrs
+
+from ..errors import ValueNotConvertible, shown
+from ..primitives.numeric import BASE
+from ..registry import register_snapshot
+from ..serializer import TypeSerializer
+from ..snapshot import FlinkSnapshot, TypeSerializerConfigSnapshot
+from .windows import expect_zero
+
+if TYPE_CHECKING:
+    from ..views import DataInputView, DataOutputView
+
+
+@attrs.frozen
+class VoidSerializer(TypeSerializer[None]):
+    """Flink's Void: None, and nothing else."""
+
+    @property
+    def length(self) -> int:
+        return 1
+
+    def serialize(self, value: None, target: DataOutputView) -> None:
+        if value is not None:
+            raise ValueNotConvertible(f"{shown(value)} is not None")
+        target.write_byte(0)
+
+    def deserialize(self, source: DataInputView) -> None:
+        expect_zero(source, "Flink's Void")
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[None]:
+        return VoidSerializerSnapshot()
+
+
+@register_snapshot
+class VoidSerializerSnapshot(FlinkSnapshot[None]):
+    """Snapshot of `VoidSerializer`."""
+
+    snapshot_id: ClassVar[str] = BASE + "VoidSerializer$VoidSerializerSnapshot"
+    kind: ClassVar[str] = "void"
+
+    def describe(self) -> str:
+        return "void"
+
+    def restore_serializer(self) -> TypeSerializer[None]:
+        return VoidSerializer()

@@ -1,0 +1,178 @@
+"""The roads out of pickle and into it: FAM-1 and FAM-3.
+
+Out of it, a pickle is opened by who trusts its class: `opened_pickles`. Into it, the stored value becomes an object of
+the described class first, by the rules of that. Source: compatibility rules, section 6.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..compatibility import CompatibilityResult, Finding, Flag, Obstacle, Verdict, worst
+from ..enums.serializers import EnumSerializer
+from ..errors import DeclarationError
+from ..families import across_families
+from ..hints import serializer_for
+from ..records.recursive import RecordReference
+from ..records.serializers import DescribedRecordSerializer
+from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer, incompatible, unrelated
+from ..views import DataInputView, DataOutputView
+from .opened import FromPickle, parts_within, pickle_names, records_within, sources_of
+from .rules import obstacles
+from .serializers import PickleSerializer
+from .shapes import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ..snapshot import TypeSerializerConfigSnapshot
+    from .serializers import PickledSnapshot
+    from .shapes import Shape
+
+_BY_KIND = {
+    "array": ("builtins.list",),
+    "boolean": ("builtins.bool",),
+    "bytes": ("builtins.bytes",),
+    "decimal": ("decimal.Decimal",),
+    "list": ("builtins.list",),
+    "map": ("builtins.dict", "collections.OrderedDict", "collections.defaultdict", "collections.Counter"),
+    "number": ("builtins.int", "builtins.float"),
+    "set": ("builtins.set", "builtins.frozenset"),
+    "string": ("builtins.str",),
+    "temporal": ("datetime.datetime", "datetime.date", "datetime.time"),
+    "tuple": ("builtins.tuple",),
+}
+"""By the kind of a described type, the classes whose objects it writes."""
+
+
+def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> CompatibilityResult[Any] | None:
+    """Answer for a described type about stored pickles (FAM-1); None where the new type is a pickle, too."""
+    if new.snapshot_configuration().kind == "pickle":
+        return None
+    across = across_families(new, old, KEEP_OLD_TYPE)
+    if across is not None:
+        return across
+    found = old.fingerprint
+    own = pickle_names(new)
+    name = next((becomes for was, becomes in old.former if was == found.name), found.name)
+    if not own:
+        plain = _BY_KIND.get(new.snapshot_configuration().kind, ())
+        if name not in plain:
+            return incompatible(new, old, "FAM-2", f"values of {new.describe()} are no {found.name}")
+    needs = obstacles(old)
+    trust = " ".join(f"--trust {need.lifted_by}" for need in needs if need.lifted_by)
+    findings = [
+        Finding(
+            "$", "FAM-1", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
+            "each pickle is opened, and written as what is described; the types of its fields are seen then",
+            (f"migrate the state: {trust}", KEEP_OLD_TYPE), (Flag.MAY_FAIL_PER_VALUE,),
+        )
+    ]  # fmt: skip
+    if own and name not in own:
+        reason = f"the class {found.name} is none of the job's"
+        ways = (f"if it has the same fields: @record(aliases=[{found.name!r}])", CONVERTER)
+        findings.append(Finding("$", "PKL-6", Verdict.REQUIRES_MIGRATION, found.name, own[0], reason, ways))
+        needs = (*needs, Obstacle(f"the class {found.name} is none of the job's"))
+    shapes = {shape.name: shape for shape in found.classes}
+    findings += _field_findings(new, shapes, "$", records_within(new))
+    verdict = worst([finding.verdict for finding in findings])
+    conversion = None if verdict is Verdict.INCOMPATIBLE else FromPickle.into(new, found, old.former)
+    return CompatibilityResult(verdict, tuple(findings), conversion=conversion, obstacles=needs)
+
+
+def _field_findings(
+    new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str, left: dict[str, DescribedRecordSerializer[Any]]
+) -> Iterator[Finding]:
+    """REC-2 to REC-4 and REC-6 for pickled classes whose fields are known, of any depth."""
+    if isinstance(new, DescribedRecordSerializer | RecordReference):
+        if new.name not in left:
+            return  # each is told once, at its first path
+        new = left.pop(new.name)
+        shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
+        if shape is not None and shape.fields:
+            yield from _one_record(new, shape, path)
+    if isinstance(new, EnumSerializer) and new.enum_class is not None:
+        yield from _members_gone(new.enum_class, new, shapes, path)
+    for step, part in parts_within(new):
+        yield from _field_findings(part, shapes, path + step, left)
+
+
+def _members_gone(cls: type, new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str) -> Iterator[Finding]:
+    """ENUM-4 for pickled enums: pickles tell a member by its value, which must still be that member's."""
+    shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
+    gone = [member for member in shape.fields if member not in shape_of(cls).fields] if shape is not None else []
+    if gone:
+        reason = f"the member {gone[0]} is gone or has another value, and pickles tell members by their value"
+        ways = ("keep the member and its value until the state is moved", CONVERTER)
+        yield Finding(path, "ENUM-4", Verdict.INCOMPATIBLE, str(shape), str(shape_of(cls)), reason, ways)
+
+
+def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) -> Iterator[Finding]:
+    sources = sources_of(new.fields, shape.fields)
+    gone = [name for name in shape.fields if name not in sources.values()]
+    added = [field for field in new.fields if field.name not in sources]
+    hint = f"; was it called {gone[0]!r}?" if len(gone) == len(added) == 1 else ""
+    for field in added:
+        where, kind = f"{path}.{field.name}", field.describe()
+        if field.default is None:
+            ways: tuple[str, ...] = ("give it a default", f"say its former name: Field(aliases=[…]) on {field.name}")
+            reason = f"the field is new and has no default; pickled objects have no value for it{hint}"
+            yield Finding(where, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways)
+            continue
+        reason = f"the field is new; pickled objects get {field.default.title} {field.default.describe()}"
+        ways = ("migrate the state: the default is filled in",)
+        yield Finding(where, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways)
+    for name in gone:
+        where, flags = f"{path}.{name}", [f"{Flag.DROPS}:{path}.{name}"]
+        if hint:
+            flags.append(f"{Flag.POSSIBLE_RENAME}:{name}->{added[0].name}")
+        reason = "pickled objects have the attribute, and the record has no field for it; its value is dropped"
+        ways = ("migrate the state: the value is dropped", f"declare a field {name!r}")
+        yield Finding(where, "REC-4", Verdict.REQUIRES_MIGRATION, "(pickled)", "", reason, ways, tuple(flags))
+    for field in new.fields:
+        was = sources.get(field.name)
+        if was is not None and was not in {field.name, field.attribute}:
+            reason = "renamed; the alias says so"
+            yield Finding(
+                f"{path}.{field.name}", "REC-6", Verdict.REQUIRES_MIGRATION, was, field.name, reason,
+                ("migrate the state: the value moves to its new name",),
+            )  # fmt: skip
+
+
+def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
+    """Answer for a pickle serializer about values of a described type (FAM-3)."""
+    cls: Any = new.python_class
+    try:
+        described = serializer_for(cls)
+    except DeclarationError:
+        return unrelated(new, old)
+    if isinstance(described, PickleSerializer):
+        return unrelated(new, old)
+    result = described.ensure_compatibility(old)
+    if result.is_incompatible():
+        return CompatibilityResult.incompatible(*result.findings)
+    finding = Finding(
+        "$", "FAM-3", Verdict.REQUIRES_MIGRATION, old.describe(), new.describe(),
+        "each value becomes a pickle, of which nothing can be told afterwards",
+        ("migrate the state: each value is pickled", f"keep it described: {described.describe()}"),
+        (Flag.UNVERIFIED_AFTER,),
+    )  # fmt: skip
+    pickled: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
+        finding, *result.findings, fallback=result.fallback, conversion=ToPickle(described, result.conversion)
+    )
+    return attrs.evolve(pickled, obstacles=result.obstacles)
+
+
+@attrs.frozen
+class ToPickle:
+    """Stored value of a described type -> an object of the class, to be pickled."""
+
+    described: TypeSerializer[Any]
+    conversion: Callable[[Any], Any] | None
+
+    def __call__(self, value: Any) -> Any:
+        target = DataOutputView()
+        self.described.serialize(value if self.conversion is None else self.conversion(value), target)
+        return self.described.deserialize(DataInputView(target.getvalue()))

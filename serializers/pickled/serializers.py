@@ -1,0 +1,422 @@
+"""Pickle and cloudpickle, contained: opaque bytes under a snapshot that tells what is to be known without opening them.
+
+    i32 length, the pickle
+
+These are the bytes of Flink's `byte[]`, as which PyFlink keeps its pickled state. A reader restored from a snapshot
+gives `PickledValue`s, and nothing is unpickled until someone who trusts the class by its name opens one: see
+`unpickling`. The rules PKL-1 to PKL-6, FAM-1 and FAM-3 are in `pickle_rules` and `pickle_moves`.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import attrs
+import cloudpickle
+
+from .. import layout
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, cause_text, shown
+from ..families import ANY, register_rule
+from ..registry import register_snapshot
+from ..serializer import TypeSerializer
+from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot
+from ..stored_names import qualified_name
+from . import rules as pickle_rules
+from .shapes import Fingerprint, classes_within, running_python, shape_of
+from .unpickling import BY_VALUE, LIBRARY, Names, open_pickle, qualified, trusted_names
+from .values import PickledValue
+
+if TYPE_CHECKING:
+    from ..compatibility import CompatibilityResult
+    from ..snapshot import Speller
+    from ..views import DataInputView, DataOutputView
+
+T = TypeVar("T")
+
+PROTOCOL = 5
+"""The protocol by default: one number, so that interpreters of all versions write the same bytes."""
+
+_OLDEST_PROTOCOL = 2
+
+Redirect = tuple[str, type]
+
+
+# Its types tell type checkers what callers may pass; those of `tuple` do not.
+def _classes(given: Iterable[type]) -> tuple[type, ...]:
+    return tuple(given)
+
+
+def _redirects(aliases: Mapping[str, type] | Iterable[str | Redirect]) -> tuple[str | Redirect, ...]:
+    if isinstance(aliases, str):
+        raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({aliases!r},)")
+    return tuple(aliases.items()) if isinstance(aliases, Mapping) else tuple(aliases)
+
+
+class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """What the snapshots of both serializers tell; the body at version 1 is as follows.
+
+    the fingerprint (`Fingerprint.write`), i32 n, n x (UTF former name, UTF present name)
+
+    Attributes:
+        fingerprint: Of the class, as it was when the state was written.
+        former: Names that stored pickles may still use, each with the one of `fingerprint` that it became.
+    """
+
+    kind: ClassVar[str] = "pickle"
+    word: ClassVar[str] = "pickle"
+
+    fingerprint: Fingerprint
+    former: tuple[tuple[str, str], ...]
+
+    def describe(self) -> str:
+        return f"{self.word}<{self.fingerprint.name}>"
+
+    def spell(self, speller: Speller) -> str:
+        first, *others = self.fingerprint.classes
+        how = [f"protocol {self.fingerprint.protocol}", *(["by value"] if self.fingerprint.by_value else [])]
+        with_others = f" with {', '.join(map(str, others))}" if others else ""
+        return f"{self.word} {first}{with_others} ({', '.join(how)})"
+
+    def write(self, target: DataOutputView) -> None:
+        self.fingerprint.write(target)
+        target.write_int(len(self.former))
+        for was, becomes in self.former:
+            target.write_utf(was)
+            target.write_utf(becomes)
+
+    def read(self, source: DataInputView) -> None:
+        self.fingerprint = Fingerprint.read(source)
+        count = source.read_size("former names of pickled classes", least_bytes_each=4)
+        self.former = tuple((source.read_utf(), source.read_utf()) for _ in range(count))
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return UnopenedPickleSerializer(self)
+
+
+register_rule("pickle", ANY, "pickled.moves:from_pickle")
+register_rule(ANY, "pickle", "pickled.moves:to_pickle")
+
+
+@register_snapshot
+@attrs.define
+class PickleSnapshot(PickledSnapshot):
+    """Snapshot of `PickleSerializer`."""
+
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "pickle"
+
+    fingerprint: Fingerprint = attrs.field(factory=Fingerprint)
+    former: tuple[tuple[str, str], ...] = ()
+
+
+@register_snapshot
+@attrs.define
+class CloudPickleSnapshot(PickledSnapshot):
+    """Snapshot of `CloudPickleSerializer`."""
+
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "cloudpickle"
+    word: ClassVar[str] = "cloudpickle"
+
+    fingerprint: Fingerprint = attrs.field(factory=Fingerprint)
+    former: tuple[tuple[str, str], ...] = ()
+
+
+def _read_bytes(source: DataInputView) -> bytes:
+    return source.read_fully(source.read_size("bytes of a pickle"))
+
+
+def _write_bytes(data: bytes, target: DataOutputView) -> None:
+    target.write_int(len(data))
+    target.write(data)
+
+
+@attrs.frozen
+class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
+    """Reads pickles as the bytes that they are. What a snapshot restores, whatever is in the bytes.
+
+    Attributes:
+        stored: The snapshot, which is written again as it is.
+    """
+
+    stored: PickledSnapshot
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Prefixed()
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What the snapshot tells."""
+        return self.stored.fingerprint
+
+    def serialize(self, value: PickledValue, target: DataOutputView) -> None:
+        if not isinstance(value, PickledValue) or value.class_name != self.fingerprint.name:
+            raise ValueNotConvertible(f"{shown(value)} is no stored value of {self.stored.describe()}")
+        _write_bytes(value.data, target)
+
+    def deserialize(self, source: DataInputView) -> PickledValue:
+        return PickledValue(self.fingerprint.name, _read_bytes(source), by_value=self.fingerprint.by_value)
+
+    def snapshot_configuration(self) -> PickledSnapshot:
+        return self.stored
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[PickledValue]:
+        return pickle_rules.judge_stored(self, snapshot)
+
+
+@attrs.frozen
+class PickleSerializer(TypeSerializer[T]):
+    """Objects of a class as pickles. For state that was pickled before; a described class is the better choice.
+
+    A pickle may name the class, its `references` and a few types of the library; any other name is refused, on
+    writing and on reading (`unpickling`).
+
+    Attributes:
+        python_class: The class.
+        references: Other classes that values may hold. Those that hints of an attrs class, a dataclass or a named tuple
+            name need no word.
+        aliases: Former qualified names: of the class; or a mapping, by which former name is which class (rule PKL-3).
+        upgrade: Makes of an unpickled object of an older shape one of today's (rule PKL-4).
+        protocol: Of pickle, 2 to 5.
+
+    Raises:
+        DeclarationError: The class cannot be found by its name, or the protocol is not one of those.
+    """
+
+    make_snapshot: ClassVar[type[PickledSnapshot]] = PickleSnapshot
+
+    python_class: type[T]
+    references: tuple[type, ...] = attrs.field(default=(), converter=_classes, kw_only=True)
+    aliases: tuple[str | Redirect, ...] = attrs.field(default=(), converter=_redirects, kw_only=True)
+    upgrade: Callable[[Any], T] | None = attrs.field(default=None, eq=False, kw_only=True)
+    protocol: int = attrs.field(default=PROTOCOL, kw_only=True)
+    _fingerprint: Fingerprint = attrs.field(init=False, eq=False, repr=False)
+    _known: dict[str, type] = attrs.field(init=False, eq=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        if not isinstance(self.python_class, type):
+            raise DeclarationError(f"{shown(self.python_class)} is no class", advice="give the class of the values")
+        if not _OLDEST_PROTOCOL <= self.protocol <= PROTOCOL:
+            raise DeclarationError(f"pickles of protocol {self.protocol} are not written", advice="choose 2 to 5")
+        for one in self.references:
+            if not isinstance(one, type):
+                raise DeclarationError(f"references has {shown(one)}, which is no class", advice="list classes alone")
+        cls: Any = self.python_class
+        classes = classes_within(cls, self.references)
+        shapes, by_value = tuple(map(shape_of, classes)), self._is_by_value()
+        known = {qualified_name(one): one for one in classes}
+        self._check_aliases(known)
+        known |= {was: known[name] for was, name in self.redirects.items() if name in known}
+        object.__setattr__(self, "_fingerprint", Fingerprint(shapes, self.protocol, by_value, running_python()))
+        object.__setattr__(self, "_known", known)
+
+    def _check_aliases(self, known: Mapping[str, type]) -> None:
+        """Refuse a former name that two classes have, or that is the name of a present one."""
+        former: dict[str, type] = {}
+        for was, cls in self._pairs:
+            other = known.get(was, former.setdefault(was, cls))
+            if other is not cls:
+                raise DeclarationError(
+                    f"{was!r} is declared a former name of {qualified_name(cls)}, and names {qualified_name(other)}",
+                    advice="remove the alias from one of them",
+                )
+
+    @property
+    def _pairs(self) -> list[Redirect]:
+        return [(given, self.python_class) if isinstance(given, str) else given for given in self.aliases]
+
+    def _is_by_value(self) -> bool:
+        name = qualified_name(self.python_class)
+        if "<locals>" in name or _found(self.python_class) is not self.python_class:
+            raise DeclarationError(
+                f"{name} cannot be found by its name, so no pickle of it could be read",
+                advice="declare it at the top level of an importable module",
+            )
+        return False
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Prefixed()
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What is compared of the class (rule PKL-1)."""
+        return self._fingerprint
+
+    @property
+    def known(self) -> dict[str, type]:
+        """The classes by each name that a pickle may use for them."""
+        return self._known
+
+    @property
+    def redirects(self) -> dict[str, str]:
+        """Former name -> present name."""
+        return {was: qualified_name(cls) for was, cls in self._pairs}
+
+    def serialize(self, value: T, target: DataOutputView) -> None:
+        if isinstance(value, PickledValue):
+            if value.class_name not in {self.fingerprint.name, *self.redirects}:
+                raise ValueNotConvertible(f"{shown(value)} is no value of {self.describe()}")
+            _write_bytes(value.data, target)
+            return
+        if not isinstance(value, self.python_class):
+            raise ValueNotConvertible(f"{shown(value)} is no {self.fingerprint.name}")
+        _write_bytes(self._dump(value), target)
+
+    def _dump(self, value: T) -> bytes:
+        buffer = io.BytesIO()
+        try:
+            with _findable(() if self.fingerprint.by_value else self.known.values()):
+                self._pickler(buffer, frozenset({*self.known, *LIBRARY})).dump(value)
+        except StateShiftError:
+            raise
+        except Exception as error:
+            raise ValueNotConvertible(f"{shown(value)} cannot be pickled: {cause_text(error)}") from error
+        return buffer.getvalue()
+
+    def _pickler(self, buffer: io.BytesIO, names: frozenset[str]) -> Any:
+        return _Pickler(buffer, self.protocol, names)
+
+    def deserialize(self, source: DataInputView) -> T:
+        data = _read_bytes(source)
+        name = self.fingerprint.name
+        if trusted_names() is not None:
+            unopened: Any = PickledValue(name, data, by_value=self.fingerprint.by_value)
+            return unopened  # type: ignore[no-any-return]  # in a migration all values of the state are generic
+        value = self._open(data)
+        if not isinstance(value, self.python_class):
+            raise CorruptSavepoint(f"a {name} is declared, and the pickle holds a {type(value).__qualname__}")
+        return value
+
+    def _open(self, data: bytes) -> Any:
+        return open_pickle(data, Names(self.fingerprint.name, self.known))
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        snapshot = self.make_snapshot()
+        snapshot.fingerprint, snapshot.former = self.fingerprint, tuple(sorted(self.redirects.items()))
+        return snapshot
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+        return pickle_rules.judge(self, snapshot)
+
+
+@contextmanager
+def _findable(classes: Iterable[type]) -> Iterator[None]:
+    """Let pickle find classes by their names, though they came to this process by value, as to a worker of Spark."""
+    stand_ins: dict[str, Any] = {}
+    for cls in classes:
+        if cls.__module__ not in sys.modules:
+            place: Any = stand_ins.setdefault(cls.__module__, ModuleType(cls.__module__))
+            *outer, name = cls.__qualname__.split(".")
+            for part in outer:
+                place = vars(place).setdefault(part, SimpleNamespace())
+            setattr(place, name, cls)
+    sys.modules.update(stand_ins)
+    try:
+        yield
+    finally:
+        for name in stand_ins:
+            del sys.modules[name]
+
+
+def _found(cls: type) -> object:
+    """Give what stands under the name of a class, in its module."""
+    try:
+        return pickle.loads(pickle.dumps(cls))  # noqa: S301 - our own bytes, which name a class at hand
+    except (pickle.PicklingError, AttributeError, ImportError):
+        return None
+
+
+def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
+    """Refuse pickles where values are found by their bytes: equal objects may have unequal pickles.
+
+    Args:
+        serializer: Of a key or a namespace.
+        what: What it is of, as "a key".
+
+    Raises:
+        DeclarationError: It is one of pickles, or has one inside.
+    """
+    pending = [serializer.snapshot_configuration()]
+    while pending:
+        snapshot = pending.pop()
+        if isinstance(snapshot, PickledSnapshot):
+            raise DeclarationError(
+                f"{what} cannot be a pickle ({snapshot.describe()}): it is found by its bytes, and equal objects may"
+                " have unequal pickles",
+                advice="describe the class: an attrs class, a dataclass, a named tuple; or use a plain type",
+            )
+        pending += snapshot.children()
+
+
+@attrs.frozen
+class CloudPickleSerializer(PickleSerializer[T]):
+    """Objects of a class as pickles of cloudpickle, which takes a class that has no module into each pickle, as code.
+
+    Attributes:
+        trust_code: Whether to run code that comes within stored pickles. Only of such classes there is any; without it
+            their values are written, and never read.
+    """
+
+    make_snapshot: ClassVar[type[PickledSnapshot]] = CloudPickleSnapshot
+
+    trust_code: bool = attrs.field(default=False, kw_only=True)
+
+    def _is_by_value(self) -> bool:
+        return _found(self.python_class) is not self.python_class or (
+            cloudpickle.dumps(self.python_class) != pickle.dumps(self.python_class, cloudpickle.DEFAULT_PROTOCOL)
+        )
+
+    def _pickler(self, buffer: io.BytesIO, names: frozenset[str]) -> Any:
+        if self.fingerprint.by_value:
+            return cloudpickle.Pickler(buffer, self.protocol)
+        return _CloudPickler(buffer, self.protocol, names)
+
+    def _open(self, data: bytes) -> Any:
+        if not self.fingerprint.by_value or not self.trust_code:
+            return super()._open(data)
+        value = PickledValue(self.fingerprint.name, data, by_value=True)
+        return value.load(trust=(BY_VALUE + value.class_name,))
+
+
+class _Told:
+    """Refuses, on writing, what could not be read again."""
+
+    _names: frozenset[str]
+
+    def _check(self, value: object) -> None:
+        if not isinstance(value, type | FunctionType | BuiltinFunctionType):
+            return
+        name = qualified(value.__module__ or "", value.__qualname__)
+        if name not in self._names:
+            raise ValueNotConvertible(
+                f"the value holds a {name}, which the serializer does not list",
+                advice=f"list it if values may hold it: references=({value.__name__},)"
+                if isinstance(value, type)
+                else "name no function in a pickle: let __reduce__ give a class, whose __new__ makes the object",
+            )
+
+
+class _Pickler(pickle.Pickler, _Told):
+    def __init__(self, buffer: io.BytesIO, protocol: int, names: frozenset[str]) -> None:
+        super().__init__(buffer, protocol)
+        self._names = names
+
+    def reducer_override(self, obj: Any) -> Any:
+        self._check(obj)
+        return NotImplemented
+
+
+class _CloudPickler(cloudpickle.Pickler, _Told):  # type: ignore[misc]  # cloudpickle has no types
+    def __init__(self, buffer: io.BytesIO, protocol: int, names: frozenset[str]) -> None:
+        super().__init__(buffer, protocol)
+        self._names = names
+
+    def reducer_override(self, obj: Any) -> Any:
+        self._check(obj)
+        return super().reducer_override(obj)

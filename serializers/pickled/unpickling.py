@@ -1,0 +1,445 @@
+"""Opening pickles under guard: a pickle may name only what its reader was told, and a few types of the library.
+
+A pickle is a program: it names functions and calls them. Here a name means what `Names` says, and any other is
+`UntrustedCode`, before its module is imported. What remains possible is what the trusted classes themselves do, in
+their constructors, `__setstate__`, `__hash__` and `__eq__`.
+
+What a pickle costs is bounded by its own size, and one that costs more is refused as `CorruptSavepoint`:
+
+- Memory is some hundred times the pickle at most. Types of the library, and classes that inherit their constructors,
+  are called as pickles call them and in no other way: `int(Decimal("1E+6000000"))`, `bytes(1 << 40)` and `str` of a
+  list make much of little. Copies are counted.
+- Keys of dicts and elements of sets are hashed, and a tuple that holds another twice, which holds a third twice, takes
+  time without end. So what is hashed is counted as often as it is met.
+- Whatever else takes long (keys whose hashes collide) ends with the time that a pickle of that size may take on the
+  processor: `_LEAST_S`, and `_BYTE_S` for each byte.
+
+The value itself may share parts or contain itself, as objects do. Whoever makes a tree of it, as an export and a
+migration do, counts with `unfolding.Unfolding`.
+
+The interpreter's unpickler in C takes sizes from the pickle before it has seen the bytes, and sets attributes of
+classes; so this one goes by the same algorithm in Python, of which each step can be refused.
+"""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import decimal
+import enum
+import importlib
+import io
+import pickle
+import struct
+import sys
+import time
+import types
+import uuid
+import zoneinfo
+from collections.abc import Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ..errors import CorruptSavepoint, StateShiftError, UntrustedCode, ValueNotConvertible, cause_text
+from ..stored_names import known_as, known_name, place_of
+from ..tree_size import is_tree_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+BY_VALUE = "by-value:"
+"""Before the name of a class, the word that trusts code which comes within pickles of cloudpickle."""
+
+_CODE = ("cloudpickle.", "types.CodeType", "types.FunctionType", "builtins.CodeType")
+_scope: ContextVar[frozenset[str] | None] = ContextVar("_scope", default=None)
+
+
+@contextmanager
+def trusting(names: Collection[str]) -> Iterator[None]:
+    """Let pickled values be opened in the `with` block that name nothing else; a serializer then gives them unopened.
+
+    A migration reads in such a block: there pickles of a savepoint go by what its caller trusts, and by nothing that
+    the job declares.
+    """
+    token = _scope.set(frozenset(map(known_name, names)))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+def trusted_names() -> frozenset[str] | None:
+    """What the `with` block around trusts; None outside of any."""
+    return _scope.get()
+
+
+def untrusted(name: str, held_by: str = "") -> UntrustedCode:
+    """Make the error for a name that would have to be imported or called, with the option that allows it."""
+    if name.startswith((*_CODE, BY_VALUE)):
+        name = name if name.startswith(BY_VALUE) else BY_VALUE + held_by
+        what = "a pickled value brings code of its own, which unpickling would run"
+    else:
+        inside = f", within a value of {held_by}" if held_by and held_by != name else ""
+        what = f"{name} is not trusted{inside}, and unpickling could run its code"
+    return UntrustedCode(
+        what, advice=f"if you trust it: --trust {name} (in Python: trust=({name!r},)); nothing was imported or called"
+    )
+
+
+def qualified(module: str, name: str) -> str:
+    """Give the one name of a global; Python 2 had another for the builtins, which old protocols keep."""
+    return known_as("builtins" if module == "__builtin__" else module, name)
+
+
+@attrs.frozen
+class Names:
+    """What the globals of a pickle mean.
+
+    Attributes:
+        held_by: The class that the state declares, for messages.
+        known: Objects at hand, by name: nothing is imported for them.
+        trust: Names that are imported when they are met.
+    """
+
+    held_by: str
+    known: Mapping[str, Any] = attrs.field(factory=dict)
+    trust: frozenset[str] = frozenset()
+
+    def resolve(self, module: str, name: str) -> Any:
+        """Give what a global means.
+
+        Raises:
+            UntrustedCode: It is none of those that were told.
+            ValueNotConvertible: It is trusted, and cannot be imported.
+        """
+        full = qualified(module, name)
+        if full in self.known:
+            return self.known[full]
+        if full in LIBRARY:
+            return LIBRARY[full]
+        if full not in self.trust:
+            raise untrusted(full, self.held_by)
+        module, name = place_of(module, name)
+        try:
+            found: Any = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except Exception as error:
+            raise ValueNotConvertible(
+                f"{full}, which a pickled value names, cannot be imported: {cause_text(error)}",
+                advice="run where it can be imported (--py-files gives files to workers), or name what it is called "
+                "today as an alias",
+                rule="PKL-6",
+            ) from error
+        return found
+
+
+def open_pickle(data: bytes, names: Names) -> Any:
+    """Unpickle one value.
+
+    Raises:
+        UntrustedCode: It names something that it may not.
+        CorruptSavepoint: It is no pickle, or is not read by the classes that it names.
+    """
+    source = io.BytesIO(data)
+    try:
+        value = _Guarded(source, names).load()
+    except StateShiftError:
+        raise
+    except Exception as error:
+        raise CorruptSavepoint(
+            f"a pickled value of {names.held_by} cannot be opened: {cause_text(error)}",
+            advice="it is damaged, or its class reads its own older pickles no longer",
+        ) from error
+    if source.tell() != len(data):
+        raise CorruptSavepoint(f"{len(data) - source.tell()} bytes follow the pickle of a {names.held_by}")
+    return value
+
+
+_NOT_CHANGED = (
+    type,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.ModuleType,
+    enum.Enum,
+)
+
+_LEAST_S, _BYTE_S = 2.0, 20e-6
+"""Time on the processor that a pickle may take to open, and more for each of its bytes: a tenth of it is usual."""
+
+_LEAST_HASHED, _HASHED_PER_BYTE = 1_000_000, 16
+_LARGEST_NUMBER = 1 << 14  # in bytes; to see that an integer is no decimal takes quadratic time
+_DEEPEST_KEY = 100  # the interpreter hashes tuples within tuples without looking at its own stack
+_AT_ONCE = 1024
+_TICKS = 64
+_FREE_TEXT = 64
+
+
+class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in C, and cannot be refused single steps
+    """Follows a pickle, and refuses what the module tells."""
+
+    dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001 - as above
+    stack: list[Any]
+    metastack: list[list[Any]]
+    read: Callable[[int], bytes]
+    append: Callable[[Any], None]
+
+    def __init__(self, source: io.BytesIO, names: Names) -> None:
+        super().__init__(source)
+        size = source.getbuffer().nbytes
+        self._names = names
+        self._left = size  # each item of what is copied has taken a byte at least
+        self._left_to_hash = _LEAST_HASHED + _HASHED_PER_BYTE * size
+        self._most_s = _LEAST_S + _BYTE_S * size
+        self._until = 0.0
+        self._ticks = 0
+        self._kinds: dict[type, type | None] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        return self._names.resolve(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to something outside of itself")
+
+    def _refuse_extension(self) -> None:
+        raise pickle.UnpicklingError("it names a class by an extension code of the process that wrote it")
+
+    def _tick(self, steps: int = 1) -> None:
+        """Look at the clock now and then."""
+        self._ticks += steps
+        if self._ticks >= _TICKS:
+            self._ticks, now = 0, time.thread_time()
+            self._until = self._until or now + self._most_s
+            if now > self._until:
+                raise pickle.UnpicklingError("it takes far longer to open than pickles of its size do")
+
+    def _build(self) -> None:
+        self._tick()
+        made, state = self.stack[-2:]
+        if isinstance(made, _NOT_CHANGED):
+            raise pickle.UnpicklingError("it would change a class, a function or a member of an enum")
+        if type(made) is uuid.UUID and not (isinstance(state, dict) and type(state.get("int")) is int):
+            raise pickle.UnpicklingError("it makes a UUID of something else than its number")
+        self._follow(pickle.BUILD)
+
+    def _reduce(self) -> None:
+        self._check_call(self.stack[-2], self.stack[-1])
+        self._follow(pickle.REDUCE)
+
+    def _new(self) -> None:
+        self._check_call(self.stack[-2], self.stack[-1])
+        self._follow(pickle.NEWOBJ)
+
+    def _new_by_name(self) -> None:
+        self._check_call(self.stack[-3], self.stack[-2], self.stack[-1])
+        self._follow(pickle.NEWOBJ_EX)
+
+    def _check_call(self, function: Any, positional: object, by_name: object = None) -> None:
+        """Refuse what makes much of little: copies of the same again and again, conversions that no pickle needs."""
+        self._tick()
+        if type(positional) is not tuple or type(by_name) not in (dict, type(None)):
+            raise pickle.UnpicklingError("it calls something with what are no arguments")
+        kind = self._kind_of(function)
+        if kind is None:
+            return
+        arguments = (*positional, *by_name.values()) if isinstance(by_name, dict) else positional
+        self._count(arguments)
+        if not _takes(kind, arguments):
+            raise pickle.UnpicklingError(f"it makes a value by {kind.__name__} in a way that pickles do not")
+        if kind in _HASHING:
+            for argument in arguments:
+                if isinstance(argument, list | tuple | collections.deque):
+                    self._hash([item[0] if isinstance(item, list) and item else item for item in argument])
+
+    def _kind_of(self, function: Any) -> Any:
+        """Give the type of the library whose constructor a call runs; None for a class with one of its own."""
+        if not isinstance(function, type):
+            return function if function is _latin_1 else None
+        if function not in self._kinds:
+            new: Any = function.__new__
+            found = (kind for kind in _INHERITED if issubclass(function, kind) and new is kind.__new__)
+            is_enum = issubclass(function, enum.Enum)
+            self._kinds[function] = function if function in _TYPES else enum.Enum if is_enum else next(found, None)
+        return self._kinds[function]
+
+    def _count(self, arguments: tuple[Any, ...]) -> None:
+        for argument in arguments:
+            if isinstance(argument, str | bytes) and len(argument) <= _FREE_TEXT:
+                continue
+            self._left -= len(argument) if isinstance(argument, Sized) else 0
+        if self._left < 0:
+            raise pickle.UnpicklingError("it copies more than it holds")
+
+    def _hash(self, keys: list[Any]) -> None:
+        """Refuse keys that take too long to hash, or many of one hash."""
+        steps = len(keys)
+        if not _CHEAP_KEYS.issuperset(map(type, keys)):
+            steps = _hashing_steps(keys, self._left_to_hash)
+            self._left_to_hash -= steps
+        self._tick(max(1, steps >> 3))
+        if len(keys) <= _AT_ONCE:
+            return
+        tried: set[Any] = set()
+        for first in range(0, len(keys), _AT_ONCE):
+            tried.update(keys[first : first + _AT_ONCE])
+            self._tick(_TICKS)
+
+    def _set_item(self) -> None:
+        if isinstance(self.stack[-3], dict):
+            self._hash([self.stack[-2]])
+        self._follow(pickle.SETITEM)
+
+    def _set_items(self) -> None:
+        if isinstance(self.metastack[-1][-1], dict):
+            self._hash(self.stack[::2])
+        self._follow(pickle.SETITEMS)
+
+    def _add_items(self) -> None:
+        self._hash(self.stack)
+        self._follow(pickle.ADDITEMS)
+
+    def _frozenset(self) -> None:
+        self._hash(self.stack)
+        self._follow(pickle.FROZENSET)
+
+    def _dict(self) -> None:
+        self._hash(self.stack[::2])
+        self._follow(pickle.DICT)
+
+    def _follow(self, opcode: bytes) -> None:
+        follow: Any = pickle._Unpickler.dispatch[opcode[0]]  # noqa: SLF001 - as above
+        follow(self)
+
+    def _refuse_old_form(self) -> None:
+        raise pickle.UnpicklingError("it makes objects as protocols before 2 did")
+
+    def _bytearray(self) -> None:
+        (size,) = struct.unpack("<Q", self.read(8))
+        self.append(bytearray(self.read(size)))
+
+    dispatch[pickle.BUILD[0]] = _build
+    dispatch[pickle.BYTEARRAY8[0]] = _bytearray
+    dispatch[pickle.REDUCE[0]] = _reduce
+    dispatch[pickle.NEWOBJ[0]] = _new
+    dispatch[pickle.NEWOBJ_EX[0]] = _new_by_name
+    dispatch[pickle.SETITEM[0]] = _set_item
+    dispatch[pickle.SETITEMS[0]] = _set_items
+    dispatch[pickle.ADDITEMS[0]] = _add_items
+    dispatch[pickle.FROZENSET[0]] = _frozenset
+    dispatch[pickle.DICT[0]] = _dict
+    for _code in (pickle.INST, pickle.OBJ):
+        dispatch[_code[0]] = _refuse_old_form
+    for _code in (pickle.EXT1, pickle.EXT2, pickle.EXT4):
+        dispatch[_code[0]] = _refuse_extension
+
+
+def _hashing_steps(keys: list[Any], most: int) -> int:
+    """Count what is hashed with keys, level by level; a tuple within is counted as often as it is met.
+
+    Raises:
+        UnpicklingError: It is more, or nested too deep.
+    """
+    steps, level = 0, keys
+    for _ in range(_DEEPEST_KEY):
+        steps += len(level)
+        level = [one for one in level if type(one) not in _CHEAP_KEYS]
+        sizes = [sys.getsizeof(one) for one in level if isinstance(one, int | decimal.Decimal)]
+        if sizes and max(sizes) > _LARGEST_NUMBER:
+            raise pickle.UnpicklingError("a key is a number of far too many digits")
+        steps += sum(sizes) >> 6
+        within = [one for one in level if isinstance(one, tuple)]
+        if steps + sum(map(len, within)) > most:
+            raise pickle.UnpicklingError("it hashes far more than it holds")
+        if not within:
+            return steps
+        level = [part for one in within for part in one]
+    raise pickle.UnpicklingError(f"a key is nested deeper than {_DEEPEST_KEY} levels")
+
+
+def _latin_1(text: str, encoding: str) -> bytes:
+    """Stand for `_codecs.encode`, by which protocol 2 writes bytes; any other codec is refused."""
+    if encoding not in {"latin1", "latin-1"}:
+        raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
+    return text.encode("latin-1")
+
+
+def _zone_method(owner: object, name: str) -> Any:
+    """Stand for `getattr`, by which a `ZoneInfo` is pickled; any other attribute is refused."""
+    if owner is not zoneinfo.ZoneInfo or name != "_unpickle":
+        raise pickle.UnpicklingError("it asks for an attribute by name")
+    return zoneinfo.ZoneInfo._unpickle  # type: ignore[attr-defined]  # noqa: SLF001 - what its own pickles call
+
+
+_CONTAINERS: tuple[type, ...] = (
+    dict, frozenset, list, set, tuple,
+    collections.Counter, collections.OrderedDict, collections.defaultdict, collections.deque,
+)  # fmt: skip
+_TYPES: tuple[type, ...] = (
+    *_CONTAINERS,
+    bool, bytearray, bytes, complex, float, int, object, str,
+    dt.date, dt.datetime, dt.time, dt.timedelta, dt.timezone,
+    decimal.Decimal, uuid.SafeUUID, uuid.UUID, zoneinfo.ZoneInfo,
+)  # fmt: skip
+
+LIBRARY: dict[str, Any] = {f"{found.__module__}.{found.__qualname__}": found for found in _TYPES} | {
+    "_codecs.encode": _latin_1,
+    "builtins.getattr": _zone_method,
+}
+"""What every pickle may name: types that hold values and do nothing else."""
+
+_INHERITED = tuple(kind for kind in _TYPES if "__new__" in vars(kind) and kind is not object)
+_HASHING = {dict, frozenset, set, collections.Counter, collections.OrderedDict, collections.defaultdict}
+_NUMBERS = (bool, int, float)
+_PLAIN = {type(None), bool, int, float, complex, str, bytes, dt.timedelta, dt.timezone, zoneinfo.ZoneInfo}
+_CHEAP_KEYS = {type(None), bool, float, str, bytes}
+_MOST_IN_A_MEMBER = 1 << 14
+
+
+def _takes(kind: Any, arguments: tuple[Any, ...]) -> bool:
+    """Whether pickles call a type so. Anything else could make much of little."""
+    if kind in _CONTAINERS:
+        return True
+    if kind is enum.Enum:  # which tells, and so prints, what is the value of no member
+        return is_tree_within(arguments, _MOST_IN_A_MEMBER)
+    if kind in {bytes, bytearray}:
+        content, *encoding = arguments or (b"",)
+        return isinstance(content, bytes | bytearray | list | tuple | str) and encoding in ([], ["latin-1"], ["latin1"])
+    if kind in {str, decimal.Decimal}:
+        return len(arguments) <= 1 and all(type(argument) is str for argument in arguments)
+    if kind in {bool, complex, float, int}:
+        return all(type(argument) in (*_NUMBERS, str) for argument in arguments)
+    return all(type(argument) in _PLAIN or isinstance(argument, dt.tzinfo) for argument in arguments)
+
+
+class Unmade:
+    """Stands for an object of a class that keeps plain fields: what its pickle says, without the class.
+
+    So the fields are seen as they were stored. The class as it is today would drop those that it no longer has, and
+    not tell.
+    """
+
+    __slots__ = ("arguments", "is_called", "state")
+
+    arguments: tuple[Any, ...]
+    state: Any
+    is_called: bool
+
+    def __new__(cls, *arguments: Any) -> Unmade:  # noqa: PYI034 - pickles call it
+        made = object.__new__(cls)
+        made.arguments, made.state, made.is_called = arguments, None, False
+        return made
+
+    def __init__(self, *_: Any) -> None:
+        self.is_called = True  # by __reduce__: unpickling alone does not
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+def unmade(name: str) -> type[Unmade]:
+    """Give a class that stands for the one of that name."""
+    return type(name.rpartition(".")[2], (Unmade,), {"__slots__": (), "stored_name": name})

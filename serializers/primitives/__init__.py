@@ -1,0 +1,1 @@
+"""Numbers, booleans, texts and bytes: the families of single values."""

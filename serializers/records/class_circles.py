@@ -1,0 +1,118 @@
+"""Classes that contain themselves: their serializers, and what waits until it is known which do.
+
+Flink makes POJOs of classes, too, but not of one within itself: a field of it is a generic type, for Kryo. So is a list
+or map of it in Flink 1.20; in Flink 2.3 its type extractor overflows the stack on these (both tried).
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from ..errors import DeclarationError
+from ..stored_names import qualified_name
+from . import scopes as record_scopes
+from .circles import Circles
+from .classes import options_of
+from .recursive import RecordReference, RecursiveRecordSerializer
+from .serializers import DescribedRecordSerializer, RecordSerializer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..serializer import TypeSerializer
+    from .circles import Others
+
+    Make = Callable[[type], DescribedRecordSerializer[Any]]
+
+T = TypeVar("T")
+
+
+def record_name(cls: type) -> str:
+    """The identity of a class in the state: its Java class, else its qualified name."""
+    return options_of(cls).java_class or qualified_name(cls)
+
+
+def record_or_reference(cls: type, make: Make) -> TypeSerializer[Any]:
+    """Give the serializer of a class, or within its own circle a reference to it.
+
+    Args:
+        cls: The class.
+        make: Makes the serializer of one class, and asks here for those of its fields.
+
+    Raises:
+        DeclarationError: A class with a Java class contains itself, or a default does not fit.
+    """
+    making = _making.get()
+    if making is not None:
+        return making.circles.serializer(cls)
+    making = _Making(make)
+    token = _making.set(making)
+    try:
+        return making.circles.serializer(cls)
+    finally:
+        _making.reset(token)
+
+
+def check_in_time(check: Callable[[], None]) -> None:
+    """Check a default at once, or where classes may contain one another, when it is known which do."""
+    making = _making.get()
+    if making is None:
+        check()
+    else:
+        making.checks.append(check)
+
+
+@attrs.define
+class _Making:
+    """What is known while the serializers of classes are made.
+
+    Attributes:
+        make: Makes the serializer of one class.
+        checks: What can be asked only when a circle is closed: whether its defaults can be written.
+    """
+
+    make: Make
+    circles: Circles[type] = attrs.field(init=False)
+    checks: list[Callable[[], None]] = attrs.field(factory=list, init=False)
+    _begun: dict[type, int] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.circles = Circles(self._begin, self._close, lambda cls: RecordReference(record_name(cls)))
+
+    def _begin(self, cls: type) -> DescribedRecordSerializer[Any]:
+        self._begun[cls] = len(self.checks)
+        return self.make(cls)
+
+    def _close(self, cls: type, made: DescribedRecordSerializer[Any], others: Others | None) -> TypeSerializer[Any]:
+        if others is not None:
+            made = _circle(made, others)
+        begun = self._begun.pop(cls)
+        due, self.checks[begun:] = self.checks[begun:], []
+        with record_scopes.serializers.entered(made.circle):
+            for check in due:
+                check()
+        return made
+
+
+_making: ContextVar[_Making | None] = ContextVar("_making", default=None)
+
+
+def _circle(record: DescribedRecordSerializer[T], others: Others) -> DescribedRecordSerializer[T]:
+    """Give the serializer of a class that contains itself."""
+    java = next((one for one in (record, *others) if not isinstance(one, RecordSerializer)), None)
+    if java is not None:
+        raise DeclarationError(
+            f"{java.name} contains itself, and has a Java class: Flink leaves the inner ones to Kryo, whose bytes are "
+            "not written by this release",
+            advice="leave the java_class out, for a state of stateshift's own; or store the inner records in a map "
+            "state or list state of their own, and refer to them by key",
+        )
+    names = [one.name for one in (record, *others)]
+    if len(set(names)) < len(names):
+        raise DeclarationError(f"two classes around {record.name} have one name: {', '.join(sorted(names))}")
+    return RecursiveRecordSerializer(
+        **{field.name: getattr(record, field.name) for field in attrs.fields(RecordSerializer)}, others=others
+    )

@@ -1,0 +1,222 @@
+"""Python classes as records: what an attrs class, a dataclass or a named tuple declares.
+
+@record(java_class="com.acme.Account", aliases=("com.acme.old.Account",))
+@attrs.frozen
+class Account:
+id: int
+title: Annotated[str, Field(aliases=("name",))]
+email: str | None = None
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import attrs
+
+from ..defaults import Default
+from ..errors import DeclarationError, StateShiftError
+from ..stored_names import qualified_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+C = TypeVar("C", bound=type)
+
+_OPTIONS = "__stateshift_record__"
+NO_VALUE = object()
+"""Stands where None would be a value."""
+
+
+@attrs.frozen
+class RecordOptions:
+    """What `record` was given; see there."""
+
+    java_class: str = ""
+    aliases: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    retired_types: tuple[tuple[str, Any], ...] = ()
+
+
+NO_RECORD_OPTIONS = RecordOptions()
+"""Of a class of which `record` was not asked to say more."""
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(given, str):
+        raise DeclarationError("aliases are several names, and one string was given", advice=f"write ({given!r},)")
+    return tuple(given)
+
+
+@attrs.frozen
+class Field:
+    """Options of one field, given as `Annotated[type, Field(...)]`.
+
+    Attributes:
+        name: Its name in the state, where that differs from Python's (`lastSeen` for `last_seen`).
+        aliases: Former names in the state; the first that is stored wins (rule REC-6).
+        on_none: What a stored null becomes, where the field is not optional any more (rule REC-10).
+        declared_by: The Java class that declares the field, where that is a superclass which Python does not have:
+            Flink finds a field by the class that declares it. Fields of a base class with a `java_class` need no word.
+    """
+
+    name: str = ""
+    aliases: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    on_none: Any = NO_VALUE
+    declared_by: str = ""
+
+
+def record(
+    *, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] | Mapping[str, Any] = ()
+) -> Callable[[C], C]:
+    """Say more about a class whose instances are state. Only needed where there is more to say.
+
+    Args:
+        java_class: The Java class of the same state in a Flink job; Flink then restores what is written.
+        aliases: Former qualified names, Python's or Java's (rule REC-11).
+        retired: Names of former fields that must not come back with another meaning (rule REC-16); with their types,
+            `{"level": str}`, they may come back as they were.
+
+    A subclass that is decorated is a registered subclass of its base: its values may stand where the base is declared.
+    """
+    if isinstance(aliases, str) or isinstance(retired, str):
+        raise DeclarationError("aliases and retired are tuples of names, and one string was given")
+    types = tuple(retired.items()) if isinstance(retired, Mapping) else ()
+    options = RecordOptions(java_class, tuple(aliases), tuple(retired), types)
+
+    def decorate(cls: C) -> C:
+        setattr(cls, _OPTIONS, options)
+        return cls
+
+    return decorate
+
+
+def options_of(cls: type) -> RecordOptions:
+    """Give what `record` said of this very class, not of a base."""
+    options: RecordOptions = cls.__dict__.get(_OPTIONS, NO_RECORD_OPTIONS)
+    return options
+
+
+def is_record_class(hint: object) -> bool:
+    """Whether a hint is a class that a record serializer can be made of."""
+    if not isinstance(hint, type):
+        return False
+    is_named_tuple = issubclass(hint, tuple) and hasattr(hint, "_fields")
+    return attrs.has(hint) or dataclasses.is_dataclass(hint) or is_named_tuple
+
+
+@attrs.frozen
+class ClassField:
+    """A field of a Python class: attribute, constructor argument, type hint, default."""
+
+    attribute: str
+    init_name: str
+    hint: Any
+    default: Default | None
+    declared_by: type
+
+
+def class_fields(cls: type) -> list[ClassField]:
+    """Read the fields of an attrs class, a dataclass or a named tuple.
+
+    Raises:
+        DeclarationError: A field has no type, cannot be given to the constructor, or a hint cannot be resolved.
+    """
+    try:
+        hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise DeclarationError(
+            f"the type hints of {qualified_name(cls)} cannot be resolved: {error}",
+            advice="declare the classes that it names at the top level of an importable module",
+        ) from error
+    owners = {attribute: base for base in cls.__mro__ for attribute in inspect.get_annotations(base)}
+    fields = []
+    for attribute, init_name, default in _raw_fields(cls):
+        if attribute not in hints:
+            raise DeclarationError(f"the field {attribute!r} of {qualified_name(cls)} has no type hint")
+        owner = owners.get(attribute, cls)
+        fields.append(ClassField(attribute, init_name, hints[attribute], default, owner))
+    return fields
+
+
+def _raw_fields(cls: type) -> list[tuple[str, str, Default | None]]:
+    if attrs.has(cls):
+        return [
+            (a.name, _init_name(cls, a.name, a.alias or a.name, a.init), _attrs_default(cls, a))
+            for a in attrs.fields(cls)
+        ]
+    if dataclasses.is_dataclass(cls):
+        return [
+            (f.name, _init_name(cls, f.name, f.name, f.init), _dataclass_default(f)) for f in dataclasses.fields(cls)
+        ]
+    defaults = getattr(cls, "_field_defaults", {})
+    names: tuple[str, ...] = getattr(cls, "_fields", ())
+    return [(name, name, Default(defaults[name]) if name in defaults else None) for name in names]
+
+
+def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - the class's own word
+    if not init:
+        raise DeclarationError(
+            f"the field {attribute!r} of {qualified_name(cls)} is not an argument of its constructor",
+            advice="make it a property if it derives from other fields, or an ordinary field if it is state",
+        )
+    return init_name
+
+
+def _attrs_default(cls: type, attribute: attrs.Attribute[Any]) -> Default | None:
+    default: Any = attribute.default
+    if default is attrs.NOTHING:
+        return None
+    if not isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # a class at run time
+        return Default(default)
+    if default.takes_self:
+        raise DeclarationError(
+            f"the default of {attribute.name!r} in {qualified_name(cls)} depends on the instance (takes_self)",
+            advice="give it a default that stored records without the field can get",
+        )
+    return Default(factory=default.factory)
+
+
+def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
+    if field.default is not dataclasses.MISSING:
+        return Default(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return Default(factory=field.default_factory)
+    return None
+
+
+def registered_subclasses(cls: type) -> list[type]:
+    """Give the decorated subclasses of a class, of any depth, by qualified name."""
+    found = {qualified_name(subclass): subclass for subclass in _subclasses(cls) if _OPTIONS in subclass.__dict__}
+    return [found[name] for name in sorted(found)]
+
+
+def imported_subclass(cls: type, name: str) -> type | None:
+    """Give the subclass of that qualified name, decorated or not.
+
+    The last one: `slots=True` makes a class anew, and what it was made of may still be there.
+    """
+    return next((subclass for subclass in reversed(_subclasses(cls)) if qualified_name(subclass) == name), None)
+
+
+def _subclasses(cls: type) -> list[type]:
+    """Give all subclasses that can be records, in the order in which they were made, by depth."""
+    found: list[type] = []
+    pending: list[type[Any]] = cls.__subclasses__()
+    while pending:
+        found += pending
+        pending = [deeper for subclass in pending for deeper in subclass.__subclasses__()]
+    return [subclass for subclass in found if is_record_class(subclass)]
+
+
+def check_default(where: str, default: Default | None, encode: Callable[[Any], object]) -> None:
+    """Refuse a constant default that its own type cannot write."""
+    if default is None or default.factory is not None or default.value is None:
+        return
+    try:
+        encode(default.value)
+    except StateShiftError as error:
+        raise DeclarationError(f"the default of {where} does not fit its type: {error.what}") from error

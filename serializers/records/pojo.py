@@ -1,0 +1,319 @@
+"""Flink's POJOs: a record with a Java class, under Flink's own snapshot, so that a Java job restores it.
+
+The bytes and the rules are those of `records`. Fields always lie in alphabetical order, because Flink pairs stored
+fields by their alphabetical place. Source: format notes 6.1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+import attrs
+
+from ..defaults import Default
+from ..errors import CorruptSavepoint, DeclarationError, OldReaderUnavailable, StateShiftError, add_step
+from ..flink.optional_map import OptionalEntry, OptionalMap
+from ..primitives.numeric import (
+    BooleanSerializerSnapshot,
+    ByteSerializerSnapshot,
+    DoubleSerializerSnapshot,
+    FloatSerializerSnapshot,
+    IntSerializerSnapshot,
+    LongSerializerSnapshot,
+    ShortSerializerSnapshot,
+)
+from ..registry import register_snapshot, registry
+from ..serializer import DECLARED
+from ..snapshot import TypeSerializerConfigSnapshot, read_versioned_snapshot, snapshot_to_bytes
+from ..views import DataInputView, DataOutputView
+from .fields import StoredField
+from .serializers import DescribedRecordSerializer, RecordSnapshot, StoredSubclass, subclass_snapshots
+
+if TYPE_CHECKING:
+    from ..serializer import TypeSerializer
+    from ..snapshot import Speller
+    from .serializers import Readers
+
+T = TypeVar("T")
+
+FLINK_POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot"
+
+
+@attrs.frozen
+class PojoField:
+    """A field in Flink's snapshot; what Flink could not read when it restored is absent.
+
+    Attributes:
+        takes_null: Whether it may be null, which is in no snapshot; None where the code is not at hand.
+    """
+
+    name: str
+    declared_by: str | None
+    snapshot: TypeSerializerConfigSnapshot[Any] | None
+    takes_null: bool | None = attrs.field(default=None, eq=False, repr=False)
+
+
+@attrs.frozen
+class PojoSubclass:
+    """A subclass in Flink's snapshot; of one that Flink could not find when it restored, parts are absent."""
+
+    name: str
+    snapshot: RecordSnapshot | None
+    has_key: bool = True
+
+
+@attrs.define
+class LostSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """Stands for a snapshot that Flink itself lost on an earlier restore, and so left out of this savepoint.
+
+    Attributes:
+        what: The field or subclass that it described.
+    """
+
+    kind: ClassVar[str] = "unknown"
+
+    what: str = ""
+
+    def describe(self) -> str:
+        return f"{self.what} (lost by Flink)"
+
+    def write(self, target: DataOutputView) -> None:
+        """Write nothing: whoever holds it leaves the part out again."""
+
+    def read(self, source: DataInputView) -> None:
+        """Read nothing: nothing is stored."""
+
+    def restore_serializer(self) -> NoReturn:
+        raise OldReaderUnavailable(
+            f"Flink could not read {self.what} when it restored an earlier savepoint, and left its serializer out of"
+            " this one",
+            advice="use a savepoint from before that restore, pass a fallback deserializer, or leave the state out of"
+            " the job: it is then kept as it is",
+        )
+
+
+@register_snapshot
+@attrs.define
+class PojoSerializerSnapshot(RecordSnapshot):
+    """Flink's snapshot of a POJO, version 2: UTF class, and three optional maps (format notes 6.1).
+
+    Fields are in alphabetical order; Flink pairs them by place, so a snapshot is never written in another order.
+    """
+
+    snapshot_id: ClassVar[str] = FLINK_POJO
+    version: ClassVar[int] = 2
+    word: ClassVar[str] = "pojo"
+
+    java_class: str = ""
+    fields: tuple[PojoField, ...] = ()
+    registered: tuple[PojoSubclass, ...] = ()
+    unregistered: tuple[PojoSubclass, ...] = ()
+    _stored: tuple[StoredField, ...] | None = attrs.field(default=None, init=False, eq=False, repr=False)
+    _restored: TypeSerializer[Any] | None = attrs.field(default=None, init=False, eq=False, repr=False)
+
+    def record_name(self) -> str:
+        return self.java_class
+
+    def stored_fields(self) -> tuple[StoredField, ...]:
+        if self._stored is None:
+            self._stored = tuple(
+                StoredField(
+                    field.name,
+                    self._snapshot_of(field),
+                    declared_by=field.declared_by or "",
+                    takes_null=field.takes_null,
+                )
+                for field in self.fields
+            )
+        return self._stored
+
+    def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        return tuple(map(self._snapshot_of, self.fields))
+
+    def _snapshot_of(self, field: PojoField) -> TypeSerializerConfigSnapshot[Any]:
+        return field.snapshot or LostSnapshot(f"the field {field.name!r} of {self.java_class}")
+
+    def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
+        return tuple(
+            (subclass.name, subclass.snapshot or _LostRecordSnapshot(subclass.name)) for subclass in self.registered
+        )
+
+    def unregistered_subclasses(self) -> tuple[StoredSubclass, ...]:
+        return tuple((one.name, one.snapshot or _LostRecordSnapshot(one.name)) for one in self.unregistered)
+
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
+        return PojoSerializer(
+            self.java_class,
+            self._restored_fields(readers),
+            registered=self._restored_subclasses(self.registered_subclasses(), subclasses),
+            unregistered=self._restored_subclasses(self.unregistered_subclasses(), subclasses),
+            allow_null=True,
+            knows_nulls=False,
+        )
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        if self._restored is None:
+            self._restored = self.restore_with({})
+        return self._restored
+
+    def default_of(self, field: StoredField) -> Default:
+        return java_default(field.snapshot)
+
+    def write(self, target: DataOutputView) -> None:
+        target.write_utf(self.java_class)
+        OptionalMap(
+            tuple(OptionalEntry(f.name, _field_key(f), _snapshot_bytes(f.snapshot)) for f in self.fields)
+        ).write(target)
+        for subclasses in (self.registered, self.unregistered):
+            OptionalMap(
+                tuple(
+                    OptionalEntry(one.name, b"" if one.has_key else None, _snapshot_bytes(one.snapshot))
+                    for one in subclasses
+                )
+            ).write(target)
+
+    def read(self, source: DataInputView) -> None:
+        self.java_class = source.read_utf()
+        self._stored = self._restored = None
+        self.fields = tuple(
+            PojoField(entry.name, _declaring_class(entry.key), _nested(entry, source, step=f".{entry.name}"))
+            for entry in OptionalMap.read(source).entries
+        )
+        self.registered, self.unregistered = (
+            tuple(
+                PojoSubclass(entry.name, _nested_record(entry, source), entry.key is not None)
+                for entry in OptionalMap.read(source).entries
+            )
+            for _ in range(2)
+        )
+
+
+_PLAIN_KEPT = 1024
+_plain_snapshots: dict[tuple[bytes, int, int], TypeSerializerConfigSnapshot[Any]] = {}
+"""What fields have been of, by bytes, depth and edition of the registry: thousands of fields are of a few types."""
+
+_ZEROS: dict[type, Any] = {
+    BooleanSerializerSnapshot: False,
+    ByteSerializerSnapshot: 0,
+    ShortSerializerSnapshot: 0,
+    IntSerializerSnapshot: 0,
+    LongSerializerSnapshot: 0,
+    FloatSerializerSnapshot: 0.0,
+    DoubleSerializerSnapshot: 0.0,
+}
+
+
+_DEFAULTS = {kind: Default(zero, title="Java's default", null="null") for kind, zero in _ZEROS.items()}
+_NULL = Default(title="Java's default", null="null")
+
+
+def java_default(snapshot: TypeSerializerConfigSnapshot[Any]) -> Default:
+    """Give what a field of a Java class holds before anything is assigned to it.
+
+    That is what Flink gives a field which stored records lack. A snapshot does not tell `int` from `Integer`; the
+    number is taken to be primitive. Nor does it tell what the class itself assigns.
+    """
+    return _DEFAULTS.get(type(snapshot), _NULL)
+
+
+def _field_key(field: PojoField) -> bytes | None:
+    if field.declared_by is None:
+        return None
+    key = DataOutputView()
+    key.write_utf(field.declared_by)
+    key.write_utf(field.name)
+    return key.getvalue()
+
+
+def _declaring_class(key: bytes | None) -> str | None:
+    return None if key is None else DataInputView(key).read_utf()
+
+
+def _snapshot_bytes(snapshot: TypeSerializerConfigSnapshot[Any] | None) -> bytes | None:
+    return None if snapshot is None else snapshot_to_bytes(snapshot)
+
+
+def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> TypeSerializerConfigSnapshot[Any] | None:
+    if entry.value is None:
+        return None
+    place = (entry.value, source.nesting, registry.edition)
+    known = _plain_snapshots.get(place)
+    if known is not None:
+        return known
+    view = source.part(entry.value_at, len(entry.value))
+    try:
+        snapshot = read_versioned_snapshot(view)
+    except StateShiftError as error:
+        add_step(error, step)
+        raise
+    if view.remaining():
+        raise CorruptSavepoint(f"{view.remaining()} bytes follow a nested snapshot", offset=view.position)
+    if _is_plain(snapshot):
+        if len(_plain_snapshots) >= _PLAIN_KEPT:
+            _plain_snapshots.clear()
+        _plain_snapshots[place] = snapshot
+    return snapshot
+
+
+def _is_plain(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether no record is within: each place of a record is judged by itself (COMP-3)."""
+    return snapshot.kind != "record" and all(map(_is_plain, snapshot.children()))
+
+
+def _nested_record(entry: OptionalEntry, source: DataInputView) -> RecordSnapshot | None:
+    snapshot = _nested(entry, source)
+    if snapshot is not None and not isinstance(snapshot, RecordSnapshot):
+        raise CorruptSavepoint(f"a subclass is described by a {type(snapshot).__name__}", offset=entry.value_at)
+    return snapshot
+
+
+@attrs.define
+class _LostRecordSnapshot(PojoSerializerSnapshot):
+    """Stands for a subclass whose snapshot Flink lost."""
+
+    def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        return (self._lost,)
+
+    def spell(self, speller: Speller) -> str:
+        return self._lost.describe()
+
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
+        self._lost.restore_serializer()
+
+    @property
+    def _lost(self) -> LostSnapshot:
+        return LostSnapshot(f"the subclass {self.java_class}")
+
+
+@attrs.frozen
+class PojoSerializer(DescribedRecordSerializer[T]):
+    """A record with a Java class: Flink's PojoSerializer, so that a Java job restores it.
+
+    Attributes:
+        knows_nulls: Whether the fields say which of them may be null; where only a snapshot is known, any may.
+    """
+
+    sorted_fields: ClassVar[bool] = True
+
+    knows_nulls: bool = attrs.field(default=True, eq=False, metadata=DECLARED)
+
+    def __attrs_post_init__(self) -> None:
+        names = [field.name for field in self.fields]
+        if names != sorted(names):
+            raise DeclarationError(f"the fields of {self.name} must be in alphabetical order, as Flink's are: {names}")
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        return PojoSerializerSnapshot(
+            self.name,
+            tuple(
+                PojoField(
+                    field.name,
+                    field.declared_by or self.name,
+                    field.serializer.snapshot_configuration(),
+                    field.optional if self.knows_nulls else None,
+                )
+                for field in self.fields
+            ),
+            tuple(PojoSubclass(*subclass) for subclass in subclass_snapshots(self.registered)),
+            tuple(PojoSubclass(*subclass) for subclass in subclass_snapshots(self.unregistered)),
+        )

@@ -1,0 +1,298 @@
+"""The rules for records, REC-1 to REC-17: which stored field becomes which new one, and what that takes.
+
+Fields pair by name, then by the new field's aliases. Everything that differs is found, not only the first thing.
+Source: compatibility rules, section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ..compatibility import Child, CompatibilityResult, Finding, Flag, Verdict, compose, worst
+from ..containers.arrays import is_primitive
+from ..containers.pieces import NULLS_UNTOLD, keep_null_flag
+from ..errors import StateShiftError, add_step
+from ..field_pairs import Pairing, pair_fields
+from ..serializer import CONVERTER, KEEP_OLD_TYPE
+from ..snapshot import type_digest
+from ..wording import one
+from .subclasses import pair_subclasses
+from .values import Record, field_of
+
+if TYPE_CHECKING:
+    from ..advice import Advice
+    from ..serializer import TypeDeserializer, TypeSerializer
+    from .fields import RecordField, StoredField
+    from .serializers import DescribedRecordSerializer, RecordSnapshot
+
+Convert = Callable[[Any], Any]
+
+
+_Pairing = Pairing["RecordField", "StoredField"]
+
+
+def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
+    """Answer for a record serializer about a stored record."""
+    pairing = pair_fields(new.fields, old.stored_fields())
+    findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
+    findings += [*_declaring_classes(new, old, pairing), *_primitives(new, pairing)]
+    children = []
+    for field, stored in pairing.paired:
+        child, kept = _field_child(field, stored, new)
+        children.append(child)
+        findings += kept
+    subclasses = pair_subclasses(new, old)
+    findings += subclasses.findings
+    children += subclasses.children
+
+    def rebuild(nested: list[TypeSerializer[Any]]) -> DescribedRecordSerializer[Any]:
+        count = len(pairing.paired)
+        fields = tuple(
+            attrs.evolve(field, serializer=serializer)
+            for (field, _), serializer in zip(pairing.paired, nested[:count], strict=True)
+        )
+        return subclasses.rebuild(attrs.evolve(new, fields=fields), nested[count:])
+
+    def convert(conversions: list[Convert | None]) -> Convert:
+        count = len(pairing.paired)
+        return RecordConversion(
+            new.name,
+            tuple(
+                (field.name, child.step, stored.name, conversion, field.on_none)
+                for (field, stored), child, conversion in zip(pairing.paired, children, conversions, strict=False)
+            ),
+            tuple((field.name, field.default) for field in pairing.added),
+            dict(zip(subclasses.names, conversions[count:], strict=True)),
+        )
+
+    def read_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any]:
+        names = [stored.name for _, stored in pairing.paired]
+        of_subclasses = dict(zip(subclasses.names, readers[len(names) :], strict=True))
+        return old.restore_with(dict(zip(names, readers[: len(names)], strict=True)), of_subclasses)
+
+    outer: CompatibilityResult[Any] = CompatibilityResult(
+        worst([f.verdict for f in findings]), tuple(findings), obstacles=subclasses.obstacles
+    )
+    return compose(outer, children, rebuild=rebuild, convert=convert, read_with=read_with)
+
+
+def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[Finding]:
+    """REC-11 and SNAP-7: the class is the same, or declared to have been another one."""
+    if new.is_named(old.record_name()):
+        return []
+    if old.record_name() in (*new.aliases, new.python_name):
+        verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the class has this former name"
+        ways: tuple[str, ...] = ()
+    else:
+        verdict, reason = Verdict.INCOMPATIBLE, "another class, and no alias says that it is the same"
+        ways = (new.advice.same_record(old.record_name()), KEEP_OLD_TYPE)
+    return [Finding("$", "REC-11", verdict, old.record_name(), new.name, reason, ways)]
+
+
+def come_back(
+    fields: Iterable[RecordField], retired: Collection[str], retired_types: Iterable[tuple[str, str, str]]
+) -> Iterator[Finding]:
+    """REC-16: a retired name may come back with the type that it is said to have had, and no other."""
+    types = {name: (words, digest) for name, words, digest in retired_types}
+    for field in fields:
+        if field.name not in retired:
+            continue
+        words, digest = types.get(field.name, ("", ""))
+        if not digest or digest != type_digest(field.serializer.snapshot_configuration()):
+            yield came_back(f"$.{field.name}", words, field.serializer.describe(), field.describe())
+
+
+def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
+    """Refuse a retired name of which the type is another one, or not told (REC-16)."""
+    reason = "the name is retired and must not come back"
+    ways: tuple[str, ...] = ("take another name", "take it off the retired names")
+    if was:
+        reason += f" as {one(becomes)}: it was {one(was)}"
+    else:
+        name = path.rpartition(".")[2]
+        ways = (*ways, f"if it is the former field again: @record(retired={{{name!r}: …}}), with its type")
+    return Finding(path, "REC-16", Verdict.INCOMPATIBLE, was, words, reason, ways)
+
+
+def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
+    """REC-2, 3, 4, 7 and 16."""
+    findings = list(come_back(new.fields, new.retired, new.retired_types))
+    retired = {finding.path.removeprefix("$.") for finding in findings}
+    for stored in pairing.removed:
+        twin = next(
+            (field for field in pairing.added if field.serializer.describe() == stored.snapshot.describe()), None
+        )
+        flags: tuple[str, ...] = (f"{Flag.DROPS}:$.{stored.name}",)
+        ways: tuple[str, ...] = ("migrate the state: the value is dropped", f"keep the field {stored.name!r}")
+        reason = "the field is gone; its stored value is dropped"
+        if twin is not None:
+            flags += (f"{Flag.POSSIBLE_RENAME}:{stored.name}->{twin.name}",)
+            ways = (f"if it is now called {twin.name!r}: {new.advice.field_alias(stored.name)} there", *ways)
+            reason += f"; was it renamed to {twin.name!r}?"
+        findings.append(
+            Finding(f"$.{stored.name}", "REC-4", Verdict.REQUIRES_MIGRATION, stored.describe(), "", reason, ways, flags)
+        )
+    for field in (field for field in pairing.added if field.name not in retired):
+        path, kind = f"$.{field.name}", field.describe()
+        if field.default is None:
+            reason = "the field is new and has no default; stored records have no value for it"
+            if field.optional:
+                reason += " (optional alone is not a default)"
+            ways = (new.advice.default(field.name, optional=field.optional), CONVERTER)
+            was = next(
+                (stored for stored in pairing.removed if stored.snapshot.describe() == field.serializer.describe()),
+                None,
+            )
+            if was is not None:
+                reason += f"; was it called {was.name!r}?"
+                ways = (f"if it was called {was.name!r}: {new.advice.field_alias(was.name)} on {field.name}", *ways)
+            findings.append(Finding(path, "REC-3", Verdict.INCOMPATIBLE, "", kind, reason, ways))
+        else:
+            reason = f"the field is new; stored records get {field.default.title} {field.default.describe()}"
+            ways = ("migrate the state: the default is filled in",)
+            findings.append(Finding(path, "REC-2", Verdict.REQUIRES_MIGRATION, "", kind, reason, ways))
+    return findings
+
+
+def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
+    """REC-5 and REC-6: names are not in the bytes, but the order is."""
+    findings = []
+    in_order = pairing.added or pairing.removed or pairing.stored_order == [field.name for field in new.fields]
+    for field, stored in pairing.paired:
+        if field.name == stored.name:
+            continue
+        verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "renamed; the bytes hold no names"
+        ways: tuple[str, ...] = ()
+        if new.sorted_fields and not in_order:
+            verdict = Verdict.REQUIRES_MIGRATION
+            reason = "renamed, which moves it in the alphabetical order of the bytes"
+            ways = ("migrate the state: the fields are written in their new order",)
+        findings.append(Finding(f"$.{field.name}", "REC-6", verdict, stored.name, field.name, reason, ways))
+    if not in_order and not findings:
+        if new.sorted_fields:
+            verdict, reason = Verdict.REQUIRES_MIGRATION, "the stored fields lie in another order than Flink's"
+            ways = ("migrate the state: the fields are written in alphabetical order",)
+        else:
+            verdict, reason = Verdict.COMPATIBLE_AFTER_RECONFIGURATION, "the stored order of the fields is kept"
+            ways = ()
+        findings.append(Finding("$", "REC-5", verdict, new.name, new.name, reason, ways))
+    return findings
+
+
+def _declaring_classes(
+    new: DescribedRecordSerializer[Any], old: RecordSnapshot, pairing: _Pairing
+) -> Iterator[Finding]:
+    """REC-11 for fields: Flink finds a field by the class that declares it, and drops the values of any other."""
+    for field, stored in pairing.paired:
+        was = new.name if stored.declared_by == old.record_name() else stored.declared_by
+        becomes = field.declared_by or new.name
+        if not new.sorted_fields or not was or was == becomes:
+            continue
+        path = f"$.{field.name}"
+        if was in field.declared_aliases:
+            verdict, reason = (
+                Verdict.COMPATIBLE_AFTER_RECONFIGURATION,
+                "the class that declares it has this former name",
+            )
+            yield Finding(path, "REC-11", verdict, was, becomes, reason)
+            continue
+        reason = "another class declares the field; Flink finds a field by that class, and would drop the values"
+        ways = (
+            f"say so: Field(declared_by={was!r}) on {field.name}",
+            f"declare it in a base class with @record(java_class={was!r})",
+        )
+        yield Finding(path, "REC-11", Verdict.INCOMPATIBLE, was, becomes, reason, ways)
+
+
+def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Iterator[Finding]:
+    """REC-17, of a class that only a snapshot tells: whether its field is a primitive, which holds no null."""
+    for field, stored in pairing.paired:
+        if new.knows_nulls or not stored.takes_null or not is_primitive(field.serializer):
+            continue
+        bare = field.serializer.describe()
+        reason = (
+            "a null may be written here, and the stored types do not say whether the class takes one; it would fail"
+        )
+        flags = (Flag.MAY_FAIL_PER_VALUE,)
+        yield Finding(
+            f"$.{field.name}", "REC-17", Verdict.COMPATIBLE, f"optional<{bare}>", bare, reason, (KEEP_OLD_TYPE,), flags
+        )
+
+
+def _field_child(
+    field: RecordField, stored: StoredField, new: DescribedRecordSerializer[Any]
+) -> tuple[Child, tuple[Finding, ...]]:
+    """Ask a field about the stored one; what is found about the null flag of a POJO's container is the record's own."""
+    step = f".{field.name}"
+    serializer, kept = keep_null_flag(field.serializer, stored.snapshot, step, nullable=field.optional)
+    if new.knows_nulls:
+        step = attrs.evolve(field, serializer=serializer).step
+    result = serializer.ensure_compatibility(stored.snapshot)
+    finding = _nullability(field, stored, new.advice)
+    if finding is not None:
+        result = result.preceded_by(finding)
+    return Child(step, serializer, result, stored.snapshot.restore_serializer), kept
+
+
+def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:
+    """REC-10 and REC-17."""
+    if field.optional or stored.optional is False:
+        return None
+    old = stored.describe()
+    optional_old = old if old.startswith("optional<") else f"optional<{old}>"
+    declare = advice.optional(field.name)
+    if stored.takes_null and field.on_none is None:
+        reason, flags = "a null may be stored here, as its class declares; it would fail", (Flag.MAY_FAIL_PER_VALUE,)
+        return Finding("$", "REC-17", Verdict.COMPATIBLE, optional_old, field.describe(), reason, (declare,), flags)
+    if stored.optional is None:
+        if field.on_none is None:
+            flags = (Flag.MAY_FAIL_PER_VALUE,)
+            return Finding("$", "REC-17", Verdict.COMPATIBLE, old, field.describe(), NULLS_UNTOLD, (declare,), flags)
+        reason = f"a stored null becomes {field.on_none.describe()}; Flink does not say whether there is one"
+        once = "migrate the state, and take on_none off then: else it is migrated each time"
+        flags = (Flag.LOSSY,)
+        return Finding("$", "REC-10", Verdict.REQUIRES_MIGRATION, old, field.describe(), reason, (once, declare), flags)
+    if field.on_none is not None:
+        reason = f"a stored null becomes {field.on_none.describe()}"
+        ways: tuple[str, ...] = ("migrate the state", declare)
+        return Finding(
+            "$", "REC-10", Verdict.REQUIRES_MIGRATION, optional_old, field.describe(), reason, ways, (Flag.LOSSY,)
+        )
+    reason = "a stored null has no value in the new type (a default fills absent fields, not stored nulls)"
+    ways = (*advice.on_none(field.name), declare)
+    return Finding("$", "OPT-2", Verdict.INCOMPATIBLE, optional_old, field.describe(), reason, ways)
+
+
+@attrs.frozen
+class RecordConversion:
+    """Old record -> new record: fields moved by name, converted, defaults filled in; the rest is dropped."""
+
+    type_name: str
+    moved: tuple[tuple[str, str, str, Convert | None, Any], ...]
+    filled: tuple[tuple[str, Any], ...]
+    subclasses: dict[str, Convert | None]
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        if isinstance(value, Record) and value._type_name in self.subclasses:  # noqa: SLF001 - its public way
+            convert = self.subclasses[value._type_name]  # noqa: SLF001
+            return value if convert is None else convert(value)
+        fields = {}
+        for name, step, stored_name, convert, on_none in self.moved:
+            item = field_of(value, stored_name, stored_name)
+            if item is None:
+                item = None if on_none is None else on_none.make()
+            elif convert is not None:
+                try:
+                    item = convert(item)
+                except StateShiftError as error:
+                    add_step(error, step)
+                    raise
+            fields[name] = item
+        for name, default in self.filled:
+            fields[name] = default.make()
+        return Record(self.type_name, fields)

@@ -1,0 +1,236 @@
+"""Records that contain themselves: what a name within them refers to, and which pairs are being judged (COMP-3).
+
+The outermost record of a circle holds all records of it; wherever one of them occurs within, a reference by name
+stands. So types, snapshots and their bytes are finite trees, and a reference means something only within its circle:
+whoever enters a circle opens a scope, and a reference is followed there. Scopes belong to a thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import attrs
+
+from ..compatibility import CompatibilityResult, Finding, Verdict
+from ..errors import CorruptSavepoint
+from ..serializer import KEEP_OLD_TYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ..snapshot import TypeSerializerConfigSnapshot
+    from .serializers import DescribedRecordSerializer, RecordSnapshot
+
+R = TypeVar("R")
+
+_CALLS_A_LEVEL = 10
+"""More calls than a level of values takes in any type, so that Python's own limit on calls is never met first."""
+
+
+@attrs.define(eq=False)
+class Scope(Generic[R]):
+    """The records of one circle, by name.
+
+    Attributes:
+        records: By name; the outermost one is the first.
+        outer: The scope around it.
+        levels: How deep values are nested, here and around.
+    """
+
+    records: Mapping[str, R]
+    outer: Scope[R] | None
+    levels: int = 0
+
+
+class TooDeep(Exception):
+    """A value is nested more deeply than is followed; whoever opened the first scope tells which."""
+
+
+def most_levels() -> int:
+    """How many levels of a record within itself are followed: a tenth of Python's limit on calls, by default 100."""
+    return sys.getrecursionlimit() // _CALLS_A_LEVEL
+
+
+@attrs.frozen(eq=False)
+class Scopes(Generic[R]):
+    """The scopes that are open in this thread."""
+
+    _innermost: ContextVar[Scope[R] | None]
+
+    @classmethod
+    def named(cls, name: str) -> Scopes[R]:
+        """Make scopes of their own."""
+        return cls(ContextVar(name, default=None))
+
+    @contextmanager
+    def entered(self, circle: Mapping[str, R], too_deep: Callable[[], Exception] | None = None) -> Iterator[None]:
+        """Open the scope of a circle; of no circle, none.
+
+        Args:
+            circle: Its records, by name.
+            too_deep: Makes the error for a value that is nested too deeply; asked where no scope was open before.
+        """
+        if not circle:
+            yield
+            return
+        outer = self._innermost.get()
+        token = self._innermost.set(Scope(circle, outer, outer.levels if outer else 0))
+        try:
+            yield
+        except (TooDeep, RecursionError):
+            if outer is not None or too_deep is None:
+                raise
+            raise too_deep() from None
+        finally:
+            self._innermost.reset(token)
+
+    @contextmanager
+    def following(self, name: str, *, deeper: bool = False) -> Iterator[tuple[R, bool]]:
+        """Follow a reference, and be where it leads.
+
+        Args:
+            name: Of the record.
+            deeper: Whether this is a level of a value, of which there may be `most_levels`.
+
+        Yields:
+            The record, and whether its scope is the one that is open then.
+
+        Raises:
+            CorruptSavepoint: No circle around has such a record.
+            TooDeep: There are too many levels.
+        """
+        scope = found = self._innermost.get()
+        while found is not None and name not in found.records:
+            found = found.outer
+        if scope is None or found is None:
+            raise CorruptSavepoint(f"a reference to the record {name!r}, which is not around it")
+        levels = found.levels
+        found.levels = scope.levels + deeper
+        token = None if found is scope else self._innermost.set(found)
+        try:
+            if found.levels > most_levels():
+                raise TooDeep
+            yield found.records[name], name == next(iter(found.records))
+        finally:
+            found.levels = levels
+            if token is not None:
+                self._innermost.reset(token)
+
+
+serializers: Scopes[DescribedRecordSerializer[Any]] = Scopes.named("serializers")
+snapshots: Scopes[RecordSnapshot] = Scopes.named("snapshots")
+
+
+@attrs.define
+class Reference:
+    """Base of the snapshot that stands for a record within itself.
+
+    Attributes:
+        name: Of the record.
+    """
+
+    name: str = ""
+
+
+@contextmanager
+def followed(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerializerConfigSnapshot[Any]]:
+    """Give what a reference stands for, and any other snapshot as it is."""
+    if isinstance(snapshot, Reference):
+        with snapshots.following(snapshot.name) as (record, _):
+            yield record
+    else:
+        yield snapshot
+
+
+@attrs.define(eq=False)
+class Later:
+    """A conversion that is known once the pair it belongs to has been judged: that of a record within itself."""
+
+    convert: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
+
+    def __call__(self, value: Any) -> Any:
+        return value if value is None or self.convert is None else self.convert(value)
+
+
+@attrs.define(eq=False)
+class _Pair:
+    """A new record and a stored one, and what was found about them; held here, so that neither goes away."""
+
+    new: DescribedRecordSerializer[Any]
+    old: RecordSnapshot
+    result: CompatibilityResult[Any] | None = None
+    later: Later = attrs.Factory(Later)
+
+    def again(self) -> CompatibilityResult[Any]:
+        """Answer for the second time: a pair in progress counts as compatible, and no problem is told twice."""
+        if self.result is None:
+            return attrs.evolve(CompatibilityResult.compatible(), conversion=self.later)
+        return attrs.evolve(self.result, findings=(), children=())
+
+
+Pairs = dict[tuple[int, int], _Pair]
+_pairs: ContextVar[Pairs | None] = ContextVar("_pairs", default=None)
+
+
+Judge = Callable[["DescribedRecordSerializer[Any]", "RecordSnapshot"], CompatibilityResult[Any]]
+
+
+def judged_once(new: DescribedRecordSerializer[Any], old: RecordSnapshot, judge: Judge) -> CompatibilityResult[Any]:
+    """Judge a record about a stored one; within a circle each pair once (COMP-3)."""
+    pairs = _pairs.get()
+    if pairs is not None:
+        return _judged(pairs, new, old, judge)
+    if not new.circle and not old.circle:
+        return judge(new, old)
+    pairs = {}
+    token = _pairs.set(pairs)
+    try:
+        return _judged(pairs, new, old, judge)
+    finally:
+        _pairs.reset(token)
+
+
+def _judged(
+    pairs: Pairs, new: DescribedRecordSerializer[Any], old: RecordSnapshot, judge: Judge
+) -> CompatibilityResult[Any]:
+    known = pairs.get((id(new), id(old)))
+    if known is not None:
+        return known.again()
+    pair = pairs[id(new), id(old)] = _Pair(new, old)
+    with serializers.entered(new.circle), snapshots.entered(old.circle):
+        pair.result = judge(new, old)
+    pair.later.convert = pair.result.conversion
+    if new.circle and pair.result.is_compatible_after_reconfiguration():
+        pair.result = _with_copies(new, pair.result, pairs)
+    return pair.result
+
+
+def _by_itself(record: Any) -> Any:
+    """Give a record without the others of its circle, which are compared on their own."""
+    return attrs.evolve(record, others=()) if record.circle else record
+
+
+def _with_copies(
+    new: DescribedRecordSerializer[Any], result: CompatibilityResult[Any], pairs: Pairs
+) -> CompatibilityResult[Any]:
+    """Put the reconfigured copies into the circle, where every reference finds them (COMP-4)."""
+    copies = {}
+    for name, record in new.circle.items():
+        found = [pair.result for pair in pairs.values() if pair.new is record and pair.result is not None]
+        ways_to_read = [
+            answer.reconfigured_serializer if answer.is_compatible_after_reconfiguration() else record
+            for answer in found
+        ]  # fmt: skip
+        if any(_by_itself(one) != _by_itself(ways_to_read[0]) for one in ways_to_read):
+            reason = f"{name} is stored in several ways, and a copy within itself reads one of them"
+            ways = ("migrate the state: all of it is written in one way", KEEP_OLD_TYPE)
+            finding = Finding("$", "COMP-4", Verdict.REQUIRES_MIGRATION, name, name, reason, ways)
+            return CompatibilityResult.requires_migration(finding, *result.findings, conversion=result.conversion)
+        copies[name] = ways_to_read[0] if ways_to_read else record
+    copy: Any = result.reconfigured_serializer
+    _, *others = copies.values()
+    return attrs.evolve(result, reconfigured=attrs.evolve(copy, others=tuple(others)))

@@ -1,0 +1,412 @@
+"""Records: attrs classes, dataclasses and named tuples, in the layout of Flink's POJOs.
+
+    u8 flags   1: null, nothing follows
+               2: the class itself: each field in stored order as bool is-null, and the value if not
+               4: a subclass that is not registered: UTF class name, then its whole value, flags included
+               8: a registered subclass: u8 tag, then its whole value, flags included
+
+`RecordSerializer` has a snapshot of stateshift's own, which also keeps which fields may be null; `pojo` has the
+serializer of a record with a Java class. The rules REC-1 to REC-17 are in `record_rules`. Source: format notes 6.1, 7.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+
+import attrs
+
+from .. import layout
+from ..advice import PYTHON, Advice
+from ..errors import CorruptSavepoint, OldReaderUnavailable, StateShiftError, ValueNotConvertible, add_step, cause_text
+from ..registry import register_snapshot
+from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
+from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
+from . import recipes as record_recipes
+from . import rules as record_rules
+from . import scopes as record_scopes
+from .fields import RecordField, StoredField
+from .values import Record, field_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..compatibility import CompatibilityResult
+    from ..defaults import Default
+    from ..recipe import Recipe
+    from ..serializer import TypeDeserializer
+    from ..snapshot import Speller
+    from ..views import DataInputView, DataOutputView
+
+    Readers = Mapping[str, TypeDeserializer[Any]]
+
+T = TypeVar("T")
+
+Subclass = tuple[str, "DescribedRecordSerializer[Any]"]
+StoredSubclass = tuple[str, "RecordSnapshot"]
+
+
+@attrs.frozen
+class DescribedRecordSerializer(TypeSerializer[T]):
+    """What both record serializers share: the bytes and the rules.
+
+    Attributes:
+        name: The identity of the record: qualified Python name, or Java class.
+        fields: In the order of the bytes.
+        python_class: What to build; None: generic `Record`s.
+        python_name: Qualified name of the Python class, "" without one.
+        aliases: Former names of the record.
+        retired: Field names that must not come back.
+        retired_types: As which they may: name, type in words, digest of the type's snapshot.
+        registered: Subclasses by tag: (name, serializer).
+        unregistered: Subclasses written with their class name.
+        allow_null: Whether a whole record may be null (a restored serializer reads such).
+    """
+
+    sorted_fields: ClassVar[bool] = False
+    advice: ClassVar[Advice] = PYTHON
+
+    name: str
+    fields: tuple[RecordField, ...]
+    python_class: type[T] | None = None
+    python_name: str = attrs.field(default="", metadata=IDENTITY)
+    aliases: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired_types: tuple[tuple[str, str, str], ...] = attrs.field(default=(), metadata=DECLARED)
+    registered: tuple[Subclass, ...] = ()
+    unregistered: tuple[Subclass, ...] = ()
+    allow_null: bool = attrs.field(default=False, eq=False)
+
+    @property
+    def circle(self) -> Mapping[str, DescribedRecordSerializer[Any]]:
+        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        return {}
+
+    @property
+    def knows_nulls(self) -> bool:
+        """Whether it is known which fields may be null: so it is of code, and of a snapshot that says so."""
+        return True
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Record(
+            tuple(field.serializer.layout for field in self.fields),
+            tuple(serializer.layout for _, serializer in self.registered),
+            tuple((name, serializer.layout) for name, serializer in self.unregistered),
+        )
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
+        with record_scopes.followed(snapshot) as stored:
+            if not isinstance(stored, RecordSnapshot):
+                return unrelated(self, snapshot)
+            return record_scopes.judged_once(self, stored, record_rules.resolve)
+
+    def is_named(self, stored_name: str) -> bool:
+        """Whether a stored record of that name is this one, without an alias."""
+        return stored_name == self.name
+
+    def serialize(self, value: T, target: DataOutputView) -> None:
+        if value is None:
+            if not self.allow_null:
+                raise ValueNotConvertible(f"a null where a {self.describe()} is declared")
+            target.write_byte(layout.NULL_RECORD)
+            return
+        if self._writes_as_subclass(value, target):
+            return
+        target.write_byte(layout.PLAIN_RECORD)
+        for field in self.fields:
+            item = field_of(value, field.name, field.attribute or field.name)
+            try:
+                if item is not None:
+                    target.write_byte(0)
+                    field.serializer.serialize(item, target)
+                elif field.optional:
+                    target.write_byte(1)
+                else:
+                    raise _null_in(field)
+            except StateShiftError as error:
+                add_step(error, field.step)
+                raise
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        return record_recipes.record_recipe(self, reader, conversion)
+
+    def _writes_as_subclass(self, value: object, target: DataOutputView) -> bool:
+        """Write a value of a subclass, if it is one."""
+        if isinstance(value, Record):
+            name = value._type_name  # noqa: SLF001 - its public way
+            if name == self.name or not (self.registered or self.unregistered):
+                return False
+
+            def matches(stored_name: str, serializer: DescribedRecordSerializer[Any]) -> bool:
+                return name in {stored_name, serializer.name}
+        else:
+            if self.python_class is None or type(value) is self.python_class:
+                return False
+            if not isinstance(value, self.python_class):
+                return False
+
+            def matches(stored_name: str, serializer: DescribedRecordSerializer[Any]) -> bool:  # noqa: ARG001
+                return serializer.python_class is type(value)
+
+        for tag, (stored_name, serializer) in enumerate(self.registered):
+            if matches(stored_name, serializer):
+                target.write_byte(layout.REGISTERED_SUBCLASS)
+                target.write_byte(tag)
+                serializer.serialize(value, target)
+                return True
+        for stored_name, serializer in self.unregistered:
+            if matches(stored_name, serializer):
+                target.write_byte(layout.UNREGISTERED_SUBCLASS)
+                target.write_utf(stored_name)
+                serializer.serialize(value, target)
+                return True
+        raise ValueNotConvertible(
+            f"{type(value).__qualname__} is a subclass of {self.name} that is not registered (REC-14)",
+            advice="decorate the subclass with @record before the job is declared",
+        )
+
+    def deserialize(self, source: DataInputView) -> T:
+        start = source.position
+        flags = source.read_unsigned_byte()
+        if flags == layout.PLAIN_RECORD:
+            return self._read_fields(source)
+        if flags == layout.NULL_RECORD:
+            if not self.allow_null:
+                raise ValueNotConvertible(f"a null is stored where a {self.describe()} is declared")
+            return None  # type: ignore[return-value]  # None only where it is asked for
+        if flags == layout.REGISTERED_SUBCLASS:
+            tag = source.read_unsigned_byte()
+            if tag < len(self.registered):
+                value: T = self.registered[tag][1].deserialize(source)
+                return value
+        if flags == layout.UNREGISTERED_SUBCLASS:
+            name = source.read_utf()
+            for stored_name, serializer in self.unregistered:
+                if stored_name == name:
+                    found: T = serializer.deserialize(source)
+                    return found
+            raise OldReaderUnavailable(
+                f"a {self.name} is stored as its subclass {name}, which the savepoint does not describe "
+                "(Flink's heap backend writes its snapshots before it meets the value)",
+                advice="take the savepoint with the RocksDB backend, or register the subclass in the Java job first",
+                offset=start,
+            )
+        raise CorruptSavepoint(f"a record of {self.name} begins with flags {flags:#04x}", offset=start)
+
+    def _read_fields(self, source: DataInputView) -> T:
+        values: dict[str, Any] = {}
+        generic = self.python_class is None
+        for field in self.fields:
+            try:
+                if not source.read_boolean():
+                    item = field.serializer.deserialize(source)
+                elif field.optional:
+                    item = None
+                elif field.on_none is not None:
+                    item = field.on_none.make()
+                else:
+                    raise _null_in(field)
+            except StateShiftError as error:
+                add_step(error, field.step)
+                raise
+            values[field.name if generic else field.init_name or field.attribute or field.name] = item
+        if self.python_class is None:
+            return Record(self.name, values)  # type: ignore[return-value]  # generic readers have T = Any
+        try:
+            return self.python_class(**values)
+        except Exception as error:
+            raise ValueNotConvertible(
+                f"{self.python_name} cannot be built from its stored fields: {cause_text(error)}"
+            ) from error
+
+
+def _null_in(field: RecordField) -> ValueNotConvertible:
+    return ValueNotConvertible(
+        f"a null in the field {field.name!r}, which is not declared optional",
+        advice=f"declare it {field.name}: … | None, or say what a null becomes with Field(on_none=…)",
+    )
+
+
+class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
+    """What the snapshots of both record serializers tell."""
+
+    kind: ClassVar[str] = "record"
+    word: ClassVar[str] = "record"
+    """What a type expression calls it."""
+
+    @abstractmethod
+    def record_name(self) -> str:
+        """The identity of the record."""
+
+    @property
+    def circle(self) -> Mapping[str, RecordSnapshot]:
+        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        return {}
+
+    @abstractmethod
+    def stored_fields(self) -> tuple[StoredField, ...]:
+        """The fields, in the order of the bytes."""
+
+    @abstractmethod
+    def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
+        """Subclasses by tag."""
+
+    def unregistered_subclasses(self) -> tuple[StoredSubclass, ...]:
+        """Subclasses that are stored with their class name."""
+        return ()
+
+    @abstractmethod
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
+        """Make a generic serializer in which `readers` stand in for fields, and `subclasses` for those, by name."""
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.restore_with({})
+
+    def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        subclasses = (*self.registered_subclasses(), *self.unregistered_subclasses())
+        return (*self.field_snapshots(), *(snapshot for _, snapshot in subclasses))
+
+    def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
+        """The snapshots of the fields, in the order of the bytes."""
+        return tuple(field.snapshot for field in self.stored_fields())
+
+    def describe(self) -> str:
+        return self.record_name()
+
+    def spell(self, speller: Speller) -> str:
+        fields = [(field.name, field.snapshot, bool(field.optional)) for field in self.stored_fields()]
+        text = speller.record(self.word, self.record_name(), fields)
+        subclasses = (*self.registered_subclasses(), *self.unregistered_subclasses())
+        return " | ".join([text, *(speller.part(snapshot) for _, snapshot in subclasses)])
+
+    def _restored_fields(self, readers: Mapping[str, TypeDeserializer[Any]]) -> tuple[RecordField, ...]:
+        name = self.record_name()
+        return tuple(
+            RecordField(
+                field.name,
+                _reader(field, readers),
+                optional=field.optional is not False,
+                default=self.default_of(field),
+                declared_by="" if field.declared_by == name else field.declared_by,
+            )
+            for field in self.stored_fields()
+        )
+
+    def default_of(self, field: StoredField) -> Default | None:
+        """What a stored record gets that lacks the field, for a check in which this snapshot is the new side."""
+        return None
+
+    def _restored_subclasses(
+        self, subclasses: tuple[StoredSubclass, ...], readers: Readers | None
+    ) -> tuple[Subclass, ...]:
+        return tuple((name, _subclass_reader(snapshot, readers or {})) for name, snapshot in subclasses)
+
+
+def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether code is known to let a field be null of which the snapshot does not say so."""
+    if isinstance(snapshot, RecordSnapshot) and any(field.takes_null for field in snapshot.stored_fields()):
+        return True
+    return any(map(holds_nulls, snapshot.children()))
+
+
+def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
+    if field.name in readers:
+        return readers[field.name]  # type: ignore[return-value]  # it only ever reads
+    try:
+        return field.snapshot.restore_serializer()
+    except StateShiftError as error:
+        add_step(error, f".{field.name}")
+        raise
+
+
+def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
+    name = snapshot.record_name()
+    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # it only reads
+
+
+@register_snapshot
+@attrs.define
+class RecordSerializerSnapshot(RecordSnapshot):
+    """Snapshot of `RecordSerializer`; the body at version 1 is as follows.
+
+    UTF name, i32 n, n x (UTF field name, bool optional, SNAP), i32 m, m x (UTF subclass name, SNAP)
+    """
+
+    snapshot_id: ClassVar[str] = OWN_PREFIX + "record"
+
+    name: str = ""
+    fields: tuple[StoredField, ...] = ()
+    registered: tuple[StoredSubclass, ...] = ()
+
+    def record_name(self) -> str:
+        return self.name
+
+    def stored_fields(self) -> tuple[StoredField, ...]:
+        return self.fields
+
+    def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
+        return self.registered
+
+    def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
+        return RecordSerializer(
+            self.name,
+            self._restored_fields(readers),
+            registered=self._restored_subclasses(self.registered, subclasses),
+            allow_null=True,
+        )
+
+    def write(self, target: DataOutputView) -> None:
+        target.write_utf(self.name)
+        target.write_int(len(self.fields))
+        for field in self.fields:
+            target.write_utf(field.name)
+            target.write_boolean(field.optional is not False)
+            write_versioned_snapshot(target, field.snapshot)
+        target.write_int(len(self.registered))
+        for name, snapshot in self.registered:
+            target.write_utf(name)
+            write_versioned_snapshot(target, snapshot)
+
+    def read(self, source: DataInputView) -> None:
+        self.name = source.read_utf()
+        fields = []
+        for _ in range(source.read_size("fields", least_bytes_each=9)):
+            name, optional = source.read_utf(), source.read_boolean()
+            try:
+                fields.append(StoredField(name, read_versioned_snapshot(source), optional))
+            except StateShiftError as error:
+                add_step(error, f".{name}")
+                raise
+        self.fields = tuple(fields)
+        count = source.read_size("subclasses", least_bytes_each=8)
+        self.registered = tuple((source.read_utf(), read_record_snapshot(source)) for _ in range(count))
+
+
+def read_record_snapshot(source: DataInputView) -> RecordSnapshot:
+    """Read SNAP of a record; raises `CorruptSavepoint` for any other."""
+    start = source.position
+    snapshot = read_versioned_snapshot(source)
+    if not isinstance(snapshot, RecordSnapshot):
+        raise CorruptSavepoint(f"a record is described by a {type(snapshot).__name__}", offset=start)
+    return snapshot
+
+
+@attrs.frozen
+class RecordSerializer(DescribedRecordSerializer[T]):
+    """A record of a Python class: Flink's bytes under a snapshot of stateshift's own."""
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
+        return RecordSerializerSnapshot(
+            self.name,
+            tuple(
+                StoredField(field.name, field.serializer.snapshot_configuration(), field.optional)
+                for field in self.fields
+            ),
+            subclass_snapshots(self.registered),
+        )
+
+
+def subclass_snapshots(subclasses: tuple[Subclass, ...]) -> tuple[StoredSubclass, ...]:
+    """Describe subclasses for a snapshot."""
+    return tuple((name, cast("RecordSnapshot", s.snapshot_configuration())) for name, s in subclasses)

@@ -1,0 +1,5 @@
+"""Flink's rows: columns by position, with names or without."""
+
+from ..stored_names import former_names
+
+__getattr__ = former_names(__name__)

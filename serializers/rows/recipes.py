@@ -1,0 +1,87 @@
+"""The recipe of a row: a mask whose bits change places with the columns, and the columns that are not null."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from .. import recipe
+from .rules import RowConversion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..defaults import Default
+    from .serializers import RowSerializer
+
+    Origin = tuple[int | Default | None, Callable[[Any], Any] | None]
+    """Of a new column: the place of the old one or a default, and its conversion."""
+
+
+def row_recipe(new: RowSerializer, old: Any, conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
+    """Give the recipe of a row.
+
+    Args:
+        new: Writes the new rows.
+        old: Reads the stored ones: a row serializer.
+        conversion: Of the rows.
+    """
+    if old.names:
+        return None  # restored ones have none, and by them columns would pair in other ways
+    if isinstance(conversion, RowConversion):
+        origins: list[Origin] = [(origin, convert) for _, origin, convert in conversion.columns]
+    elif conversion is None and len(old.columns) == len(new.columns):
+        origins = [(place, None) for place in range(len(new.columns))]
+    else:
+        return None
+    return _Making(new, old, origins).made()
+
+
+@attrs.frozen
+class _Making:
+    new: RowSerializer
+    old: RowSerializer
+    origins: list[Origin]
+
+    def made(self) -> recipe.Recipe | None:
+        parts = self._parts()
+        if parts is None:
+            return None
+        leading = self.old.leading_bits
+        mask, emitted = self._kind_bits(), list[int | bytes]()
+        clear = [leading + place for place, column in enumerate(self.old.columns) if not column.optional]
+        if not self.new.supports_row_kind:
+            clear += range(leading)
+        for column, (origin, _) in zip(self.new.columns, self.origins, strict=True):
+            if isinstance(origin, int):
+                mask.append(leading + origin)
+                emitted.append(origin)
+                clear += [] if column.optional else [leading + origin]
+                continue
+            data = recipe.constant(column.serializer, origin)
+            if data is None or not (data or column.optional):
+                return None
+            mask.append(recipe.UNSET if data else recipe.SET)
+            emitted += [data] if data else []
+        return recipe.Masked(parts, leading, tuple(clear), tuple(mask), tuple(emitted))
+
+    def _parts(self) -> tuple[recipe.Recipe, ...] | None:
+        """Give the recipes of the stored columns; what is dropped is read all the same, and must be sound."""
+        takers = {origin: place for place, (origin, _) in enumerate(self.origins) if isinstance(origin, int)}
+        parts = []
+        for place, stored in enumerate(self.old.columns):
+            writer, convert = stored.serializer, None
+            if place in takers:
+                writer, convert = self.new.columns[takers[place]].serializer, self.origins[takers[place]][1]
+            part = recipe.recipe_of(stored.serializer, convert, writer)
+            if part is None:
+                return None
+            parts.append(recipe.present(part) if place in takers else part)
+        return tuple(parts)
+
+    def _kind_bits(self) -> list[int]:
+        if not self.new.supports_row_kind:
+            return []
+        kept = range(self.old.leading_bits)
+        return [*kept] or [recipe.UNSET] * self.new.leading_bits

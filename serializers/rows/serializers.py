@@ -1,0 +1,266 @@
+"""Rows: Flink's Row, with its kind; a snapshot holds types and order of the columns, not their names.
+
+    mask      with row kinds 2 bits of the kind, its low bit first; then a bit a column, 1 for null; zeros to full bytes
+    columns   those that are not null, one after the other
+
+Whether rows have a kind is told by the outer part of the snapshot:
+
+    outer version 4   bool: whether the rows' bytes hold a row kind
+    outer version 3   nothing: they do
+    below             nothing: they do not
+
+Source: format notes 6.1 and 7. The rules are in `row_rules`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from .. import layout
+from ..errors import CorruptSavepoint, DeclarationError, StateShiftError, ValueNotConvertible, add_step, shown
+from ..families import Counterpart
+from ..records.fields import RecordField
+from ..records.serializers import RecordSerializer
+from ..records.values import field_of
+from ..registry import register_snapshot
+from ..serializer import DECLARED, TypeSerializer, unrelated
+from ..snapshot import CompositeTypeSerializerSnapshot, TypeSerializerConfigSnapshot
+from .recipes import row_recipe
+from .rules import resolve
+from .values import Row, RowKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from ..compatibility import CompatibilityResult
+    from ..recipe import Recipe
+    from ..serializer import TypeDeserializer
+    from ..views import DataInputView, DataOutputView
+
+    AnyRow = Row[*tuple[Any, ...]]
+
+_FIRST_WITH_KIND, _FIRST_THAT_SAYS_SO = 3, 4
+_KIND_BITS = 2
+
+
+@attrs.frozen
+class RowSerializer(TypeSerializer["AnyRow"]):
+    """Flink's RowSerializer. What `Row[int, str]` and `row_of(…)` mean.
+
+    Attributes:
+        columns: By position. A column is null only where it is optional; in the bytes any may be. Either all have
+            names, or none has.
+        stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
+        supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
+        retired: Names of columns that must not come back.
+        retired_types: As which they may: name, type in words, digest of the type's snapshot.
+    """
+
+    columns: tuple[RecordField, ...]
+    stored_names: tuple[str, ...] = ()
+    supports_row_kind: bool = True
+    retired: tuple[str, ...] = attrs.field(default=(), metadata=DECLARED)
+    retired_types: tuple[tuple[str, str, str], ...] = attrs.field(default=(), metadata=DECLARED)
+
+    def __attrs_post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if any(names) and (not all(names) or len(set(names)) < len(names)):
+            raise DeclarationError(
+                f"the columns of a row are called {', '.join(map(repr, names))}",
+                advice="give each column a name of its own, or none to any",
+            )
+        if self.stored_names and names and not any(names):
+            raise DeclarationError("stored columns have names, and those of the row have none", advice="name them")
+
+    @classmethod
+    def of(cls, fields: Iterable[TypeSerializer[Any]], names: Sequence[str] = ()) -> RowSerializer:
+        """Make the serializer of rows whose columns may all be null.
+
+        Args:
+            fields: Of each column.
+            names: Of each column; without names they are told apart by position.
+        """
+        serializers = tuple(fields)
+        if names and len(names) != len(serializers):
+            raise DeclarationError(f"{len(names)} names are given for {len(serializers)} columns of a row")
+        given = names or [""] * len(serializers)
+        return cls(tuple(RecordField(name, one, optional=True) for name, one in zip(given, serializers, strict=True)))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns, or none at all."""
+        return tuple(column.name for column in self.columns if column.name)
+
+    def counterpart(self) -> Counterpart | None:
+        """Give a record with the fields that the columns are, where these have names (FAM-4)."""
+        if not self.names:
+            return None
+        fields = tuple(sorted(self.columns, key=lambda column: column.name))
+        return Counterpart(_AnyRecord("row", fields), _as_it_is, _RowOf(self.names))
+
+    @property
+    def leading_bits(self) -> int:
+        """Bits of the mask before those of the columns."""
+        return _KIND_BITS if self.supports_row_kind else 0
+
+    @property
+    def layout(self) -> layout.Layout:
+        return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
+
+    def step(self, index: int) -> str:
+        """Return the path step to a column: `.name`, or `(i)` where it has none; with `?` where it is optional.
+
+        Columns without names have no `?`: those of a restored snapshot may all be null, whatever is declared.
+        """
+        column = self.columns[index]
+        return column.step if column.name else f"({index})"
+
+    def serialize(self, value: AnyRow, target: DataOutputView) -> None:
+        items = self._items(value)
+        mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
+        for item in items:
+            mask = mask << 1 | (item is None)
+        bits = self.leading_bits + len(items)
+        target.write((mask << -bits % 8).to_bytes((bits + 7) // 8, "big"))
+        for place, (column, item) in enumerate(zip(self.columns, items, strict=True)):
+            try:
+                if item is None:
+                    _check_null(column)
+                else:
+                    column.serializer.serialize(item, target)
+            except StateShiftError as error:
+                add_step(error, self.step(place))
+                raise
+
+    def _items(self, value: object) -> tuple[Any, ...]:
+        """Give the values in the order of the columns: by name where both sides have names."""
+        if not isinstance(value, Row):
+            raise ValueNotConvertible(f"{shown(value)} is not a Row")
+        if len(value) != len(self.columns):
+            raise ValueNotConvertible(f"{shown(value)} has {len(value)} columns, and {len(self.columns)} are declared")
+        if not value._names or not self.names:  # noqa: SLF001 - its public way
+            return tuple(value)
+        try:
+            return tuple(value[name] for name in self.names)
+        except KeyError as error:
+            raise ValueNotConvertible(f"{shown(value)} has no column {error.args[0]!r}") from None
+
+    def _mask_of_kind(self, kind: RowKind) -> int:
+        if self.supports_row_kind:
+            return (kind.value & 1) << 1 | kind.value >> 1
+        if kind is not RowKind.INSERT:
+            raise ValueNotConvertible(
+                f"a row of kind {kind.name} cannot be stored here: these rows were first written without kinds",
+                advice="store rows of kind INSERT, or let a converter say what the others become",
+            )
+        return 0
+
+    def deserialize(self, source: DataInputView) -> AnyRow:
+        start, bits = source.position, self.leading_bits + len(self.columns)
+        padding = -bits % 8
+        padded = int.from_bytes(source.read_fully((bits + padding) // 8), "big")
+        if padded & (1 << padding) - 1:
+            raise CorruptSavepoint("the mask of a row has bits beyond its last column", offset=start)
+        mask = padded >> padding
+        kind = mask >> len(self.columns)
+        items: list[Any] = [None] * len(self.columns)
+        for place, column in enumerate(self.columns):
+            try:
+                if mask >> len(items) - 1 - place & 1:
+                    _check_null(column)
+                else:
+                    items[place] = column.serializer.deserialize(source)
+            except StateShiftError as error:
+                add_step(error, self.step(place))
+                raise
+        return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - its public way
+
+    def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
+        return row_recipe(self, reader, conversion) if isinstance(reader, RowSerializer) else None
+
+    def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[AnyRow]:
+        nested = tuple(column.serializer.snapshot_configuration() for column in self.columns)
+        return RowSerializerSnapshot(nested, self.supports_row_kind, self.names)
+
+    def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[AnyRow]:
+        if not isinstance(snapshot, RowSerializerSnapshot):
+            return unrelated(self, snapshot)
+        return resolve(self, snapshot)
+
+
+@attrs.frozen
+class _AnyRecord(RecordSerializer[Any]):
+    """A record of which only the fields count: a row has no name."""
+
+    def is_named(self, stored_name: str) -> bool:
+        return True
+
+
+@attrs.frozen
+class _RowOf:
+    """Record -> row."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, value: Any) -> Any:
+        if value is None:
+            return None
+        items = [field_of(value, name, name) for name in self.names]
+        return Row._of(items, self.names, RowKind.INSERT)  # noqa: SLF001 - its public way
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _check_null(column: RecordField) -> None:
+    if not column.optional:
+        raise ValueNotConvertible(
+            "the column of a row is null, and is not declared optional", advice="declare the column optional: … | None"
+        )
+
+
+@register_snapshot
+@attrs.define
+class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
+    """Snapshot of `RowSerializer`. It does not say whether nulls are stored, so a restored serializer takes them.
+
+    Attributes:
+        nested: The columns, by position.
+        supports_row_kind: Whether each row begins with its kind (insert, update, delete). Kept when an older version is
+            written again at the current one, since it says how the stored bytes are laid out.
+        names: Of the columns, where the code that stores them, or a record of it, is at hand; none is written.
+    """
+
+    snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerSnapshot"
+    kind: ClassVar[str] = "row"
+    outer_version: ClassVar[int] = 4
+
+    nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
+    supports_row_kind: bool = True
+    names: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+
+    def get_compatible_outer_versions(self) -> Collection[int]:
+        return (1, 2, 3, 4)
+
+    def write_outer_snapshot(self, target: DataOutputView) -> None:
+        target.write_boolean(self.supports_row_kind)
+
+    def read_outer_snapshot(self, read_outer_version: int, source: DataInputView) -> None:
+        if read_outer_version >= _FIRST_THAT_SAYS_SO:
+            self.supports_row_kind = source.read_boolean()
+        else:
+            self.supports_row_kind = read_outer_version >= _FIRST_WITH_KIND
+
+    def restore_serializer(self) -> TypeSerializer[Any]:
+        return self.restore_with({})
+
+    def restore_with(self, readers: dict[int, TypeDeserializer[Any]]) -> TypeSerializer[Any]:
+        """Make a reader of these rows, with other readers for some columns; the rest is restored."""
+        columns = []
+        for index in range(len(self.nested)):
+            reader: Any = readers[index] if index in readers else self.restore_nested(index)
+            columns.append(RecordField("", reader, optional=True))
+        return RowSerializer(tuple(columns), supports_row_kind=self.supports_row_kind)

@@ -1,0 +1,211 @@
+"""Names that stored data keeps: where a thing is today that a pickle, a snapshot or a plan names.
+
+Stored data outlives modules. A pickle says `stateshift.serializers.row_values.Row` for good, and so does the snapshot
+of a pickled state. Three things keep that readable:
+
+- `MOVED` says of former modules where their names are now. Every unpickler goes by it: the guarded one asks `place_of`;
+  Python's own imports a former module, which the face of the package makes by `spec_of`.
+- Public classes of values are `lasting`: what is pickled from now on names `stateshift.Row`, which never moves.
+- Snapshots, and who trusts a class, know each of them by one name all the time, that of `VALUES`: snapshots are
+  compared by their bytes.
+
+Whoever moves a module adds a line to `MOVED`, in the same change. A module that becomes a package of the same name is
+found by Python itself; its `__init__` says `__getattr__ = former_names(__name__)` beside what it exports.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import warnings
+from importlib import import_module
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+C = TypeVar("C", bound=type)
+
+FACE = __name__.partition(".")[0]
+
+MOVED: dict[str, tuple[str, ...]] = {
+    "stateshift.serializers.arrays": ("stateshift.serializers.containers.arrays",),
+    "stateshift.serializers.avro": ("stateshift.serializers.avro.serializers",),
+    "stateshift.serializers.avro_classes": ("stateshift.serializers.avro.classes",),
+    "stateshift.serializers.avro_codec": ("stateshift.serializers.avro.codec",),
+    "stateshift.serializers.avro_counterpart": ("stateshift.serializers.avro.counterpart",),
+    "stateshift.serializers.avro_counterpart_values": ("stateshift.serializers.avro.counterpart_values",),
+    "stateshift.serializers.avro_defaults": ("stateshift.serializers.avro.defaults",),
+    "stateshift.serializers.avro_json": ("stateshift.serializers.avro.json_form",),
+    "stateshift.serializers.avro_logical": ("stateshift.serializers.avro.logical_types",),
+    "stateshift.serializers.avro_recipes": ("stateshift.serializers.avro.recipes",),
+    "stateshift.serializers.avro_resolution": ("stateshift.serializers.avro.resolution",),
+    "stateshift.serializers.avro_rules": ("stateshift.serializers.avro.rules",),
+    "stateshift.serializers.avro_schema": ("stateshift.serializers.avro.schema",),
+    "stateshift.serializers.class_circles": ("stateshift.serializers.records.class_circles",),
+    "stateshift.serializers.containers": ("stateshift.serializers.containers.lists",),
+    "stateshift.serializers.decimals": ("stateshift.serializers.primitives.big_numbers",),
+    "stateshift.serializers.either": ("stateshift.serializers.containers.either",),
+    "stateshift.serializers.enum_rules": ("stateshift.serializers.enums.rules",),
+    "stateshift.serializers.enums": ("stateshift.serializers.enums.serializers",),
+    "stateshift.serializers.flink_avro": ("stateshift.serializers.flink.avro",),
+    "stateshift.serializers.java_classes": ("stateshift.serializers.containers.java_classes",),
+    "stateshift.serializers.kryo": ("stateshift.serializers.flink.kryo",),
+    "stateshift.serializers.maps": ("stateshift.serializers.containers.maps",),
+    "stateshift.serializers.numeric": ("stateshift.serializers.primitives.numeric",),
+    "stateshift.serializers.object_arrays": ("stateshift.serializers.containers.object_arrays",),
+    "stateshift.serializers.opened_pickles": ("stateshift.serializers.pickled.opened",),
+    "stateshift.serializers.optional": ("stateshift.serializers.containers.optional",),
+    "stateshift.serializers.optional_map": ("stateshift.serializers.flink.optional_map",),
+    "stateshift.serializers.pickle_moves": ("stateshift.serializers.pickled.moves",),
+    "stateshift.serializers.pickle_rules": ("stateshift.serializers.pickled.rules",),
+    "stateshift.serializers.pickle_shape": ("stateshift.serializers.pickled.shapes",),
+    "stateshift.serializers.pickled": ("stateshift.serializers.pickled.serializers",),
+    "stateshift.serializers.pickled_values": ("stateshift.serializers.pickled.values",),
+    "stateshift.serializers.pieces": ("stateshift.serializers.containers.pieces",),
+    "stateshift.serializers.pojo": ("stateshift.serializers.records.pojo",),
+    "stateshift.serializers.record_circles": ("stateshift.serializers.records.circles",),
+    "stateshift.serializers.record_classes": ("stateshift.serializers.records.classes",),
+    "stateshift.serializers.record_fields": (
+        "stateshift.serializers.records.fields",
+        "stateshift.serializers.defaults",
+    ),
+    "stateshift.serializers.record_recipes": ("stateshift.serializers.records.recipes",),
+    "stateshift.serializers.record_rules": ("stateshift.serializers.records.rules",),
+    "stateshift.serializers.record_scopes": ("stateshift.serializers.records.scopes",),
+    "stateshift.serializers.record_subclasses": ("stateshift.serializers.records.subclasses",),
+    "stateshift.serializers.record_values": ("stateshift.serializers.records.values",),
+    "stateshift.serializers.records": ("stateshift.serializers.records.serializers",),
+    "stateshift.serializers.recursive_records": ("stateshift.serializers.records.recursive",),
+    "stateshift.serializers.row_recipes": ("stateshift.serializers.rows.recipes",),
+    "stateshift.serializers.row_rules": ("stateshift.serializers.rows.rules",),
+    "stateshift.serializers.row_values": ("stateshift.serializers.rows.values",),
+    "stateshift.serializers.rows": ("stateshift.serializers.rows.serializers",),
+    "stateshift.serializers.sequences": ("stateshift.serializers.containers.sequences",),
+    "stateshift.serializers.sql_temporal": ("stateshift.serializers.temporal.java_sql",),
+    "stateshift.serializers.sql_temporal_values": ("stateshift.serializers.temporal.sql_values",),
+    "stateshift.serializers.symbols": ("stateshift.serializers.enums.symbols",),
+    "stateshift.serializers.temporal": ("stateshift.serializers.temporal.java_time",),
+    "stateshift.serializers.temporal_values": ("stateshift.serializers.temporal.values",),
+    "stateshift.serializers.text": ("stateshift.serializers.primitives.text",),
+    "stateshift.serializers.timers": ("stateshift.serializers.flink.timers",),
+    "stateshift.serializers.ttl": ("stateshift.serializers.containers.ttl",),
+    "stateshift.serializers.ttl_aware": ("stateshift.serializers.containers.ttl_aware",),
+    "stateshift.serializers.tuples": ("stateshift.serializers.containers.tuples",),
+    "stateshift.serializers.unfolding": ("stateshift.serializers.pickled.unfolding",),
+    "stateshift.serializers.unpickling": ("stateshift.serializers.pickled.unpickling",),
+    "stateshift.serializers.unread": ("stateshift.serializers.flink.unread",),
+    "stateshift.serializers.void": ("stateshift.serializers.flink.void",),
+    "stateshift.serializers.windows": ("stateshift.serializers.flink.windows",),
+}
+"""Former module -> the module in which its names are now; several where it was split, of which the first has a name."""
+
+VALUES = {
+    "stateshift.serializers.either": ("Either", "Left", "Right"),
+    "stateshift.serializers.kryo": ("KryoBytes",),
+    "stateshift.serializers.pickled_values": ("PickledValue",),
+    "stateshift.serializers.record_values": ("Record",),
+    "stateshift.serializers.row_values": ("Row", "RowKind"),
+    "stateshift.serializers.sql_temporal_values": ("JavaDate", "SqlDate", "SqlTime", "SqlTimestamp"),
+    "stateshift.serializers.symbols": ("Symbol",),
+    "stateshift.serializers.temporal_values": ("Instant", "LocalDate", "LocalDateTime", "LocalTime"),
+    "stateshift.serializers.timers": ("Timer",),
+    "stateshift.serializers.ttl": ("TtlValue",),
+    "stateshift.serializers.windows": ("GlobalWindow", "TimeWindow", "VoidNamespace"),
+}
+"""Where classes of values were in version 0.1, whose snapshots and pickles name them so. It never changes."""
+
+_KNOWN_AS = {(FACE, name): f"{module}.{name}" for module, names in VALUES.items() for name in names}
+_LASTING = {(module, name): (FACE, name) for module, names in VALUES.items() for name in names}
+_OF_THE_PACKAGE = re.compile(rf"\b{FACE}(?:\.\w+)+")
+
+
+def lasting(cls: C) -> C:
+    """Let pickles name a class by the face of the package: `stateshift.Row`, wherever its module is.
+
+    Its hints are resolved first: who asks for them looks into the module that the class names.
+    """
+    hints = inspect.get_annotations(cls, eval_str=True)
+    if hints:
+        cls.__annotations__ = hints
+    cls.__module__ = FACE
+    return cls
+
+
+def place_of(module: str, name: str) -> tuple[str, str]:
+    """Return module and name, today, of what had this name when it was stored."""
+    if (module, name) in _LASTING:
+        return _LASTING[module, name]
+    places = MOVED.get(module, ())
+    if len(places) > 1 or (places and places[0].startswith(f"{module}.")):  # else there is no need to import it
+        places = tuple(place for place in places if _has(place, name.partition(".")[0]))
+    return (places[0] if places else module), name
+
+
+def _has(place: str, name: str) -> bool:
+    """Whether a module has a name, which may not be that of another module: a package has modules beside its names."""
+    return not inspect.ismodule(getattr(import_module(place), name, inspect))
+
+
+def known_as(module: str, name: str) -> str:
+    """Return the one qualified name of a thing, whichever of its names this is."""
+    place = place_of(module, name)
+    return _KNOWN_AS.get(place) or ".".join(place)
+
+
+def qualified_name(cls: type) -> str:
+    """Return the identity of a Python class: module and qualified name."""
+    return known_as(cls.__module__, cls.__qualname__)
+
+
+def known_name(full: str) -> str:
+    """Return the one qualified name of a thing of the package; any other text as it is."""
+    if not full.startswith(f"{FACE}."):
+        return full
+    parts = full.split(".")
+    splits = ((".".join(parts[:at]), ".".join(parts[at:])) for at in range(len(parts) - 1, 0, -1))
+    known = (one for one in splits if one in _KNOWN_AS or one[0] in MOVED)
+    return next((known_as(*one) for one in known), full)
+
+
+def in_known_names(text: str) -> str:
+    """Return a text in which all that it names of the package has its one name."""
+    return _OF_THE_PACKAGE.sub(lambda found: known_name(found[0]), text)
+
+
+def former_names(module: str) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a former module: it finds names where they are now.
+
+    A name that is imported by a statement is told to have moved; one that a pickle names is not.
+    """
+
+    def find(name: str) -> Any:
+        place = module if name.startswith("__") else place_of(module, name)[0]
+        if place == module:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = getattr(import_module(place), name)
+        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - by which the statement asks
+            warnings.warn(
+                f"{module}.{name} is {place}.{name} since stateshift 0.2; imports by the former name end with 1.0",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        return found
+
+    return find
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """Return what makes a former module, or None for any other."""
+    return ModuleSpec(module, _FormerModule(), is_package=True) if module in MOVED else None
+
+
+class _FormerModule(Loader):
+    """Makes a module that has nothing but names that are elsewhere now."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__getattr__ = former_names(module.__name__)  # type: ignore[method-assign]  # a module's own one

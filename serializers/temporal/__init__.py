@@ -1,0 +1,5 @@
+"""Dates, times and moments: those of `java.time`, and those of `java.sql` and `java.util`."""
+
+from ..stored_names import former_names
+
+__getattr__ = former_names(__name__)

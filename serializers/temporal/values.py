@@ -1,0 +1,332 @@
+"""Dates, times and moments as Java has them: to the nanosecond, and far past the year 9999.
+
+Python's own types hold microseconds and the years 1 to 9999. These hold all that Flink stores: serializers restored
+from a savepoint read them, and every temporal serializer writes them. They compare, hash and sort; `str` is ISO 8601.
+Those of `java.util` and `java.sql` are in `sql_temporal_values`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from ..errors import ValueNotConvertible, shown
+from ..stored_names import lasting
+
+if TYPE_CHECKING:
+    from typing import Self
+
+SECOND_NANOS = 1_000_000_000
+_DAY_SECONDS = 86_400
+_MOST_YEAR = 999_999_999
+FIRST_SECOND, LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
+"""Of `java.time.Instant`: the years -1,000,000,000 to 1,000,000,000."""
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def check_range(value: int, least: int, most: int, what: str) -> None:
+    """Refuse a number that is out of a range, and what is no integer, with a `ValueNotConvertible`."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueNotConvertible(f"{shown(value)} is no {what} ({least} to {most})")
+
+
+def _check_date(year: int, month: int, day: int) -> None:
+    check_range(year, -_MOST_YEAR, _MOST_YEAR, "year")
+    check_range(month, 1, 12, "month")
+    leap_day = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    check_range(day, 1, _MONTH_DAYS[month - 1] + leap_day, f"day of the month {year}-{month:02}")
+
+
+def _check_clock(hour: int, minute: int, second: int, nanos: int) -> None:
+    check_range(hour, 0, 23, "hour")
+    check_range(minute, 0, 59, "minute")
+    check_range(second, 0, 59, "second")
+    check_range(nanos, 0, SECOND_NANOS - 1, "number of nanoseconds in a second")
+
+
+def _iso_date(year: int, month: int, day: int) -> str:
+    sign = "-" if year < 0 else "+" if year > dt.MAXYEAR else ""
+    return f"{sign}{abs(year):04}-{month:02}-{day:02}"
+
+
+def _iso_time(hour: int, minute: int, second: int, nanos: int) -> str:
+    fraction = f"{nanos:09}"
+    while fraction.endswith("000"):
+        fraction = fraction[:-3]
+    return f"{hour:02}:{minute:02}:{second:02}" + (f".{fraction}" if fraction else "")
+
+
+def civil_date(days: int) -> tuple[int, int, int]:
+    """Give year, month and day of a day since 1970, in the Gregorian calendar without an end.
+
+    Years begin in March here, so that a leap day is the last of its year; 400 years are an era.
+    """
+    era, day = divmod(days + 719_468, 146_097)
+    year = (day - day // 1460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    shifted = month + 3 if month < 10 else month - 9
+    return year + 400 * era + (shifted <= 2), shifted, day - (153 * month + 2) // 5 + 1
+
+
+def _not_in_python(value: object, why: str) -> ValueNotConvertible:
+    name = type(value).__name__
+    return ValueNotConvertible(
+        f"{shown(str(value))} {why}", advice=f"declare the type stateshift.{name}, which is exact"
+    )
+
+
+def _micros(nanos: int, value: object, python: str) -> int:
+    micros, rest = divmod(nanos, 1000)
+    if rest:
+        raise _not_in_python(value, f"has nanoseconds, and Python's {python} holds microseconds")
+    return micros
+
+
+def _check_python_year(year: int, value: object, python: str) -> None:
+    if not dt.MINYEAR <= year <= dt.MAXYEAR:
+        raise _not_in_python(value, f"is out of the years 1 to 9999 that Python's {python} holds")
+
+
+def _nanos_of(value: dt.datetime | dt.time) -> int:
+    """Nanoseconds of the second; `pandas.Timestamp`, which is a datetime, has them, too."""
+    return value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
+
+
+def _is_not_a_time(value: dt.datetime) -> bool:
+    """Whether a datetime is the `NaT` of pandas, which equals nothing."""
+    return value != value  # noqa: PLR0124 - that is how it is known
+
+
+class TemporalValue(ABC):
+    """What the exact values share.
+
+    Attributes:
+        parts: The numbers in Flink's bytes, in their order.
+    """
+
+    __slots__ = ()
+
+    java: ClassVar[str]
+    """The Java class."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[int, ...]:
+        """The numbers in Flink's bytes, in their order; `type(value)(*value.parts)` gives an equal value."""
+
+    @classmethod
+    @abstractmethod
+    def from_python(cls, value: Any) -> Self:
+        """Make one of a value of Python's module `datetime`.
+
+        Raises:
+            ValueNotConvertible: There is none for it, or it would have to be rounded or given a time zone.
+        """
+
+    @abstractmethod
+    def to_python(self) -> Any:
+        """Give the value as Python's module `datetime` has it.
+
+        Raises:
+            ValueNotConvertible: It has nanoseconds, or is out of the years 1 to 9999.
+        """
+
+
+class Moment(TemporalValue):
+    """A point in time; in Python a datetime with a time zone, which is read in UTC."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def moment(self) -> tuple[int, int]:
+        """Seconds since 1970-01-01T00:00Z, and nanoseconds of the second."""
+
+    @classmethod
+    @abstractmethod
+    def at(cls, seconds: int, nanos: int) -> Self:
+        """Give the value of a moment; raises `ValueNotConvertible` where it would have to be rounded."""
+
+    @classmethod
+    def from_python(cls, value: Any) -> Self:
+        """Make one of a datetime with a time zone, or of any other moment; raises as `at`."""
+        if isinstance(value, Moment):
+            return cls.at(*value.moment)
+        if not isinstance(value, dt.datetime) or _is_not_a_time(value):
+            raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
+        if value.utcoffset() is None:
+            raise ValueNotConvertible(
+                f"{shown(value)} has no time zone, and a moment is declared ({cls.java})",
+                advice="give it its zone, as by value.replace(tzinfo=timezone.utc); or declare the type NaiveDatetime, "
+                "which is Flink's LocalDateTime",
+            )
+        seconds, micros = divmod((value - _EPOCH) // _MICROSECOND, 1_000_000)
+        return cls.at(seconds, micros * 1000 + _nanos_of(value) % 1000)
+
+    def to_python(self) -> dt.datetime:
+        seconds, nanos = self.moment
+        micros = _micros(nanos, self, "datetime")
+        try:
+            return _EPOCH + dt.timedelta(seconds=seconds, microseconds=micros)
+        except OverflowError as error:
+            raise _not_in_python(self, "is out of the years 1 to 9999 that Python's datetime holds") from error
+
+    def __str__(self) -> str:
+        seconds, nanos = self.moment
+        days, second = divmod(seconds, _DAY_SECONDS)
+        minute, second = divmod(second, 60)
+        return f"{_iso_date(*civil_date(days))}T{_iso_time(*divmod(minute, 60), second, nanos)}Z"
+
+
+@lasting
+@attrs.frozen(order=True)
+class Instant(Moment):
+    """A `java.time.Instant`: a moment, to the nanosecond.
+
+    Attributes:
+        seconds: Since 1970-01-01T00:00Z.
+        nanos: Of the second, 0 to 999,999,999.
+    """
+
+    java: ClassVar[str] = "java.time.Instant"
+
+    seconds: int
+    nanos: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        check_range(self.seconds, FIRST_SECOND, LAST_SECOND, "second of an Instant")
+        check_range(self.nanos, 0, SECOND_NANOS - 1, "number of nanoseconds in a second")
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.seconds, self.nanos
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        return self.seconds, self.nanos
+
+    @classmethod
+    def at(cls, seconds: int, nanos: int) -> Self:
+        return cls(seconds, nanos)
+
+
+@lasting
+@attrs.frozen(order=True)
+class LocalDate(TemporalValue):
+    """A `java.time.LocalDate`: a day, in no time zone; in Python a date."""
+
+    java: ClassVar[str] = "java.time.LocalDate"
+
+    year: int
+    month: int
+    day: int
+
+    def __attrs_post_init__(self) -> None:
+        _check_date(self.year, self.month, self.day)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.year, self.month, self.day
+
+    @classmethod
+    def from_python(cls, value: Any) -> Self:
+        if isinstance(value, dt.datetime):
+            raise ValueNotConvertible(
+                f"{shown(value)} is a datetime, and a date is declared", advice="give value.date()"
+            )
+        if not isinstance(value, dt.date):
+            raise ValueNotConvertible(f"{shown(value)} is no date and no {cls.__name__}")
+        return cls(value.year, value.month, value.day)
+
+    def to_python(self) -> dt.date:
+        _check_python_year(self.year, self, "date")
+        return dt.date(self.year, self.month, self.day)
+
+    def __str__(self) -> str:
+        return _iso_date(*self.parts)
+
+
+@lasting
+@attrs.frozen(order=True)
+class LocalTime(TemporalValue):
+    """A `java.time.LocalTime`: a time of day, in no time zone; in Python a time without one."""
+
+    java: ClassVar[str] = "java.time.LocalTime"
+
+    hour: int
+    minute: int
+    second: int = 0
+    nanos: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        _check_clock(self.hour, self.minute, self.second, self.nanos)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.hour, self.minute, self.second, self.nanos
+
+    @classmethod
+    def from_python(cls, value: Any) -> Self:
+        if not isinstance(value, dt.time):
+            raise ValueNotConvertible(f"{shown(value)} is no time and no {cls.__name__}")
+        if value.tzinfo is not None:
+            raise ValueNotConvertible(
+                f"{shown(value)} has a time zone, and a time without one is declared",
+                advice="give value.replace(tzinfo=None), where the zone is known otherwise",
+            )
+        return cls(value.hour, value.minute, value.second, _nanos_of(value))
+
+    def to_python(self) -> dt.time:
+        return dt.time(self.hour, self.minute, self.second, _micros(self.nanos, self, "time"))
+
+    def __str__(self) -> str:
+        return _iso_time(*self.parts)
+
+
+@lasting
+@attrs.frozen(order=True)
+class LocalDateTime(TemporalValue):
+    """A `java.time.LocalDateTime`: a day and a time, in no time zone; in Python a datetime without one."""
+
+    java: ClassVar[str] = "java.time.LocalDateTime"
+
+    year: int
+    month: int
+    day: int
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+    nanos: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        _check_date(self.year, self.month, self.day)
+        _check_clock(self.hour, self.minute, self.second, self.nanos)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        return self.year, self.month, self.day, self.hour, self.minute, self.second, self.nanos
+
+    @classmethod
+    def from_python(cls, value: Any) -> Self:
+        if not isinstance(value, dt.datetime) or _is_not_a_time(value):
+            raise ValueNotConvertible(f"{shown(value)} is no datetime and no {cls.__name__}")
+        if value.tzinfo is not None:
+            raise ValueNotConvertible(
+                f"{shown(value)} has a time zone, and a datetime without one is declared ({cls.java})",
+                advice="declare the type AwareDatetime, which is Flink's Instant; or give value.replace(tzinfo=None)",
+            )
+        return cls(value.year, value.month, value.day, value.hour, value.minute, value.second, _nanos_of(value))
+
+    def to_python(self) -> dt.datetime:
+        _check_python_year(self.year, self, "datetime")
+        micros = _micros(self.nanos, self, "datetime")
+        return dt.datetime(self.year, self.month, self.day, self.hour, self.minute, self.second, micros)  # noqa: DTZ001
+
+    def __str__(self) -> str:
+        return f"{_iso_date(*self.parts[:3])}T{_iso_time(*self.parts[3:])}"

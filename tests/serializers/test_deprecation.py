@@ -1,0 +1,82 @@
+"""What is deprecated works, says so to whoever uses it, and goes when it was said to go."""
+
+from __future__ import annotations
+
+import ast
+from inspect import currentframe, signature
+
+import pytest
+
+import stateshift
+from stateshift.serializers.deprecation import deprecated, warn_deprecated
+
+FACTS = {"since": "0.2", "removed_in": "0.4", "use": "new()"}
+
+
+@deprecated(since="0.2", removed_in="0.4", use="new()")
+def old(first: int, *, second: int = 0) -> int:
+    """Return the sum."""
+    return first + second
+
+
+class Owner:
+    @deprecated(since="0.2", removed_in="0.4", use="Owner.new()")
+    def old(self) -> str:
+        return type(self).__name__
+
+
+def take(*, former: int | None = None) -> None:
+    if former is not None:
+        warn_deprecated("take(former=…)", **FACTS)
+
+
+def line() -> int:
+    return currentframe().f_back.f_lineno
+
+
+def test_a_deprecated_function_does_what_it_did_and_names_the_line_that_calls_it():
+    with pytest.warns(DeprecationWarning, match="deprecated") as caught:
+        result, expected_line = old(1, second=2), line()
+
+    (warning,) = caught
+    assert result == 3
+    assert (__file__, expected_line) == (warning.filename, warning.lineno)
+    assert "old() is deprecated since stateshift 0.2, and 0.4 no longer has it: use new()" == str(warning.message)
+
+
+def test_a_deprecated_method_is_called_by_its_class():
+    with pytest.warns(DeprecationWarning, match=r"^Owner\.old\(\) is deprecated .* use Owner\.new\(\)$"):
+        assert Owner().old() == "Owner"
+
+
+def test_an_argument_can_be_deprecated_by_itself():
+    with pytest.warns(DeprecationWarning, match=r"take\(former=…\) is deprecated") as caught:
+        _, expected_line = take(former=1), line()
+    take()
+
+    (warning,) = caught
+    assert (__file__, expected_line) == (warning.filename, warning.lineno)
+
+
+def test_tools_see_the_function_as_it_was():
+    assert "(first: 'int', *, second: 'int' = 0) -> 'int'" == str(signature(old))
+    assert "Return the sum." == old.__doc__
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+def test_nothing_stays_beyond_the_release_that_was_to_remove_it(root):
+    over = []
+    for folder in ("serializers", "compat", "state", "spark", "cli"):
+        for file in (root / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                facts = {word.arg: word.value for word in getattr(node, "keywords", ()) if isinstance(node, ast.Call)}
+                removed_in = facts.get("removed_in")
+                if isinstance(removed_in, ast.Constant) and numbers(removed_in.value) <= numbers(
+                    stateshift.__version__
+                ):
+                    over.append(f"{file.relative_to(root)}:{node.lineno}")
+
+    assert [] == over
