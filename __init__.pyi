@@ -104,12 +104,12 @@ from .state.job import load_job as load_job
 from .state.migration.options import MigrationOptions as MigrationOptions
 from .state.migration.report import MigrationReport as MigrationReport
 from .state.progress import Progress as Progress
-from .state.savepoint.publish import IfTargetExists as IfTargetExists
 from .state.savepoint.reader import Savepoint as Savepoint
 from .state.savepoint.reader import open_savepoint as open_savepoint
 from .state.savepoint.verify import VerifyReport as VerifyReport
 from .state.savepoint.verify import verify as verify
 from .state.savepoint.writer import SavepointWriter as SavepointWriter
+from .state.storage.publish import IfTargetExists as IfTargetExists
 from .state.timers import TimerServiceDescriptor as TimerServiceDescriptor
 
 __version__: str

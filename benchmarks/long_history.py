@@ -84,8 +84,8 @@ COMMANDS = {
 
 def record_history(folder: Path, shape: str, revisions: int, states: int, fields: int, changed: int) -> None:
     """Write the job's module, and its history; the job is one revision ahead of it. What is there is kept."""
-    from stateshift.compat.history import SUFFIX, RecordedRevision
-    from stateshift.compat.recording import digest
+    from stateshift.compat.gate.history import SUFFIX, RecordedRevision
+    from stateshift.compat.gate.recording import digest
 
     history = folder / "state_history"
     history.mkdir(parents=True, exist_ok=True)

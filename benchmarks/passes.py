@@ -82,7 +82,7 @@ def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
     import attrs
 
     from stateshift.state.migration.performing import perform
-    from stateshift.state.savepoint.files import Folder
+    from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:
         task = task_of(savepoint, shape)
@@ -102,8 +102,8 @@ def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
 def _kernel(shape: Shape) -> Way:
     """Time the transcoder alone, on blocks that are in memory."""
     from stateshift.state.migration.block_rewriter import BlockRewriter
-    from stateshift.state.savepoint.files import Folder
     from stateshift.state.savepoint.keyed_readers import open_keyed
+    from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, _: Path) -> dict[str, Any]:
         task = task_of(savepoint, shape)
@@ -123,7 +123,7 @@ def _kernel(shape: Shape) -> Way:
 
 def _copied(shape: Shape) -> Way:
     from stateshift.state.migration.performing import perform
-    from stateshift.state.savepoint.files import Folder
+    from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:
         task, start = task_of(savepoint, shape, same=True), min(stream_of(savepoint)[1])
@@ -199,7 +199,7 @@ WAYS: dict[str, Callable[[Shape], Way]] = {
 
 def wake_cores() -> None:
     """Keep two threads busy, so that the next two have cores of their own at once, where there are two."""
-    from stateshift.state.savepoint.ahead import cores
+    from stateshift.state.storage.prefetch import cores
 
     if cores() == 1:
         return

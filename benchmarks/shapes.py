@@ -22,7 +22,7 @@ from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import NewOperator, RowCount, write_streams
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 
 from .states_before import STATE, UID
 

@@ -78,7 +78,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        module = import_module(f".{_COMMANDS[cmd_name]}", __package__)
+        module = import_module(f".commands.{_COMMANDS[cmd_name]}", __package__)
         command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
         return command
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..serializers.escaping import shell_word
-from ..state.savepoint.stores import parted
+from ..state.storage.stores import parted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

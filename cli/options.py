@@ -95,7 +95,10 @@ def common_options(function: F) -> F:
 def all_option(function: F) -> F:
     """`--all`, for answers about very many states; the command gets it as `everything`."""
     return click.option(
-        "--all", "everything", is_flag=True, help="List everything; else of very many, what is fine is counted."
+        "--all",
+        "everything",
+        is_flag=True,
+        help="List everything: what is fine of very many states, and what is the same at several places.",
     )(function)
 
 

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.asking import KEY
-from ..compat.levels import Level, Levels, Override
-from ..compat.losses import Guard
+from ..compat.gate.asking import KEY
+from ..compat.gate.levels import Level, Levels, Override
+from ..compat.gate.losses import Guard
 from ..compat.rules import rule_book
 from ..serializers.errors import DeclarationError, located
 

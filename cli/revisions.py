@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..compat.description import JobDescription
-    from ..compat.history import History
-    from ..compat.levels import Revision
-    from ..compat.stamps import Stamps
+    from ..compat.gate.history import History
+    from ..compat.gate.levels import Revision
+    from ..compat.gate.stamps import Stamps
     from .project import Project
 
 _GIT_TIMEOUT_S = 60
@@ -33,8 +33,8 @@ def read_history(folder: Path) -> History:
     Raises:
         CorruptFile: A file in it is no revision.
     """
-    from ..compat.history import SUFFIX, History
-    from ..compat.stamps import FILE
+    from ..compat.gate.history import SUFFIX, History
+    from ..compat.gate.stamps import FILE
 
     names = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     with located(history=str(folder)):
@@ -64,7 +64,7 @@ def read_stamps(folder: Path) -> Stamps:
     Raises:
         CorruptFile: The file is damaged.
     """
-    from ..compat.stamps import FILE, Stamps
+    from ..compat.gate.stamps import FILE, Stamps
 
     file = folder / FILE
     with located(history=str(folder)):
@@ -74,7 +74,7 @@ def read_stamps(folder: Path) -> Stamps:
 def _content(file: Path) -> bytes:
     """Read a regular file of a history; any other is refused."""
     from ..compat.json_files import MOST_BYTES
-    from ..state.savepoint.files import read_file
+    from ..state.storage.files import read_file
 
     return read_file(str(file), most_bytes=MOST_BYTES)
 
@@ -103,8 +103,8 @@ def history_at(reference: str, project: Project) -> History | None:
 
 def _history_in(top: Path, commit: str, folder: Path) -> History:
     """Read the history that a folder has at a commit of the repository at `top`."""
-    from ..compat.history import SUFFIX, History
-    from ..compat.stamps import FILE
+    from ..compat.gate.history import SUFFIX, History
+    from ..compat.gate.stamps import FILE
 
     if not folder.resolve().is_relative_to(top):
         return History()
@@ -196,8 +196,8 @@ def code_of(stored: JobDescription) -> JobDescription | None:
     Raises:
         CorruptFile: A file of the history is no revision.
     """
-    from ..compat.history import SUFFIX, RecordedRevision
-    from ..compat.stamps import FILE
+    from ..compat.gate.history import SUFFIX, RecordedRevision
+    from ..compat.gate.stamps import FILE
     from ..compat.way_back import declares
     from .project import Project
 
@@ -235,8 +235,8 @@ def revisions_against(text: str, kept: History, project: Project) -> list[Revisi
         UsageError: It is none of these.
         DeclarationError: There is no history where there should be one.
     """
-    from ..compat.history import judged
-    from ..compat.levels import Revision
+    from ..compat.gate.history import judged
+    from ..compat.gate.levels import Revision
 
     place, folder = Path(text), project.history
     if is_history(place, folder):

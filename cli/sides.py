@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..serializers.errors import located
-from ..state.savepoint.stores import is_uri
+from ..state.storage.stores import is_uri
 from .options import load_job_here, open_savepoint
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ def read_recorded(place: str) -> JobDescription:
     """Read what `stateshift snapshot` wrote, a file of its own or a revision; its origin tells the file, too."""
     import attrs
 
-    from ..compat import history
+    from ..compat.gate import history
+    from ..compat.gate.recorded_text import VERSION
+    from ..compat.gate.recording import from_json
     from ..compat.json_files import MOST_BYTES, is_document
-    from ..compat.recorded_text import VERSION
-    from ..compat.recording import from_json
-    from ..state.savepoint.files import read_file
+    from ..state.storage.files import read_file
 
     with located(file=place):
         text = read_file(place, most_bytes=MOST_BYTES)

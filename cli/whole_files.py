@@ -227,9 +227,9 @@ def _without_dots(file: Path) -> Path:
 def _holds_state(folder: Path) -> bool:
     """Whether a folder is that of a savepoint, of a run that makes one, or one that checkpoints share."""
     from ..state.migration.journal import SUFFIX
-    from ..state.savepoint.claim import CLAIM_NAME
-    from ..state.savepoint.lineage import LINEAGE
     from ..state.savepoint.metadata import METADATA
+    from ..state.storage.lineage import LINEAGE
+    from ..state.storage.target_lock import CLAIM_NAME
 
     if folder.name in {"shared", "taskowned"} and any(map(_mode, folder.parent.glob(f"chk-*/{METADATA}"))):
         return True

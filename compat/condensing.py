@@ -14,9 +14,10 @@ import attrs
 from ..serializers.wording import many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 B = TypeVar("B")
+T = TypeVar("T")
 
 FEW = 20
 """So many states are listed whole."""
@@ -47,7 +48,28 @@ class Subject(Generic[B]):
     @property
     def likeness(self) -> tuple[str, ...]:
         """What is the same of two that have the same said of them."""
-        return tuple(_ROOT.sub("$", text) for text in self.words)
+        return likeness(self.words)
+
+
+def likeness(words: Iterable[str]) -> tuple[str, ...]:
+    """Return what is the same of two places that have the same said of them: the words, without where paths begin."""
+    return tuple(_ROOT.sub("$", text) for text in words)
+
+
+def root_of(words: Iterable[str]) -> str:
+    """Return where the paths of a place begin, as in `${}` of a map's values; "" where they have no other begin."""
+    found = next((match[0] for text in words for match in _ROOT.finditer(text)), "$")
+    return "" if found == "$" else found
+
+
+def alike(items: Iterable[T], words: Callable[[T], Sequence[str]], place: Callable[[T], str]) -> list[tuple[T, str]]:
+    """Return the first of all items of which the same is said, each with a sentence on where else it is so, or ""."""
+    groups: dict[tuple[str, ...], list[tuple[T, str]]] = {}
+    for item in items:
+        said = words(item)
+        where, root = place(item), root_of(said)
+        groups.setdefault(likeness(said), []).append((item, f"{where} ({root})" if root else where))
+    return [(first, elsewhere([where for _, where in others])) for (first, _), *others in groups.values()]
 
 
 def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subject[B], str]]], str]:
@@ -65,15 +87,24 @@ def condensed(subjects: Sequence[Subject[B]]) -> tuple[dict[int, list[tuple[Subj
             alike.setdefault(subject.likeness, []).append(subject)
     shown: dict[int, list[tuple[Subject[B], str]]] = {}
     for first, *others in alike.values():
-        shown.setdefault(first.operator, []).append((first, _elsewhere(others)))
+        shown.setdefault(first.operator, []).append((first, elsewhere([one.place for one in others])))
     told = f"{many(fine, 'state or key', 'states and keys')} can be used as they are (--all lists them)"
     return shown, told if fine else ""
 
 
-def _elsewhere(others: Iterable[Subject[B]]) -> str:
-    places = [subject.place for subject in others]
-    if not places:
-        return ""
-    named = ", ".join(places[:_MOST_PLACES])
-    more = f" and {len(places) - _MOST_PLACES:,} more (--all lists them)" if len(places) > _MOST_PLACES else ""
-    return f"the same at {many(len(places), 'other place')}: {named}{more}"
+def as_there(place: str, words: Iterable[str]) -> str:
+    """Say of a place that the same is so at another one, of which it was told."""
+    root = root_of(words)
+    return f"the same as at {place}" + (f", in {root}" if root else "")
+
+
+def elsewhere(places: Sequence[str]) -> str:
+    """Say where else the same is so, or ""."""
+    return f"the same at {many(len(places), 'other place')}: {some(places)}" if places else ""
+
+
+def some(places: Sequence[str], *, most: int = _MOST_PLACES, whole: str = "--all", between: str = ", ") -> str:
+    """Return the first of many places, and how many there are beside them."""
+    left = len(places) - most
+    more = f" and {left:,} more ({whole} lists them)" if left > 0 else ""
+    return f"{between.join(places[:most])}{more}"

@@ -12,7 +12,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from ..serializers.wording import many
-from .condensing import FEW, Subject, condensed
+from .condensing import FEW, Subject, as_there, condensed
 from .description import StateKind
 from .report import Status
 from .way_back import ways_back
@@ -117,8 +117,14 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     is_whole = everything or len(subjects) <= FEW
     shown, fine = ({}, "") if is_whole else condensed(subjects)
     if is_whole:
+        first: dict[tuple[str, ...], str] = {}
         for subject in subjects:
-            shown.setdefault(subject.operator, []).append((subject, ""))
+            has_more = any(isinstance(block, Differences) and block.rows for block in subject.body)
+            stands_alone = everything or subject.is_fine or not has_more
+            where = "" if stands_alone else first.setdefault(subject.likeness, subject.place)
+            again = "" if where == subject.place else where
+            listed = attrs.evolve(subject, body=(_as_there(again, subject),)) if again else subject
+            shown.setdefault(subject.operator, []).append((listed, ""))
     for at, operator in enumerate(report.operators):
         notes = list(_operator_notes(operator, report.target))
         if not is_whole and not notes and at not in shown:
@@ -136,6 +142,11 @@ def blocks(report: CheckReport, *, everything: bool = False) -> Iterator[Words |
     if backs is not None and backs.states:
         yield Words(0, ())
         yield from _back_summary(backs, report.code)
+
+
+def _as_there(place: str, subject: Subject[Words | Differences]) -> Words:
+    """Return the line below a state of which the same is said as of another one."""
+    return Words(4, ((as_there(place, subject.words), "dim"),))
 
 
 def _subjects(at: int, operator: OperatorReport, backs: WaysBack | None) -> Iterator[Subject[Words | Differences]]:

@@ -17,7 +17,15 @@ from .check import check
 from .description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
 from .explain import finding_line
 from .plan import StateAction
-from .way_back import DROPPED, STARTS_EMPTY, lost_words, of_another_name, of_another_uid, with_key_groups
+from .way_back import (
+    DROPPED,
+    STARTS_EMPTY,
+    as_declared,
+    lost_words,
+    of_another_name,
+    of_another_uid,
+    with_key_groups,
+)
 
 if TYPE_CHECKING:
     from .plan import MigrationPlan, OperatorPlan, StatePlan
@@ -37,14 +45,17 @@ class Rollback:
     reasons: tuple[str, ...] = ()
 
 
-def rollback_of(old: JobDescription, plan: MigrationPlan) -> dict[tuple[str, str, str], Rollback]:
+def rollback_of(
+    old: JobDescription, plan: MigrationPlan, code: JobDescription | None = None
+) -> dict[tuple[str, str, str], Rollback]:
     """Ask for every stored state whether the old job could use it in the result.
 
-    The old job is known by its snapshots alone: its classes are not asked.
+    Without its code, the old job is known by its snapshots alone: its defaults and aliases are not asked.
 
     Args:
         old: What is stored, before any edits.
         plan: What is to be done with it.
+        code: What the old job's code declares, where that was recorded.
 
     Returns:
         By operator id, room and name, as they are stored.
@@ -52,7 +63,8 @@ def rollback_of(old: JobDescription, plan: MigrationPlan) -> dict[tuple[str, str
     stored = {operator.operator_id: operator for operator in old.operators}
     operators = [_after(stored[one.operator_id], one) for one in plan.operators if one.operator_id in stored]
     after = JobDescription("the new savepoint", tuple(operators), stored_by=plan.target.major or old.stored_by)
-    answers = _answers(after, old)
+    before = attrs.evolve(old, operators=tuple(as_declared(one, code) for one in old.operators))
+    answers = _answers(after, before)
     found = {}
     for operator in plan.operators:
         for state in operator.states:

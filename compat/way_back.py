@@ -183,10 +183,14 @@ def _has_type_of(code: SerializerDescription | None, stored: SerializerDescripti
 
 
 def _with_code(operator: OperatorReport, code: JobDescription | None) -> OperatorDescription | None:
-    """Return the stored operator as the code that wrote it declares it, where that is known."""
-    was = operator.was
-    found = next((one for one in code.operators if was and one.operator_id == was.operator_id), None) if code else None
-    if was is None or found is None:
+    """Return the stored operator of a report as the code that wrote it declares it, where that is known."""
+    return None if operator.was is None else as_declared(operator.was, code)
+
+
+def as_declared(was: OperatorDescription, code: JobDescription | None) -> OperatorDescription:
+    """Return a stored operator as the code that wrote it declares it, where that is known."""
+    found = next((one for one in code.operators if one.operator_id == was.operator_id), None) if code else None
+    if found is None:
         return was
     states = {(state.kind, state.name): state for state in found.states}
     declared = tuple(states.get((state.kind, state.name), state) for state in was.states)

@@ -39,10 +39,10 @@ from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
 from ..state.migration.failing import may_be_mended
-from ..state.savepoint.files import Folder
 from ..state.savepoint.new_streams import check_job
-from ..state.savepoint.publish import Destination, all_or_nothing, check_target
-from ..state.savepoint.runs import names_of
+from ..state.storage.files import Folder
+from ..state.storage.publish import Destination, all_or_nothing, check_target
+from ..state.storage.runs import names_of
 from .bootstrap import StateSource
 from .connect import refuse_connect
 from .in_arrow import mapped

@@ -30,10 +30,9 @@ from ..state.migration.rekey_task import RekeyTask
 from ..state.migration.report import MigrationReport
 from ..state.migration.run import name_of, publish_result, try_out
 from ..state.progress import Progress
-from ..state.savepoint.claim import claimed
-from ..state.savepoint.files import Folder
-from ..state.savepoint.gate import Read, refuse_by_place
-from ..state.savepoint.publish import (
+from ..state.savepoint.reader import Savepoint
+from ..state.storage.files import Folder
+from ..state.storage.publish import (
     Destination,
     IfTargetExists,
     all_or_nothing,
@@ -42,9 +41,10 @@ from ..state.savepoint.publish import (
     leave,
     stream_bytes,
 )
-from ..state.savepoint.reader import Savepoint
-from ..state.savepoint.runs import clear_unfinished, files_there, final_name, free_generation, names_of
-from ..state.savepoint.unchanged import SourceFiles
+from ..state.storage.runs import clear_unfinished, files_there, final_name, free_generation, names_of
+from ..state.storage.source_guard import Read, refuse_by_place
+from ..state.storage.target_lock import claimed
+from ..state.storage.unchanged import SourceFiles
 from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     from ..state.migration.plan_file import PlanFile
     from ..state.migration.preparation import Preparation
     from ..state.migration.tasks import Task, TaskResult
-    from ..state.savepoint.claim import Claim
-    from ..state.savepoint.lineage import Lineage
+    from ..state.storage.lineage import Lineage
+    from ..state.storage.target_lock import Claim
     from .session import Driver
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..state.migration.journal import Journal
     from ..state.migration.rekey_task import RekeyTask
     from ..state.migration.tasks import TaskResult
-    from ..state.savepoint.files import Folder
+    from ..state.storage.files import Folder
     from .session import Driver
 
 _PARCELS = "stream int, key_group int, state int, data binary"

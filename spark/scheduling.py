@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..compat.transcode.executors import ExecutorName
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
-    from ..state.savepoint.files import Folder
+    from ..state.storage.files import Folder
     from .session import Driver
 
 _BUNDLES_PER_CORE = 2

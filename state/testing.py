@@ -82,11 +82,11 @@ def migrate_in_process(
     from .migration.performing import perform
     from .migration.preparation import prepare
     from .migration.run import publish_result
-    from .savepoint.files import Folder
-    from .savepoint.gate import Read
-    from .savepoint.publish import Destination, all_or_nothing
     from .savepoint.reader import Savepoint
-    from .savepoint.runs import names_of
+    from .storage.files import Folder
+    from .storage.publish import Destination, all_or_nothing
+    from .storage.runs import names_of
+    from .storage.source_guard import Read
 
     prepared = prepare(source, job, options or MigrationOptions())
     generation = prepared.journal(Folder.at(target)).generation

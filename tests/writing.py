@@ -9,9 +9,9 @@ import pytest
 from stateshift import Int32, Job, ListStateDescriptor, Operator, Savepoint, ValueStateDescriptor
 from stateshift.state.bootstrap.state_types import Wanted
 from stateshift.state.bootstrap.state_write import settle
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.storage.files import Folder
 
 FLINKS = "hashmap-long-p2-m128-snappy"
 NUMBERS = pa.table({"key": pa.array(range(500), pa.int64()), "value": [f"v{n}" for n in range(500)]})

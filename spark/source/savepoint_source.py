@@ -13,8 +13,8 @@ from ...serializers.errors import StateShiftError, located, redact_values
 from ...serializers.registry import registry
 from ...state.columns.listing import LISTING
 from ...state.columns.table import StateTable
-from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
+from ...state.storage.files import Folder
 from .options import bare, flag, number, places, refuse_unknown
 from .readers import ListingReader, StateReader
 from .writer import StateWriter

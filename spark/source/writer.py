@@ -23,9 +23,9 @@ from ...state.bootstrap.state_types import FROM_ROWS, Wanted
 from ...state.bootstrap.state_write import StateWrite, settle
 from ...state.job import load_job
 from ...state.migration.failing import may_be_mended
-from ...state.savepoint.files import Folder
 from ...state.savepoint.reader import Savepoint
-from ...state.savepoint.renewing import renew_apart
+from ...state.storage.files import Folder
+from ...state.storage.lock_renewal import renew_apart
 from ..shipping import send_by_value
 from .options import bare, choice, number, places, refuse_unknown, required
 

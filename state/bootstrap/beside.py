@@ -24,10 +24,10 @@ from ..migration.run import first_digests, new_parallelism, publish_result, spli
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader
-from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import keyed_state
 from ..savepoint.metadata import OperatorState
 from ..savepoint.states import keyed_handles
+from ..storage.lineage import StateCount
 from .as_stored import StoredForms
 from .kept import KeptBlocks
 from .publication import check_counts
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from ..migration.tasks import Task
     from ..savepoint.blocks import Block
-    from ..savepoint.claim import Claim
     from ..savepoint.handles import KeyedHandle
-    from ..savepoint.lineage import Lineage
     from ..savepoint.reader import Savepoint, SavepointOperator
+    from ..storage.lineage import Lineage
+    from ..storage.target_lock import Claim
     from .row_files import RowFile
     from .state_write import StateWrite
 

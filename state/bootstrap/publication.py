@@ -14,10 +14,10 @@ from ... import __version__
 from ...serializers.errors import DeclarationError, MigrationFailed
 from ..migration.run import subtasks_for
 from ..savepoint.handles import CANONICAL, InlineHandle, KeyedHandle, RelativeFileHandle
-from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SavepointMetadata, SubtaskState
 from ..savepoint.new_streams import store_operator_state
-from ..savepoint.publish import give_name, now, publish
+from ..storage.lineage import FileDigest, Lineage, StateCount
+from ..storage.publish import give_name, now, publish
 from .report import StateBootstrap
 from .streams import NewOperator, StreamResult, write_rowless
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from ...compat.targets import Target
     from ..job import Job, Operator
-    from ..savepoint.files import Folder
     from ..savepoint.handles import StreamHandle
+    from ..storage.files import Folder
     from .sources import ResolvedSource
     from .streams import RowCount
 

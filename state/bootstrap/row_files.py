@@ -24,7 +24,7 @@ from .streams import RowCount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..savepoint.files import FileOutput, Folder
+    from ..storage.files import FileOutput, Folder
 
 RANGES = 256
 

@@ -26,14 +26,14 @@ from ...serializers.errors import (
 from ..job import Job
 from ..key_groups import key_group_range
 from ..migration.estimate import require_room
-from ..savepoint.claim import Claim, lay, renewed, take_over
-from ..savepoint.gate import Read, refuse_by_place
 from ..savepoint.metadata import METADATA
 from ..savepoint.new_streams import check_job
-from ..savepoint.publish import Destination, check_target, leave, prepare_target, stream_name, what_was_written
 from ..savepoint.reader import Savepoint
-from ..savepoint.runs import names_of
-from ..savepoint.unchanged import SourceFiles
+from ..storage.publish import Destination, check_target, leave, prepare_target, stream_name, what_was_written
+from ..storage.runs import names_of
+from ..storage.source_guard import Read, refuse_by_place
+from ..storage.target_lock import Claim, lay, renewed, take_over
+from ..storage.unchanged import SourceFiles
 from .beside import publish_beside
 from .parcels import packed
 from .publication import new_operators, publish_bootstrap
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ...compat.description import StateDescription
-    from ..savepoint.files import Folder
-    from ..savepoint.lineage import Lineage
     from ..savepoint.reader import SavepointOperator
+    from ..storage.files import Folder
+    from ..storage.lineage import Lineage
     from .row_files import RowFile
 
 DEFAULT_KEY_GROUPS = 128

@@ -23,8 +23,8 @@ from ..savepoint.blocks import Block
 from ..savepoint.entry_keys import EntryKeyFormat, decode
 from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.new_streams import keyed_header
-from ..savepoint.publish import stream_name
-from ..savepoint.sink import StoredBytes, StreamSink
+from ..storage.publish import stream_name
+from ..storage.sink import StoredBytes, StreamSink
 from .column_bytes import join_pieces, number_bytes, offsets_of, spread
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ...compat.description import StateDescription
     from ...serializers.serializer import TypeSerializer
     from ..job import Operator
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
     from .kept import KeptBlocks
 
 SORTED_ROWS = ("operator", "key_group", "state", "key", "value")

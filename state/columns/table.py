@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from ...compat.transcode.executors import ExecutorName
-    from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.meta_info import StateMetaInfo
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
+    from ..storage.files import Folder
 
 Snapshot = TypeSerializerConfigSnapshot[Any]
 

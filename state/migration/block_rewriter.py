@@ -33,9 +33,9 @@ from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block, join_pieces
-from ..savepoint.lineage import StateCount
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
+from ..storage.lineage import StateCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

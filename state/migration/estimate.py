@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import StatePlan
-    from ..savepoint.files import Folder
     from ..savepoint.keyed_readers import KeyedReader
+    from ..storage.files import Folder
     from .tasks import Task
 
 SAMPLE_ENTRIES = 500

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ...compat.transcode.executors import ExecutorName
     from ..progress import Progress
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
     from .journal import Journal
     from .tasks import Task, TaskResult
 

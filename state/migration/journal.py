@@ -29,11 +29,11 @@ from ...compat.plan_data import to_data
 from ...compat.reference_time import parse_time, time_text
 from ...serializers.errors import CorruptFile, CorruptSavepoint, shown
 from ..savepoint.handles import DistributionMode, OperatorStateOffsets
-from ..savepoint.lineage import FileDigest, Lineage, StateCount, read_lineage
 from ..savepoint.metadata import METADATA, write_metadata
-from ..savepoint.publish import source_facts
-from ..savepoint.runs import GENERATION_DIGITS, final_name
-from ..savepoint.sink import StoredBytes
+from ..storage.lineage import FileDigest, Lineage, StateCount, read_lineage
+from ..storage.publish import source_facts
+from ..storage.runs import GENERATION_DIGITS, final_name
+from ..storage.sink import StoredBytes
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ...compat.plan import MigrationPlan
-    from ..savepoint.files import Folder
     from ..savepoint.reader import Savepoint
+    from ..storage.files import Folder
 
 SUFFIX = ".done"
 

@@ -25,13 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.json_files import Fields
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
 
 FORMAT, VERSION = "stateshift plan", 1
 JOB, PROBE, SAME = "job", "probe", "same types"
 
-_MEASURED: Final = frozenset({"entries", "bytes", "tried"})
-"""What was found by looking at entries; where `_metadata` is the same, so are they, and a run does not count first."""
+RECORDED = "recorded"
+"""Of a rollback: what the old job's code says of it, where a revision of the project's history holds that."""
+_MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
+"""What a run does not look at first: entries, which are the same where `_metadata` is, and the project's history."""
 _MOST_DIFFERENCES = 30
 _DIGEST = "plan_sha256"
 CODE = "code"

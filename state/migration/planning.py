@@ -25,7 +25,7 @@ from ..job import load_job
 from ..repartition import with_merges_loaded
 from ..savepoint.reader import Savepoint
 from .options import MigrationOptions
-from .plan_file import NewTypes, PlanFile, StoredPlace
+from .plan_file import RECORDED, NewTypes, PlanFile, StoredPlace
 from .preparation import prepare
 from .run import new_parallelism, try_out
 from .tasks import CopyTask
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from ...compat.rollback import Rollback
     from ...serializers.compatibility import Finding
     from ..job import Job
-    from ..savepoint.files import Folder
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import Measure
+    from ..storage.files import Folder
     from .preparation import Preparation
 
 AT_RUN = "when the run begins"
@@ -58,6 +58,7 @@ def make_plan(
     *,
     place: str = "",
     counted: bool = True,
+    code_of: Callable[[JobDescription], JobDescription | None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanFile:
     """Say what a migration would do, and prove on one entry of each state that it can (rule READ-5).
@@ -69,6 +70,7 @@ def make_plan(
         new_types: Where `job` comes from, for the file.
         place: What the file calls the source; by default its place.
         counted: Whether entries and bytes of each state are counted, for which all keyed state is read once.
+        code_of: Finds what the code of the job that wrote the savepoint declares; it is asked for the way back.
         progress: Is told what is looked at.
 
     Raises:
@@ -77,7 +79,7 @@ def make_plan(
         StateNotFound, DeclarationError, UnsupportedFormat, CorruptSavepoint: As of `prepare`.
     """
     prepared = prepare(savepoint, job, options)
-    planned = plan_of(prepared, options, new_types, place=place)
+    planned = plan_of(prepared, options, new_types, place=place, code_of=code_of)
     progress("one entry of each state")
     tried = try_out(savepoint, prepared.plan)
     for operator in planned.operators:
@@ -92,14 +94,22 @@ def make_plan(
     return attrs.evolve(planned, summary=planned.summary | _sums(planned.operators))
 
 
-def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewTypes, *, place: str = "") -> PlanFile:
-    """Give the plan of a prepared migration, without looking at any entry: what a run is held against.
+def plan_of(
+    prepared: Preparation,
+    options: MigrationOptions,
+    new_types: NewTypes,
+    *,
+    place: str = "",
+    code_of: Callable[[JobDescription], JobDescription | None] = lambda _: None,
+) -> PlanFile:
+    """Return the plan of a prepared migration, without looking at any entry: what a run is held against.
 
     Args:
         prepared: What will be done.
         options: With which it was prepared.
         new_types: Where the new types come from.
         place: What the file calls the source.
+        code_of: As of `make_plan`.
     """
     savepoint, plan = prepared.savepoint, prepared.plan
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
@@ -126,6 +136,7 @@ def plan_of(prepared: Preparation, options: MigrationOptions, new_types: NewType
         rollback={
             "source": "untouched: the old job can start on it at any time",
             "old_job_on_result": str(worst_decision(one.decision for one in rollbacks.values())),
+            RECORDED: None if plan.is_empty else _recorded_rollback(stored, plan, code_of(stored)),
         },
         operators=[
             _operator_data(savepoint.operator(one.operator_id), one, rollbacks) | {"plan_sha256": _digest(data)}
@@ -289,6 +300,26 @@ def _operator_data(
 def _digest(data: dict[str, Any]) -> str:
     """Sum up all that lineages tell of an operator's plan: so nothing that is done can change unnoticed."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _recorded_rollback(
+    stored: JobDescription, plan: MigrationPlan, code: JobDescription | None
+) -> dict[str, Any] | None:
+    """Return what the old job could make of the result by all that its code declares, where that was recorded."""
+    if code is None:
+        return None
+    names = {operator.operator_id: operator.uid or operator.operator_id for operator in plan.operators}
+    found = rollback_of(stored, plan, code)
+    return {
+        "by": code.origin,
+        "old_job_on_result": str(worst_decision(one.decision for one in found.values())),
+        "reasons": [
+            f"{names[operator_id]}/{state}: {reason}"
+            for (operator_id, _, state), one in found.items()
+            for reason in one.reasons
+            if one.decision is not Decision.START
+        ],
+    }
 
 
 def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:

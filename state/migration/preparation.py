@@ -18,8 +18,8 @@ from .run import calls_of, name_of, split
 if TYPE_CHECKING:
     from ...compat.plan import MigrationPlan
     from ..job import Job
-    from ..savepoint.files import Folder
     from ..savepoint.reader import Savepoint
+    from ..storage.files import Folder
     from .options import MigrationOptions
     from .tasks import Task
 

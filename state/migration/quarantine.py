@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Protocol, Self
 import attrs
 
 from ...serializers.errors import MigrationFailed
-from ..savepoint.publish import stream_name
 from ..savepoint.quarantine import QuarantinedValue, quarantine_part
-from ..savepoint.sink import StreamSink
+from ..storage.publish import stream_name
+from ..storage.sink import StreamSink
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan, StatePlan
     from ...compat.transcode.bad_values import BadValue
-    from ..savepoint.files import Folder
-    from ..savepoint.lineage import StateCount
-    from ..savepoint.sink import StoredBytes
+    from ..storage.files import Folder
+    from ..storage.lineage import StateCount
+    from ..storage.sink import StoredBytes
 
 
 class TakesBadValues(Protocol):

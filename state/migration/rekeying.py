@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan
     from ...compat.transcode.executors import ExecutorName
-    from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
-    from ..savepoint.lineage import StateCount
+    from ..storage.files import Folder
+    from ..storage.lineage import StateCount
     from .rekey_task import RekeyTask
     from .tasks import TaskResult
 

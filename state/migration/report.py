@@ -14,8 +14,8 @@ from .tasks import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..savepoint.lineage import Lineage, StateCount
     from ..savepoint.reader import Savepoint
+    from ..storage.lineage import Lineage, StateCount
     from .estimate import Estimate
     from .journal import Redone
     from .tasks import Task

@@ -13,10 +13,10 @@ from ..savepoint.sources import open_stream
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..savepoint.files import Folder
     from ..savepoint.handles import StreamHandle
     from ..savepoint.metadata import OperatorState
     from ..savepoint.reader import Savepoint
+    from ..storage.files import Folder
 
 _COMPRESSED_AT = 4
 _UNCHANGED = "Nothing was changed."

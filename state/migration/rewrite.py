@@ -34,10 +34,10 @@ from ..savepoint.operator_stream import (
     require_written_order,
     write_operator_stream,
 )
-from ..savepoint.publish import stream_name
-from ..savepoint.sink import StreamSink
 from ..savepoint.sources import open_proven, open_stream
 from ..savepoint.stream_proofs import prove_elements
+from ..storage.publish import stream_name
+from ..storage.sink import StreamSink
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine
 from .rekey_task import digest_of
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...compat.transcode.executors import ExecutorName
-    from ..savepoint.files import Folder
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
+    from ..storage.files import Folder
 
 _MOST_TRIES = 100
 

@@ -28,16 +28,16 @@ from ..savepoint.handles import (
     RelativeFileHandle,
 )
 from ..savepoint.keyed_readers import open_keyed, read_header
-from ..savepoint.lineage import FileDigest, Lineage, StateCount
 from ..savepoint.metadata import OperatorState, SubtaskState, write_metadata
 from ..savepoint.operator_stream import read_operator_stream_header
 from ..savepoint.properties import CANONICAL_PROPERTIES
-from ..savepoint.publish import give_name, now, publish, source_facts, stream_name
-from ..savepoint.runs import final_name, serializers_name
 from ..savepoint.sources import InlineBytes, open_stream
 from ..savepoint.states import keyed_handles, require_own_key_groups
 from ..savepoint.stored_serializers import place_of, read_stored_serializers, write_pickles
 from ..savepoint.stream_proofs import prove_copied
+from ..storage.lineage import FileDigest, Lineage, StateCount
+from ..storage.publish import give_name, now, publish, source_facts, stream_name
+from ..storage.runs import final_name, serializers_name
 from .quarantine import require_few
 from .redistribution import Share, deal_out, joined_headers
 from .rekey_task import RekeyTask, digest_of
@@ -48,10 +48,10 @@ from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..savepoint.files import Folder
     from ..savepoint.handles import StreamHandle
     from ..savepoint.operator_stream import OperatorStreamHeader
     from ..savepoint.reader import Savepoint
+    from ..storage.files import Folder
     from .rekey_task import Digests
 
 _LOOKED_AT = frozenset({"keyed", "operator"})

@@ -11,11 +11,11 @@ from .rekey_task import RekeyTask
 if TYPE_CHECKING:
     from ...compat.plan import OperatorPlan
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle, OperatorStateOffsets, StreamHandle
-    from ..savepoint.lineage import StateCount
     from ..savepoint.operator_stream import (
         OperatorStreamHeader,
     )
-    from ..savepoint.sink import StoredBytes
+    from ..storage.lineage import StateCount
+    from ..storage.sink import StoredBytes
     from .redistribution import Share
     from .rekey_task import Digests
 

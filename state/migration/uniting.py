@@ -17,10 +17,10 @@ from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesColli
 from ...serializers.pickled.unpickling import trusting
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_stream import KeyedStreamWriter
-from ..savepoint.lineage import StateCount
-from ..savepoint.publish import stream_name
-from ..savepoint.sink import StreamSink
 from ..savepoint.state_kinds import keyed_kind
+from ..storage.lineage import StateCount
+from ..storage.publish import stream_name
+from ..storage.sink import StreamSink
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ..savepoint.files import Folder
+    from ..storage.files import Folder
     from .parcels import Parcel, SentEntry
     from .rekey_task import RekeyTask
 

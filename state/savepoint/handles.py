@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeAlias, assert_never
 import attrs
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, located
-from .stores import bare
+from ..storage.stores import bare
 
 if TYPE_CHECKING:
     from ...serializers.views import DataInputView, DataOutputView

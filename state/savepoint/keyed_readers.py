@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
-from .ahead import ahead
+from ..storage.prefetch import ahead
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ...compat.transcode.executors import ExecutorName
+    from ..storage.files import Folder
     from .blocks import Block
-    from .files import Folder
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader
     from .sources import ByteSource

@@ -11,19 +11,19 @@ from ...compat.description import StateDescription, StateKind
 from ...serializers.errors import DeclarationError, IncompatibleState
 from ...serializers.views import DataOutputView
 from ..key_groups import has_stable_hash
+from ..storage.publish import store_stream, stream_name
 from .handles import OperatorStateHandle
 from .keyed_stream import KeyedStreamHeader
 from .meta_info import StateMetaInfo, broadcast_state, keyed_state, list_state, timer_state
 from .operator_stream import OperatorStreamHeader, write_operator_stream
-from .publish import store_stream, stream_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ...compat.targets import Target
     from ..job import Job, Operator
-    from .files import Folder
-    from .lineage import FileDigest
+    from ..storage.files import Folder
+    from ..storage.lineage import FileDigest
 
 _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 

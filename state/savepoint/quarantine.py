@@ -24,8 +24,8 @@ from ...serializers.errors import CorruptSavepoint, shown, values_are_redacted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .files import Folder
-    from .lineage import Lineage
+    from ..storage.files import Folder
+    from ..storage.lineage import Lineage
 
 _NAME = re.compile(r"[0-9a-f]{32}-quarantine-[a-z]+-[0-9]+(-[0-9a-f]{12})?")
 _TEXT, _NUMBER = attrs.validators.instance_of(str), attrs.validators.instance_of(int)

@@ -22,11 +22,11 @@ from ...serializers.errors import (
     UnsupportedFormat,
     located,
 )
-from .files import Folder
-from .lineage import FileDigest, Lineage, read_lineage
+from ..storage.files import Folder
+from ..storage.lineage import FileDigest, Lineage, read_lineage
+from ..storage.roots import require_reachable
 from .metadata import METADATA, OperatorState, SavepointMetadata, operator_id_of_uid, read_metadata
 from .quarantine import read_quarantine
-from .roots import require_reachable
 from .sources import require_digest
 from .states import SavepointState, keyed_handles, keyed_states, operator_states
 from .stored_serializers import StoredSerializer, place_of, read_stored_serializers

@@ -9,14 +9,14 @@ import attrs
 from xxhash import xxh3_128
 
 from ...serializers.errors import CorruptSavepoint
-from .files import check_range
+from ..storage.files import check_range
+from ..storage.roots import local_file, stored_file
 from .handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
-from .roots import local_file, stored_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .files import Folder
+    from ..storage.files import Folder
     from .handles import StreamHandle
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from ...serializers.flink.timers import Timer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..storage.files import Folder
     from .entries import Entry
-    from .files import Folder
     from .handles import KeyedHandle, OperatorStateHandle
     from .keyed_readers import KeyedReader
     from .metadata import OperatorState

@@ -18,14 +18,14 @@ import cloudpickle
 from ...compat.json_files import parse_json
 from ...serializers.errors import CorruptSavepoint, UntrustedCode, cause_text
 from ...serializers.serializer import TypeSerializer
-from .lineage import FileDigest
+from ..storage.lineage import FileDigest
 from .sources import require_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .files import Folder
-    from .lineage import Lineage
+    from ..storage.files import Folder
+    from ..storage.lineage import Lineage
 
 SERIALIZERS = "_serializers.json"
 _NAME = re.compile(r"_serializers(-[0-9a-f]{12})?\.json")

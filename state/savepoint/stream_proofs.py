@@ -18,7 +18,7 @@ from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
-from .ahead import ahead
+from ..storage.prefetch import ahead
 from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode

@@ -15,8 +15,8 @@ import attrs
 from ...compat.description import StateKind
 from ...serializers.errors import StateShiftError, located
 from ...serializers.wording import many
+from ..storage.lineage import LINEAGE
 from .handles import InlineHandle, RelativeFileHandle
-from .lineage import LINEAGE
 from .metadata import METADATA
 from .reader import Savepoint, open_savepoint
 from .sources import open_stream

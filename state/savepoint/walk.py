@@ -17,10 +17,10 @@ import attrs
 from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
 from ..progress import Progress
-from .ahead import cores
+from ..storage.lineage import FileDigest
+from ..storage.prefetch import cores
 from .handles import OperatorStateHandle
 from .keyed_readers import keyed_reader
-from .lineage import FileDigest
 from .sources import PassedOn, open_stream
 from .stream_proofs import StreamProof, prove_stored_elements, prove_stream
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...compat.transcode.executors import ExecutorName
-    from .files import Folder
+    from ..storage.files import Folder
     from .handles import KeyedHandle
     from .reader import SavepointOperator
 

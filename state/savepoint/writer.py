@@ -23,19 +23,19 @@ from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConver
 from ...serializers.flink.timers import Timer, TimerSerializer
 from ...serializers.flink.windows import VoidNamespace
 from ..key_groups import key_group, key_group_range, key_hasher, prefix_size, subtask_of
+from ..storage.files import Folder
+from ..storage.lineage import FileDigest, Lineage, StateCount
+from ..storage.publish import Destination, all_or_nothing, check_target, now, publish, store_stream, stream_name
+from ..storage.runs import names_of
+from ..storage.source_guard import refuse_by_place
 from ..timers import TimeDomain, queue_name
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
-from .files import Folder
-from .gate import refuse_by_place
 from .handles import CANONICAL, KeyedHandle
 from .keyed_stream import write_keyed_stream
-from .lineage import FileDigest, Lineage, StateCount
 from .metadata import OperatorState, SavepointMetadata, SubtaskState
 from .new_streams import check_job, keyed_header, store_operator_state
-from .publish import Destination, all_or_nothing, check_target, now, publish, store_stream, stream_name
 from .reader import Savepoint
-from .runs import names_of
 from .stored_serializers import SERIALIZERS, place_of, write_stored_serializers
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from leading import add_raw, lead, lead_to
 from stateshift import Savepoint
 from stateshift.serializers.errors import CorruptSavepoint, StorageFailed, UntrustedPlace
 from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
-from stateshift.state.savepoint.lineage import Lineage
-from stateshift.state.savepoint.stores import masked
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import Lineage
+from stateshift.state.storage.stores import masked
 
 FILES = "rocksdb-long-p2-m200-files"
 VERBS = (
@@ -283,7 +283,7 @@ class TestMessages:
         assert refused.value.roots == again.roots
 
     def test_of_paths_with_random_letters_what_they_share_is_told(self, savepoint):
-        from stateshift.state.savepoint.roots import _roots_of
+        from stateshift.state.storage.roots import _roots_of
 
         roots = _roots_of([f"s3://bucket/{number:04x}/flink" for number in range(100)] + ["hdfs://nn:8020/flink"])
 

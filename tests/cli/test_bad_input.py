@@ -201,5 +201,17 @@ def test_a_target_that_cannot_be_written_ends_with_6(run, savepoint_of, tmp_path
     assert "nothing was" in ran.stderr.lower()
 
 
+@pytest.mark.usefixtures("example_jobs")
+def test_a_target_that_is_a_file_is_called_one(run, savepoint_of, tmp_path):
+    (tmp_path / "file").write_text("in the way", encoding="utf-8")
+
+    for target in (tmp_path / "file", tmp_path / "file" / "new"):
+        ran = run("migrate", savepoint_of("rocksdb-account-v1"), target, "--job", "accounts_v2:job")
+
+        assert (ran.status, ran.stdout) == (6, "")
+        assert f"{target} cannot be written: it is a file, or lies in one, and no folder" in ran.stderr
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "in the way"
+
+
 def test_an_empty_place_is_wrong_usage(run):
     assert run("inspect", "").status == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -19,10 +20,12 @@ def test_the_savepoint_of_the_demo_is_the_one_that_flink_wrote(root, savepoint_o
 
 
 @pytest.mark.slow
-def test_it_ends_with_the_migration_proven(root):
+def test_it_ends_with_the_migration_proven_and_compiles_nothing(root, tmp_path):
     refusal = json.loads((root / "examples" / "flink-refusal.json").read_text(encoding="utf-8"))["refusals"][0]
     started = time.monotonic()
-    with subprocess.Popen([sys.executable, root / "examples" / "demo.py"], stdout=subprocess.PIPE, text=True) as demo:
+    environ = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, root / "examples" / "demo.py"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as demo:
         first = demo.stdout.readline()
         until_first = time.monotonic() - started
         shown = first + demo.stdout.read()
@@ -39,3 +42,4 @@ def test_it_ends_with_the_migration_proven(root):
     assert sorted(steps, key=shown.index) == steps
     assert " ".join(refusal["causes"][-1].split()[1:6]) in " ".join(shown.split())
     assert "FAILED" not in shown
+    assert [] == list(tmp_path.rglob("*.nb?"))

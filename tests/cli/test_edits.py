@@ -5,7 +5,7 @@ import json
 import pytest
 
 from stateshift import Savepoint
-from stateshift.state.savepoint.runs import names_of
+from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.usefixtures("example_jobs")
 

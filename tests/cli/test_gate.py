@@ -208,7 +208,7 @@ class TestGate:
         settings(example_jobs, '[tool.stateshift]\njob = "accounts_v4:job"\n')
 
         def printed(form):
-            return gate(run, 4, recorded, "--format", form).stdout
+            return gate(run, 4, recorded, "--all", "--format", form).stdout
 
         problems = {
             (f"{state['operator']}/{state['state']}", finding["path"], finding["rule"])
@@ -322,7 +322,7 @@ class TestProject:
         fields = [f'"drops:{at}.{name}"' for at in ("$", "$[]", "${}") for name in ("score", "email")]
         allow = f"[tool.stateshift]\nallow = [{', '.join(fields)}]\n"
         settings(example_jobs, allow + "".join(override.format(name, "2999-12-31") for name in names))
-        ran = gate(run, 4, recorded, "--allow-drift")
+        ran = gate(run, 4, recorded, "--allow-drift", "--all")
         assert START == ran.status
         assert 4 == ran.stdout.count("let pass until 2999-12-31: PRIM-3, emptied")
 

@@ -14,9 +14,9 @@ import pytest
 
 from stateshift.serializers.errors import StorageFailed
 from stateshift.state.migration.journal import Journal
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
+from stateshift.state.storage.files import Folder
 
 DEEP = b"[" * 100_000
 NESTED = b'{"format": 2, "host": ' + b"[" * 900 + b"]" * 900 + b"}"  # Python reads it, and can hardly go through it

@@ -11,12 +11,20 @@ import subprocess
 import sys
 import time
 
+import attrs
 import pytest
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
+from stateshift.cli.commands.migrating import _announce
+from stateshift.compat.edits import Edits
 from stateshift.compat.transcode import executors
+from stateshift.spark.migrate import migrate
+from stateshift.state.migration.engine import Engine
+from stateshift.state.migration.estimate import Estimate
+from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.writer import SavepointWriter
 
+DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))
 CHILD = {
     name: value
     for name, value in os.environ.items()
@@ -441,3 +449,15 @@ def test_the_headline_says_what_was_done_where_nothing_was_converted(run, savepo
     ran = run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", *asked)
 
     assert (0, f"{headline}, in {tmp_path / 'new'}") == (ran.status, ran.stdout.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("size", "told"), [(0, "6.0 KiB to read;"), (2048, "6.0 KiB to read, about 2.0 KiB to write;")]
+)
+def test_nothing_to_write_is_not_announced_as_a_size(size, told, savepoint_of, tmp_path, capsys):
+    expected = Estimate(6144, size, None, Engine.PROCESS, 1.0, 1)
+    report = migrate(savepoint_of("rocksdb-account-v1"), tmp_path / "new", None, DROPPING, dry_run=True)
+
+    _announce(attrs.evolve(report, estimate=expected))
+
+    assert f"{told} about 1 s in this process" in capsys.readouterr().err

@@ -14,9 +14,9 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
 
 KEY, VALUE, NUMBER = "plantedkey4711", "plantedvalue0815", (1 << 60) + 4711
 BAD = b"\xff" + VALUE.encode()

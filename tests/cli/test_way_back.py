@@ -144,6 +144,22 @@ class TestRequiredFields:
             run(*check, "--json").data[key] for key in ("way_back", "way_back_to")
         )
 
+    def test_a_plan_promises_the_same_and_is_carried_out_without_its_history(self, run, version, written):
+        place = written("sp", self.OLD, times=3)
+        version(self.NEW)
+        plan = ("plan", place, "--job", "visits:job", "--no-count")
+        ran = run(*plan, "-o", "plan.json")
+
+        assert "the old job on the result: refuse; it cannot use all of it, by all that revision 0001_one" in ran.stdout
+        assert "    site/last: $.times  (none) -> int  the field is new and has no default" in ran.stdout
+        told = run(*plan, "--json").data["rollback"]
+        assert ("migrate", "refuse") == (told["old_job_on_result"], told["recorded"]["old_job_on_result"])
+
+        shutil.rmtree("state_history")
+        ran = run(*plan)
+        assert "it can use it after a migration back, as far as the stored types tell" in ran.stdout
+        assert START == run("migrate", place, "new", "--plan", "plan.json").status
+
     def test_without_a_history_it_says_what_it_does_not_know(self, run, version, written):
         place = written("sp", self.OLD, times=3)
         version(self.NEW)

@@ -24,7 +24,7 @@ from stateshift import (
     serializer_for,
 )
 from stateshift.compat.difference import compare
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.type_difference import Kind, compare_types
 from stateshift.serializers.snapshot import snapshot_to_bytes
 

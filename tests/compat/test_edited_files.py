@@ -12,11 +12,11 @@ import json
 import pytest
 
 from stateshift import Int32, Job, ListStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.compat.history import History, RecordedRevision
+from stateshift.compat.gate.history import History, RecordedRevision
+from stateshift.compat.gate.recorded_text import print_recorded
+from stateshift.compat.gate.recording import FORMAT, from_json, to_json
+from stateshift.compat.gate.stamps import Stamps
 from stateshift.compat.json_files import SEAL, seal_of
-from stateshift.compat.recorded_text import print_recorded
-from stateshift.compat.recording import FORMAT, from_json, to_json
-from stateshift.compat.stamps import Stamps
 from stateshift.serializers.errors import CorruptFile, DeclarationError, UnsupportedFormat
 from stateshift.serializers.hints import serializer_for
 from stateshift.serializers.snapshot import snapshot_to_bytes

@@ -9,10 +9,10 @@ import pytest
 from pydantic_sarif.model import StaticAnalysisResultsFormatSarifVersion210JsonSchema as SarifLog
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
+from stateshift.cli.render.gate import junit
+from stateshift.cli.render.sarif import sarif
 from stateshift.compat.description import StateKind
-from stateshift.compat.gate_text import junit
-from stateshift.compat.levels import Level, Levels, Override, Revision, judge
-from stateshift.compat.sarif import sarif
+from stateshift.compat.gate.levels import Level, Levels, Override, Revision, judge
 
 TODAY = dt.date(2026, 3, 1)
 ODD = 'a\x00b\x1b[1m<"&>\ud800'

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift import Int32, Job, Operator, ValueStateDescriptor
-from stateshift.compat.history import History, RecordedRevision, judged
-from stateshift.compat.recording import digest
+from stateshift.compat.gate.history import History, RecordedRevision, judged
+from stateshift.compat.gate.recording import digest
 from stateshift.serializers.errors import CorruptFile, DeclarationError
 
 DAY = dt.date(2026, 3, 1)

@@ -7,7 +7,7 @@ import json
 import cloudpickle
 import pytest
 
-from stateshift.compat import plan_text
+from stateshift.cli.render import dry_run as plan_text
 from stateshift.compat.check import check
 from stateshift.compat.description import Converter, JobDescription, SerializerDescription, StateKind
 from stateshift.compat.plan import OperatorAction, StateAction

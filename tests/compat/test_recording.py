@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from stateshift import Job, Operator, Savepoint, TypeSerializerConfigSnapshot, ValueStateDescriptor
-from stateshift.compat.recording import digest, from_json, to_json
+from stateshift.compat.gate.recording import digest, from_json, to_json
 from stateshift.serializers.errors import CorruptFile, UnknownSnapshot, UnsupportedFormat
 
 SAVEPOINTS = ["rocksdb-account-v1", "hashmap-zoo-p1-m128", "hashmap-long-p2-m128-snappy", "hashmap-windows-p2-m128",

@@ -7,11 +7,11 @@ import operator as functions
 import attrs
 import pytest
 
+from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.description import SerializerDescription, StateKind, function_name
 from stateshift.compat.key_hashes import SIMPLE_TYPES
 from stateshift.compat.plan import OperatorAction, StateAction
-from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.compat.targets import Target

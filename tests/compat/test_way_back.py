@@ -14,8 +14,8 @@ from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits, NewIdentity
-from stateshift.compat.levels import Level, Levels, Revision, judge
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.levels import Level, Levels, Revision, judge
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.compat.testing.strategies import evolutions, types
 from stateshift.compat.way_back import ways_back

@@ -2,10 +2,11 @@
 
 import re
 
-from stateshift.compat import recorded_text, stamps
+from stateshift.compat.gate import recorded_text, stamps
 from stateshift.compat.testing import golden
 from stateshift.state.migration import plan_file
-from stateshift.state.savepoint import keyed_stream, lineage, metadata, operator_stream
+from stateshift.state.savepoint import keyed_stream, metadata, operator_stream
+from stateshift.state.storage import lineage
 
 _ROW = re.compile(r"^\| (.+) \| .*?(\d)(?: to \d)? \| (\d)(?: (?:to|and) (\d))? \|$", re.MULTILINE)
 

@@ -38,11 +38,11 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
 from stateshift.state.savepoint.entries import EntryDecoder, grouped, read_broadcast
 from stateshift.state.savepoint.entry_keys import decode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.state_kinds import info_snapshot
 from stateshift.state.savepoint.states import keyed_handles
+from stateshift.state.storage.files import Folder
 
 UID, NAME, BESIDE = "shop", "subject", "beside"
 KEYED = ("value", "reducing", "list", "map")

@@ -20,12 +20,11 @@ import pieces
 import seeds
 
 from stateshift import Job, Operator, ValueStateDescriptor
-from stateshift.compat.history import History, RecordedRevision
-from stateshift.compat.stamps import Stamps
+from stateshift.compat.gate.history import History, RecordedRevision
+from stateshift.compat.gate.stamps import Stamps
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.journal import SUFFIX, Journal
 from stateshift.state.migration.tasks import TaskResult
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import (
     AbsoluteFileHandle,
     DistributionMode,
@@ -33,15 +32,16 @@ from stateshift.state.savepoint.handles import (
     OperatorStateOffsets,
     RelativeFileHandle,
 )
-from stateshift.state.savepoint.identity import Identity
-from stateshift.state.savepoint.lineage import FileDigest, StateCount
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.quarantine import QuarantinedValue
-from stateshift.state.savepoint.runs import names_of
-from stateshift.state.savepoint.sink import StoredBytes
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS, read_stored_serializers, write_pickles
-from stateshift.state.savepoint.stores import below, store_of
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.identity import Identity
+from stateshift.state.storage.lineage import FileDigest, StateCount
+from stateshift.state.storage.publish import clean
+from stateshift.state.storage.runs import names_of
+from stateshift.state.storage.sink import StoredBytes
+from stateshift.state.storage.stores import below, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,7 @@ from pieces import compressed, streams_apart, with_handles
 
 from stateshift import BigInt, Int32, serializer_for
 from stateshift.compat.description import StateKind
-from stateshift.compat.recording import to_json
+from stateshift.compat.gate.recording import to_json
 from stateshift.serializers.containers.ttl_aware import TtlAwareSerializerSnapshot
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.registry import registry
@@ -31,15 +31,15 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes
 from stateshift.state.migration.planning import make_plan
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header, write_keyed_stream
-from stateshift.state.savepoint.lineage import FileDigest, Lineage, StateCount
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import SavepointMetadata, SubtaskState, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.state_kinds import keyed_kind
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import FileDigest, Lineage, StateCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

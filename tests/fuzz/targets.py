@@ -18,7 +18,7 @@ import seeds
 
 from stateshift.cli import main
 from stateshift.compat.difference import compare
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.serializers.compatibility import Verdict
 from stateshift.serializers.errors import StateShiftError
 from stateshift.serializers.pickled.unpickling import Names, open_pickle
@@ -26,12 +26,12 @@ from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_fr
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.lineage import Lineage
 from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.tagged import tagged_operator, tagger_of
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import Lineage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

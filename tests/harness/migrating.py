@@ -7,10 +7,10 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.storage.files import Folder
 
 WITHOUT_OPTIONS = MigrationOptions()
 

@@ -15,7 +15,7 @@ from stateshift import AvroSerializer, Field, Int32, Job, Operator, ValueStateDe
 from stateshift.compat import explain
 from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, SerializerDescription
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.report_data import to_data
 from stateshift.serializers.compatibility import Decision, Verdict
 from stateshift.serializers.errors import ValueNotConvertible

@@ -10,8 +10,8 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.files import Folder
 
 NAME = "hashmap-string-p2-m128-files"
 

@@ -11,7 +11,7 @@ import pytest
 from back_changes import of_java
 
 from stateshift import Decision, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor, check
-from stateshift.compat.recording import from_json, to_json
+from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.way_back import ways_back
 from stateshift.spark.migrate import migrate
 from stateshift.state.savepoint.tagged import tagged_operator

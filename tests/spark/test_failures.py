@@ -20,8 +20,8 @@ from stateshift.serializers.errors import (
 from stateshift.spark.migrate import NOTHING_PUBLISHED, migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.spark
 

@@ -8,16 +8,16 @@ import json
 import pytest
 
 from stateshift import Job, ListStateDescriptor, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.cli.plan_lines import plan_lines
+from stateshift.cli.render.plan import plan_lines
 from stateshift.compat.repartition import Merge, Repartition
 from stateshift.serializers.errors import CorruptSavepoint, PlanChanged, ValueNotConvertible
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.publish import IfTargetExists
 
 OLD = Job(
     [

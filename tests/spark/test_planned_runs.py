@@ -11,8 +11,8 @@ from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan
-from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.publish import IfTargetExists
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from stateshift import Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint import claim as claims
-from stateshift.state.savepoint import stores
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists, clean
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage import stores
+from stateshift.state.storage import target_lock as claims
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import IfTargetExists, clean
 
 KEYS = 300
 NOTES = Operator("notes", key=int, states=[ValueStateDescriptor("note", str)])
@@ -137,8 +137,8 @@ def run_until(tmp_path, source, monkeypatch):
             patch.setattr(claims, "_BEAT_S", 600)
             patch.setattr(stores, "LOCAL", disk)
             patch.setattr(stores, "opened", stores.opened.__wrapped__)
-            patch.setattr("stateshift.state.savepoint.files.opened", stores.opened)
-            patch.setattr("stateshift.state.savepoint.files.LocalOutput", _Output)
+            patch.setattr("stateshift.state.storage.files.opened", stores.opened)
+            patch.setattr("stateshift.state.storage.files.LocalOutput", _Output)
             try:
                 migrate(source, target, JOB, target_exists=if_exists)
             except PowerCut:

@@ -13,10 +13,10 @@ from stateshift.compat.plan import BadValues
 from stateshift.serializers.errors import MigrationFailed
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.publish import IfTargetExists
 
 pytestmark = pytest.mark.spark
 

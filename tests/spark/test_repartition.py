@@ -14,10 +14,10 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists
-from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.storage.runs import names_of
 
 pytestmark = pytest.mark.spark
 

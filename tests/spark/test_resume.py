@@ -17,11 +17,11 @@ from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import Preparation
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import publish_result, split
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import IfTargetExists
+from stateshift.state.storage.runs import names_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -44,7 +44,7 @@ RUN = """
 import sys
 from resumed_job import job
 from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.publish import IfTargetExists
+from stateshift.state.storage.publish import IfTargetExists
 
 report = migrate(sys.argv[1], sys.argv[2], job, master="local[1,4]", target_exists=IfTargetExists.RESUME)
 print("resumed", report.resumed, "written", sum(count.written for count in report.states))

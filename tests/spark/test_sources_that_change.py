@@ -21,7 +21,7 @@ from stateshift.compat.repartition import Repartition
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.publish import IfTargetExists
+from stateshift.state.storage.publish import IfTargetExists
 
 pytestmark = pytest.mark.spark
 

@@ -3,8 +3,8 @@
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint
-from stateshift.state.savepoint.ahead import ahead
 from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.storage.prefetch import ahead
 
 
 def noted(count, made):

@@ -14,15 +14,15 @@ import time
 import pytest
 
 from stateshift.serializers.errors import MigrationFailed, TargetExists
-from stateshift.state.savepoint import claim as claims
-from stateshift.state.savepoint.claim import SILENT_S, claimed
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import Destination, all_or_nothing, clean
+from stateshift.state.storage import target_lock as claims
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import Destination, all_or_nothing, clean
+from stateshift.state.storage.target_lock import SILENT_S, claimed
 
 HOLD = """
 import sys, time
-from stateshift.state.savepoint.claim import claimed
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.target_lock import claimed
+from stateshift.state.storage.files import Folder
 
 with claimed(Folder.at(sys.argv[1])):
     print("held", flush=True)
@@ -206,8 +206,8 @@ CONTEND = """
 import os, sys, time
 from pathlib import Path
 from stateshift.serializers.errors import TargetExists
-from stateshift.state.savepoint.claim import claimed
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.target_lock import claimed
+from stateshift.state.storage.files import Folder
 
 target, alone, rounds = Folder.at(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 done = 0

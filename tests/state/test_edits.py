@@ -13,8 +13,8 @@ from stateshift.serializers.errors import DeclarationError, StateNotFound
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split, try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle
 from stateshift.state.savepoint.sources import open_stream
+from stateshift.state.storage.files import Folder
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):
@@ -158,7 +158,7 @@ def test_free_space_is_told_of_a_folder_that_is_not_there_yet(tmp_path):
 
 
 def test_importing_the_module_does_not_load_pyarrow(tmp_path):
-    code = "import sys, stateshift.state.savepoint.files; print('pyarrow' in sys.modules)"
+    code = "import sys, stateshift.state.storage.files; print('pyarrow' in sys.modules)"
 
     assert subprocess.check_output([sys.executable, "-c", code], cwd=tmp_path, text=True) == "False\n"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from stateshift.state.savepoint.identity import Identity
+from stateshift.state.storage.identity import Identity
 
 
 @pytest.fixture

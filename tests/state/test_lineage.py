@@ -5,8 +5,8 @@ import json
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, UnsupportedFormat
-from stateshift.state.savepoint.lineage import LINEAGE, FileDigest, Lineage, StateCount
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.lineage import LINEAGE, FileDigest, Lineage, StateCount
 
 COUNT = StateCount("00" * 16, "op", "state", "value", "convert", 5, 4, 1, "00ff")
 FULL = Lineage(

@@ -11,13 +11,13 @@ from stateshift.state.job import Job, Operator
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import publish_result, split
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 FANCY, OTHER = "fx.Scenarios$FancyAddress", "fx.Scenarios$OtherAddress"
 

@@ -10,12 +10,13 @@ import attrs
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, TargetExists
-from stateshift.state.savepoint.claim import CLAIM_NAME, claimed
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
-from stateshift.state.savepoint.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
 from stateshift.state.savepoint.metadata import SavepointMetadata, write_metadata
-from stateshift.state.savepoint.publish import (
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.savepoint.stored_serializers import SERIALIZERS
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage
+from stateshift.state.storage.publish import (
     INLINE_BYTES,
     Destination,
     IfTargetExists,
@@ -29,9 +30,8 @@ from stateshift.state.savepoint.publish import (
     store_stream,
     stream_name,
 )
-from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.runs import names_of
-from stateshift.state.savepoint.stored_serializers import SERIALIZERS
+from stateshift.state.storage.runs import names_of
+from stateshift.state.storage.target_lock import CLAIM_NAME, claimed
 
 OPERATOR = "00112233445566778899aabbccddeeff"
 EMPTY = SavepointMetadata.new(())
@@ -255,7 +255,7 @@ class Killed(BaseException):
 def test_a_replacement_that_was_cut_off_is_complete_or_absent_and_the_next_run_finishes_it(taken, monkeypatch, cut):
     """Every call that changes the target may be the last one."""
     old = Savepoint.open(taken.place)
-    monkeypatch.setattr("stateshift.state.savepoint.claim._BEAT_S", 600)
+    monkeypatch.setattr("stateshift.state.storage.target_lock._BEAT_S", 600)
     left = [cut]
 
     def counted(method):
@@ -403,7 +403,7 @@ def test_a_run_that_lost_its_target_gives_no_name_and_removes_what_it_wrote_sinc
 
     def run():
         with all_or_nothing(into(folder)) as claim:
-            monkeypatch.setattr("stateshift.state.savepoint.claim.SILENT_S", -1)
+            monkeypatch.setattr("stateshift.state.storage.target_lock.SILENT_S", -1)
             facts = json.loads(claim.folder.read(claim.name))
             claim.folder.write(claim.name, json.dumps({**facts, "namespace": "pid:[1]"}).encode())
             with claimed(Folder.at(folder)) as other:  # it is silent, and in another namespace

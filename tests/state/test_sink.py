@@ -3,9 +3,9 @@
 import pytest
 
 from stateshift.serializers.errors import StorageFailed
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.lineage import FileDigest
-from stateshift.state.savepoint.sink import StoredBytes, StreamSink
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import FileDigest
+from stateshift.state.storage.sink import StoredBytes, StreamSink
 
 
 def files(folder):

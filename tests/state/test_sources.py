@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, UnknownSnapshot
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import AbsoluteFileHandle, InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import read_stream_header
 from stateshift.state.savepoint.snappy import STREAM_HEADER, decompress
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
+from stateshift.state.storage.files import Folder
 
 
 def read_all(handle, folder):

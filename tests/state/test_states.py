@@ -13,7 +13,6 @@ from stateshift.serializers.views import DataInputView
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entries import read_separated
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat, decode, encode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import (
     KeyedStreamHeader,
@@ -26,6 +25,7 @@ from stateshift.state.savepoint.metadata import OperatorState, SavepointMetadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.storage.files import Folder
 
 REWRITTEN = [
     ("2.3", "hashmap-account-v1"),

@@ -10,8 +10,6 @@ from stateshift.serializers.errors import CorruptSavepoint, UntrustedCode
 from stateshift.serializers.hints import serializer_for
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.stored_serializers import (
     SERIALIZERS,
@@ -23,6 +21,8 @@ from stateshift.state.savepoint.stored_serializers import (
 )
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
 
 PLACE = place_of("00" * 16, "keyed", "s")
 called = []

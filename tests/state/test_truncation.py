@@ -6,13 +6,13 @@ import pytest
 from stateshift.serializers.errors import CorruptSavepoint
 from stateshift.state.savepoint.entries import read_broadcast
 from stateshift.state.savepoint.entry_keys import decode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.meta_info import KEY_SERIALIZER
 from stateshift.state.savepoint.metadata import read_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.sources import InlineBytes
+from stateshift.state.storage.files import Folder
 
 EVERY_LENGTH = [
     ("2.3", "hashmap-account-v1"),

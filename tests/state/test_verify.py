@@ -16,16 +16,16 @@ from stateshift.serializers.records.classes import record
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes, open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.walk import Walk
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
 
 JOB = Job(
     [

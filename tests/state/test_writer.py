@@ -32,11 +32,11 @@ from stateshift.state.descriptors import (
 )
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.savepoint.lineage import LINEAGE
-from stateshift.state.savepoint.publish import INLINE_BYTES
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.lineage import LINEAGE
+from stateshift.state.storage.publish import INLINE_BYTES
 
 
 @record(java_class="fx.Account")
@@ -402,7 +402,7 @@ def test_nothing_is_left_if_writing_fails(tmp_path, monkeypatch):
     def full(*_):
         raise OSError("the disk is full")
 
-    monkeypatch.setattr("stateshift.state.savepoint.publish.write_metadata", full)
+    monkeypatch.setattr("stateshift.state.storage.publish.write_metadata", full)
     with pytest.raises(OSError, match="full"):
         writer.finish()
     assert not (tmp_path / "sp").exists()

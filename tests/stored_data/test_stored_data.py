@@ -20,8 +20,8 @@ import pytest
 
 import stateshift as ss
 from stateshift.serializers.snapshot import snapshot_to_bytes
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.stored_serializers import StoredSerializer, read_stored_serializers
+from stateshift.state.storage.files import Folder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stored-data"
 VERSIONS = sorted(folder.name for folder in FIXTURES.iterdir())

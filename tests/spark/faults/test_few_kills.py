@@ -18,8 +18,8 @@ import pytest
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import IfTargetExists, clean
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import IfTargetExists, clean
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -42,7 +42,7 @@ sys.path.insert(0, sys.argv[1])
 from slow_job import job
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.publish import IfTargetExists
+from stateshift.state.storage.publish import IfTargetExists
 
 options = MigrationOptions(parallelism=int(sys.argv[5]))
 report = migrate(*sys.argv[2:4], job, options, master=sys.argv[4], target_exists=IfTargetExists.RESUME)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from stateshift.serializers.errors import CorruptSavepoint, SavepointNotFound, StorageFailed
-from stateshift.state.savepoint.files import Folder, read_file
+from stateshift.state.storage.files import Folder, read_file
 
 pytestmark = pytest.mark.spark
 
@@ -46,7 +46,7 @@ def test_a_file_that_is_written_whole_is_never_seen_under_another_name(s3):
     folder = Folder.at(s3.place("whole"))
     script = f"""
 import os, signal
-from stateshift.state.savepoint.files import Folder, FileOutput
+from stateshift.state.storage.files import Folder, FileOutput
 
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -64,7 +64,7 @@ Folder.at({folder.place!r}).write("_metadata", b"x" * 1000)
 
 def test_a_large_file_is_renamed_by_copying_it_in_pieces(s3, monkeypatch):
     """A store copies files of up to 5 GiB itself."""
-    monkeypatch.setattr("stateshift.state.savepoint.files._LARGEST_COPY", 1000)
+    monkeypatch.setattr("stateshift.state.storage.files._LARGEST_COPY", 1000)
     folder = Folder.at(s3.place("large"))
     data = bytes(range(256)) * 40
     folder.write("a", data)
@@ -87,7 +87,7 @@ def test_a_bucket_that_is_not_there_is_told_with_what_to_do(s3):
 
 WRONG = """
 import sys
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 from stateshift.serializers.errors import StateShiftError
 for act in (lambda folder: folder.names(), lambda folder: folder.read("a"), lambda folder: folder.write("a", b"x")):
     try:

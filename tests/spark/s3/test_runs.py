@@ -12,11 +12,11 @@ import pytest
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.claim import claimed
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.runs import names_of
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.runs import names_of
+from stateshift.state.storage.target_lock import claimed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -49,7 +49,7 @@ from stateshift.spark.bootstrap import StateSource, bootstrap
 from stateshift.spark.migrate import migrate
 from stateshift.spark.session import session
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.publish import IfTargetExists
+from stateshift.state.storage.publish import IfTargetExists
 
 source, target, master, first = sys.argv[1:5]
 spark = session(master)

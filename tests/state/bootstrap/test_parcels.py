@@ -28,8 +28,8 @@ from stateshift.state.bootstrap.rows import RowEncoder
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import RowCount, checksums, write_streams
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
 
 JOB = Job(
     [

@@ -105,6 +105,16 @@ def test_a_column_of_another_type_is_told_with_the_path_to_it(state, value, path
     assert path == raised.value.where["path"]
 
 
+def test_of_several_columns_that_do_not_fit_each_field_is_named():
+    job = Job([Operator("o", key=str, states=[ValueStateDescriptor("pair", tuple[Int32, Int32])])])
+    rows = pa.table({"key": ["a"], "pair": [{"f0": "x", "f1": True}]})
+
+    with pytest.raises(DeclarationError, match=r"columns do not fit \$\(0\), \$\(1\):") as raised:
+        resolve(job, [(StateColumns("o", "pair", key_by="key", value="pair"), rows.schema)])
+
+    assert 2 <= raised.value.what.count("is declared")
+
+
 @pytest.mark.parametrize(
     ("lists", "what", "path"),
     [

@@ -30,11 +30,11 @@ from stateshift.serializers.errors import (
 from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.state.bootstrap.state_types import Wanted
 from stateshift.state.bootstrap.state_write import settle
-from stateshift.state.savepoint import claim
-from stateshift.state.savepoint.claim import claimed
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage import target_lock as claim
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.publish import clean
+from stateshift.state.storage.target_lock import claimed
 
 
 @pytest.fixture

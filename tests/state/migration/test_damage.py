@@ -31,9 +31,9 @@ from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode.executors import VARIABLE, has_numba
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
+from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
 
 FIXTURES = [

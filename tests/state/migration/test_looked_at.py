@@ -29,16 +29,17 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.report import MigrationReport
-from stateshift.state.savepoint import files, keyed_stream
+from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.verify import Outcome, verify
+from stateshift.state.storage import files
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
 
 

@@ -32,7 +32,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 
 PLAIN = """
 class Account:

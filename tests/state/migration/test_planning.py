@@ -28,7 +28,7 @@ from stateshift import (
     record,
     serializer_for,
 )
-from stateshift.cli.plan_lines import plan_lines
+from stateshift.cli.render.plan import plan_lines
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression
 from stateshift.compat.plan_data import to_data

@@ -18,9 +18,9 @@ from stateshift.state.migration.progress import Meter, Stopwatch
 from stateshift.state.migration.reshaping import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.progress import Progress
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
 
 
 @pytest.fixture

@@ -33,14 +33,14 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.entry_keys import encode
-from stateshift.state.savepoint.files import Folder
-from stateshift.state.savepoint.lineage import LINEAGE
-from stateshift.state.savepoint.publish import clean
 from stateshift.state.savepoint.quarantine import quarantine_files
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.runs import final_name, names_of
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
+from stateshift.state.storage.publish import clean
+from stateshift.state.storage.runs import final_name, names_of
 
 QUARANTINE = MigrationOptions(bad_values=BadValues.QUARANTINE)
 BAD = b"\xff\xfe"

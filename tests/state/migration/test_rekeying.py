@@ -36,11 +36,11 @@ from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.metadata import write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
 from stateshift.state.timers import TimerServiceDescriptor
 
 

@@ -9,8 +9,8 @@ from stateshift.compat.planner import plan
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.report import MigrationReport
 from stateshift.state.migration.run import publish_result, split, try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.files import Folder
 
 
 @pytest.fixture

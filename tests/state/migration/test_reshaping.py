@@ -7,10 +7,10 @@ from itertools import chain
 import attrs
 import pytest
 
+from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.plan import Compression
 from stateshift.compat.plan_data import to_data
-from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import DeclarationError, IncompatibleState
 from stateshift.serializers.hints import BigInt, Int32

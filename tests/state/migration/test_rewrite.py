@@ -28,15 +28,15 @@ from stateshift.state.migration.run import split
 from stateshift.state.migration.tasks import CopyTask, KeyedTask, OperatorTask
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
-from stateshift.state.savepoint.publish import INLINE_BYTES
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
+from stateshift.state.storage.publish import INLINE_BYTES
 
 
 def one_state(descriptor, **options):

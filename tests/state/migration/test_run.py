@@ -35,10 +35,8 @@ from stateshift.state.migration import performing, turns
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.reader import Savepoint
@@ -46,6 +44,8 @@ from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.stored_serializers import SERIALIZERS, place_of, read_stored_serializers
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.storage.files import Folder
+from stateshift.state.storage.lineage import LINEAGE
 
 ACCOUNTS = ["rocksdb-account-v1", "hashmap-account-v1"]
 

@@ -27,8 +27,9 @@ from stateshift.serializers.errors import MigrationFailed
 from stateshift.state.migration import block_rewriter, stretch_rewriter
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint import files, keyed_stream
+from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage import files
 
 pytest.importorskip("numba")
 

@@ -46,9 +46,9 @@ from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]
 

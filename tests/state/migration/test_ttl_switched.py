@@ -24,9 +24,9 @@ from stateshift import (
     TimeWindow,
     ValueStateDescriptor,
 )
+from stateshift.cli.render.dry_run import text_lines
 from stateshift.compat.check import check
 from stateshift.compat.plan_data import to_data
-from stateshift.compat.plan_text import text_lines
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds, parse_time, time_text
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
@@ -39,9 +39,9 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.keyed_readers import read_header
 from stateshift.state.savepoint.verify import verify
+from stateshift.state.storage.files import Folder
 
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
 NOW, DAY = milliseconds(AT), timedelta(days=1)

@@ -12,13 +12,13 @@ from stateshift.compat.transcode.framing import end_of
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.key_groups import prefix_size
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.handles import NATIVE, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_header
 from stateshift.state.savepoint.meta_info import NAMESPACE_SERIALIZER
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
+from stateshift.state.storage.files import Folder
 
 
 def native_entries(info, key, max_parallelism, block_items):

@@ -12,10 +12,10 @@ from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.handles import CANONICAL, NATIVE
-from stateshift.state.savepoint.lineage import LINEAGE
 from stateshift.state.savepoint.properties import CANONICAL_PROPERTIES
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
+from stateshift.state.storage.lineage import LINEAGE
 
 UNCHANGED = Job([Operator("keyed-op", key=int)])
 TEXT = Job([Operator("keyed-op", key=str)])

@@ -1,0 +1,188 @@
+"""`stateshift check`: can this job take over that state?"""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+from click.core import ParameterSource
+
+from ...serializers.escaping import shell_word
+from ..new_side import new_side, new_side_options
+from ..next_steps import options_given, start_lines
+from ..options import (
+    all_option,
+    common_options,
+    edit_options,
+    open_savepoint,
+    policy_options,
+    repartition_options,
+    savepoint_argument,
+    target_option,
+    trust_option,
+)
+from ..output import Column, Line, Table, is_terminal, print_json, print_lines, print_styled
+from .gating import GateOptions, gate_options, hold_against
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.edits import Edits
+    from ...compat.explain import Differences, Words
+    from ...compat.policy import Policy
+    from ...compat.repartition import Repartition
+    from ...compat.report import CheckReport
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Look for no garbage meanwhile: most of what a check makes is in its report, and looking takes a tenth of it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@click.command(
+    "check",
+    short_help="Say start, migrate or refuse, field by field.",
+    epilog="""\b
+Examples:
+  stateshift check /data/savepoints/sp-1 --job accounts:job
+  stateshift check /data/savepoints/sp-1 --job accounts:job --allow-migration --json
+  stateshift check /data/savepoints/sp-1 --job accounts:job --target flink
+  stateshift check /data/savepoints/sp-1 --job accounts:job --forbid lossy --forbid possible_rename
+  stateshift check /data/savepoints/sp-1 --like build/probe
+  stateshift check --job accounts:job --against state_history --level FULL
+
+\b
+Exit status:
+  0  start: every state can be used as it is (or migrate, with --allow-migration)
+  1  refuse: a state cannot be taken over; each reason comes with ways out
+  4  migrate: the job can start after `stateshift migrate`; or it can start, but a stored state is not taken (0 with
+     --allow-non-restored-state) or a state starts empty (0 with --allow-empty STATE)
+  5  drift: with --against, the job passes and differs from the last revision""",
+)
+@savepoint_argument(required=False)
+@all_option
+@new_side_options
+@click.option("--allow-migration", is_flag=True, help="Exit with 0 where a migration is needed and possible.")
+@click.option("--allow-non-restored-state", is_flag=True, help="Exit with 0 where nobody takes stored state.")
+@edit_options
+@repartition_options
+@target_option
+@trust_option
+@policy_options
+@gate_options
+@common_options
+@_uncollected()
+def command(
+    savepoint: str | None,
+    *,
+    job_place: str,
+    like: str,
+    everything: bool,
+    allow_migration: bool,
+    allow_non_restored_state: bool,
+    edits: Edits,
+    repartition: Repartition | None,
+    target: str,
+    policy: Policy,
+    trust_stored_serializers: bool,
+    gate: GateOptions,
+    trust: tuple[str, ...],
+    with_json: bool,
+) -> int:
+    """Compare the state in SAVEPOINT with the types of a job, state by state and field by field.
+
+    The job is told in Python, or by a savepoint that the new Java job wrote. With --against, the job is held against
+    what was recorded of its earlier revisions instead, before any savepoint is at stake.
+    Nothing is run, and nothing is written.
+    """
+    from ...compat import explain
+    from ...compat.check import check
+    from ...compat.report_data import to_data
+    from ...compat.targets import Target
+    from ...compat.way_back import is_asked
+    from ..revisions import code_of
+
+    new = new_side(job_place, like)
+    if gate.against and savepoint is None:
+        _refuse_what_needs_a_savepoint()
+        options = attrs.evolve(gate, everything=everything)
+        return hold_against(new.describe(), options, edits, policy, trust=trust, with_json=with_json)
+    if gate.against or savepoint is None:
+        raise click.UsageError("give what the job is held against: either SAVEPOINT or --against PLACE")
+    # The job first: its module registers the snapshots by which the savepoint is read.
+    description = new.describe()
+    stored = open_savepoint(savepoint)
+    old = stored.describe(trust_stored_serializers=trust_stored_serializers, trust=trust)
+    report = check(edits.apply(old), description, target=Target(target), policy=policy, repartition=repartition)
+    if is_asked(report):
+        report = attrs.evolve(report, code=code_of(old))
+    status = report.exit_status(allow_migration=allow_migration, allow_non_restored_state=allow_non_restored_state)
+    if with_json:
+        print_json(to_data(report) | {"exit_status": status})
+        return status
+    if is_terminal():
+        print_styled(map(_block, explain.blocks(report, everything=everything)))
+    else:
+        print_lines(explain.text_lines(report, everything=everything))
+    print_lines(["", *_next_steps(report, savepoint)])
+    return status
+
+
+_OF_A_SAVEPOINT = {
+    "allow_migration", "allow_non_restored_state", "is_allowed", "max_parallelism", "merge", "target",
+    "allow_empty", "trust_stored_serializers",
+}  # fmt: skip
+
+
+def _refuse_what_needs_a_savepoint() -> None:
+    """Pass over no option in silence: a history has no savepoint that they could change.
+
+    Raises:
+        UsageError: One is given.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if given and parameter.name in _OF_A_SAVEPOINT:
+            raise click.UsageError(f"{parameter.opts[0]} is for a savepoint; leave it out with --against")
+
+
+def _block(block: Words | Differences) -> Line | Table:
+    """Give a part of a report as a terminal shows it: reasons beside what they are about, and ways out below them."""
+    from ...compat.explain import Words
+
+    if isinstance(block, Words):
+        return [(" " * block.indent, ""), *block.pieces]
+    rows: list[list[Line]] = []
+    for row in block.rows:
+        ways = [(f"ways out: {row.ways_out}", "dim")] if row.ways_out else []
+        rows.append([[(row.word, row.style)], [(row.path, "")], [(row.types, "")], [(row.reason, ""), *ways]])
+    return Table([Column("")] * 4, rows, block.indent)
+
+
+def _next_steps(report: CheckReport, savepoint: str) -> list[str]:
+    """What a person does now."""
+    from ...compat.report import Status
+    from ...serializers.compatibility import Decision
+    from .migrating import command as migrate
+
+    if report.decision is Decision.REFUSE:
+        return ["next: change the types in one of the ways above and check again; nothing was changed"]
+    if report.decision is Decision.MIGRATE:
+        return [f"next: stateshift migrate {shell_word(savepoint)} NEW_SAVEPOINT {options_given(migrate)}"]
+    matched = [operator for operator in report.operators if operator.status is Status.MATCHED]
+    return start_lines(
+        savepoint,
+        flink_restorable=all(operator.flink_restorable_after is not False for operator in matched),
+        with_orphans=any(operator.status is Status.ORPHANED for operator in report.operators),
+    )

@@ -1,0 +1,44 @@
+"""`stateshift clean`: remove what a run that died has left in its target."""
+
+from __future__ import annotations
+
+import click
+
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import common_options
+from ..output import print_json, print_lines
+
+
+@click.command(
+    "clean",
+    short_help="Remove what a dead run has left in its target.",
+    epilog="""\b
+Examples:
+  stateshift clean /data/savepoints/sp-1-v2
+  stateshift clean s3://bucket/sp-1-v2 --json
+
+\b
+A run that was killed leaves files of its own, and no _metadata. `migrate` clears them by itself, or
+goes on with them (--target-exists resume); this command is for a target that is not to be used again.
+A savepoint, and files of anybody else, are never touched: exit status 2.""",
+)
+@click.argument("target_place", metavar="TARGET")
+@common_options
+def command(target_place: str, *, with_json: bool) -> int:
+    """Remove what a run that died has left in TARGET.
+
+    Beside a savepoint that it had published, that is its claim and its notes.
+    """
+    from ...state.storage.files import Folder
+    from ...state.storage.publish import clean
+
+    folder = Folder.at(target_place)
+    removed = clean(folder)
+    if with_json:
+        print_json({"target": folder.place, "removed": list(removed)})
+    elif removed:
+        print_lines([f"removed {many(len(removed), 'file')} from {folder.place}:", *(f"  {name}" for name in removed)])
+    else:
+        print_lines([f"nothing to remove in {folder.place}"])
+    return Status.DONE

@@ -1,0 +1,105 @@
+"""`stateshift diff`: what differs between two savepoints, jobs or recorded snapshots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import all_option, allow_root_option, common_options, import_option, open_savepoint
+from ..output import Line, print_json, print_styled
+from ..progress import spinning
+from ..sides import describe_sides, is_savepoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...state.savepoint.value_difference import StateValues
+
+
+@click.command(
+    "diff",
+    short_help="Tell what differs between two savepoints, jobs or records.",
+    epilog="""\b
+Examples:
+  stateshift diff /data/savepoints/sp-1 accounts:job
+  stateshift diff accounts_v1:job accounts_v2:job
+  stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-1-v2 --json
+  stateshift diff /data/savepoints/sp-1 /data/savepoints/sp-2 --types-only
+  stateshift diff state.json accounts:job
+
+\b
+A and B are each a savepoint (a folder or URI), a job (MODULE:ATTRIBUTE), or a file of `stateshift snapshot`.
+Compared are operators, keys, states, kinds, TTL and types; not the parallelism. Of two savepoints also the values, key
+by key, of states whose types are equal.
+Exit status:
+  0  equal
+  1  different""",
+)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--types-only", is_flag=True, help="Of two savepoints compare the types alone, and read no entries.")
+@all_option
+@allow_root_option
+@import_option
+@common_options
+def command(a: str, b: str, *, types_only: bool, everything: bool, with_json: bool) -> int:
+    """Tell what differs between the state of A and the state of B, and what a check says in both directions.
+
+    Of classes that only a savepoint or a record knows, nothing has to be there. Nothing is written.
+    """
+    from ...compat.difference import compare
+    from ..render.difference import text_lines, to_data
+
+    difference = compare(*describe_sides(a, b))
+    values: tuple[StateValues, ...] | None = None
+    if not types_only and is_savepoint(a) and is_savepoint(b):
+        from ...state.savepoint.value_difference import compare_values
+
+        with spinning("comparing") as show:
+            values = compare_values(open_savepoint(a), open_savepoint(b), difference, show)
+    differing = [state for state in values or () if not state.is_equal]
+    status = Status.DONE if difference.is_equal and not differing else Status.REFUSED
+    if with_json:
+        data = to_data(difference) | {"values": _values_data(values)}
+        print_json(data | {"equal": status is Status.DONE, "exit_status": int(status)})
+        return status
+    lines = text_lines(difference, everything=everything)
+    if difference.is_equal and differing:
+        words = f": the types are equal, values of {many(len(differing), 'state')} are not"
+        lines[0] = [("different", "yellow"), (words, "bold")]
+    print_styled([*lines, *_value_lines(values)])
+    return status
+
+
+def _values_data(values: Sequence[StateValues] | None) -> list[dict[str, Any]] | None:
+    import attrs
+
+    return None if values is None else [attrs.asdict(state) | {"equal": state.is_equal} for state in values]
+
+
+def _value_lines(values: Sequence[StateValues] | None) -> Iterator[Line]:
+    """Tell what differs in values, each state with its first entries; what is equal is counted."""
+    if values is None:
+        return
+    yield []
+    equal = [state for state in values if state.is_equal]
+    if equal:
+        entries = many(sum(state.entries for state in equal), "entry", "entries")
+        yield [(f"values: equal in {many(len(equal), 'state')}, with {entries}", "green")]
+    for state in values:
+        title = f"values of {state.uid or state.operator_id}/{state.state}"
+        if state.not_compared:
+            yield [(title, "bold"), (f": not compared, since {state.not_compared}", "yellow")]
+        elif not state.is_equal:
+            counts = f": {state.changed:,} changed, {state.added:,} added, {state.removed:,} removed"
+            yield [(title, "bold"), (counts, "yellow")]
+            for one in state.first:
+                both = f"{one.a} -> {one.b}" if one.a and one.b else one.a or one.b
+                sign = {"changed": "~", "added": "+", "removed": "-"}[one.what]
+                yield [(f"  {sign} {one.key}", ""), (f"  {both}" if both else "", "")]
+            left = state.changed + state.added + state.removed - len(state.first)
+            if left:
+                yield [(f"  … and {left:,} more", "dim")]

@@ -1,0 +1,314 @@
+"""`stateshift export`: the entries of a savepoint as JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from ...serializers.errors import OldReaderUnavailable, StateNotFound, StateShiftError
+from ...serializers.escaping import json_text
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import class_trust_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..output import print_json, print_notice, write_text
+from ..whole_files import output_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ...state.savepoint.reader import Savepoint, SavepointOperator
+    from ...state.savepoint.states import SavepointState
+    from ..whole_files import OutputFile, TextStream
+
+_LINE = re.compile(
+    rb'{"operator": "(?:[^"\\]|\\.)*", "state": "(?:[^"\\]|\\.)*", "kind": "[a-z_]+", "(?:key|subtask)": '
+    rb'|{"operators": \[\n|{"operator_id": "[0-9a-f]{32}"|\], "unsupported": \['
+)
+_LONGEST_BEGINNING = 1 << 20
+
+
+def _is_export(file: Path) -> bool:
+    """Whether every line of a file begins as one that this command writes; neither form has a mark of its own."""
+    is_beginning = True
+    with file.open("rb") as stream:
+        while line := stream.readline(_LONGEST_BEGINNING):
+            if is_beginning and not _LINE.match(line):
+                return False
+            is_beginning = line.endswith(b"\n")
+    return True
+
+
+@click.command(
+    "export",
+    short_help="Print the entries of a savepoint as JSON.",
+    epilog="""\b
+Examples:
+  stateshift export /data/savepoints/sp-1 --operator accounts --state account
+  stateshift export /data/savepoints/sp-1 -o entries.jsonl
+  stateshift export /data/savepoints/sp-1 --format tagged -o savepoint.json
+
+\b
+jsonl   one line for each key of a state, or element of an operator's list, as it is read:
+        {"operator": …, "state": …, "kind": …, "key": …, "value": …}
+tagged  one document {"operators": [ … ]}, sorted, in which equal savepoints are equal texts
+
+Values that JSON has no form for carry a tag, as {"$bytes": "00ff"}. States whose values this release cannot read are
+left out with a notice. Needs neither the job nor its classes.
+Exit status 7: something was left out; all else is there.""",
+)
+@savepoint_argument()
+@click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+@click.option("--state", "state_name", metavar="NAME", help="Only states of this name.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "tagged"]),
+    default=None,
+    help="[default: jsonl; with --json: tagged]",
+)
+@output_option(_is_export)
+@class_trust_option(
+    "Show what is in pickled values of this class, as in shop.Account. Nothing is imported. Can be given several times."
+)
+@import_option
+@common_options
+def command(
+    savepoint: str,
+    *,
+    operator_name: str | None,
+    state_name: str | None,
+    form: str | None,
+    file: OutputFile | None,
+    trust: tuple[str, ...],
+    with_json: bool,
+) -> int:
+    """Print the entries of SAVEPOINT: keys, values, elements of lists, broadcast maps.
+
+    With --json, stdout gets one document: a summary where -o names a file, else the tagged export itself.
+    """
+    from ...serializers.pickled.unpickling import trusting
+
+    if with_json and file is None and form == "jsonl":
+        raise click.UsageError("--json prints one document: add -o FILE for the lines, or --format tagged")
+    opened = open_savepoint(savepoint)
+    selected = _Selection.of(opened, operator_name, state_name)
+    form = form or ("tagged" if with_json and file is None else "jsonl")
+    if file is None:
+        try:
+            with trusting(trust):
+                counted = _write(selected, form, _Stdout())
+        except StateShiftError as error:
+            error.written = error.written or "what was printed is incomplete; nothing else was written"
+            raise
+    else:
+        with file.opened() as stream, trusting(trust):
+            counted = _write(selected, form, stream)
+    if with_json and file is not None:
+        print_json(
+            {"savepoint": opened.place, "file": str(file), "format": form, "states": counted}
+            | {"unsupported": selected.unsupported_data()}
+        )
+        return selected.status
+    for left_out in (*selected.unsupported, *selected.met):
+        print_notice(left_out.notice())
+    if file is not None:
+        total = sum(state["exported"] for state in counted)
+        print_notice(f"{file}: {many(total, 'entry', 'entries')} of {many(len(counted), 'state')}")
+    return selected.status
+
+
+@attrs.frozen
+class _LeftOut:
+    """A state, or all states of an operator, that this release cannot read.
+
+    Attributes:
+        operator: Whose it is.
+        state: Its name; "" where all of the operator are meant that cannot be told.
+        why: With the class.
+        exported: How many of its entries could be read before one could not, and are there.
+    """
+
+    operator: SavepointOperator
+    state: str
+    why: str
+    exported: int = 0
+
+    @classmethod
+    def met(cls, operator: SavepointOperator, state: str, error: StateShiftError, exported: int = 0) -> _LeftOut:
+        """Say of a state that one of its values was found unreadable when it was met."""
+        places = ", ".join(f"{name} {error.where[name]}" for name in ("key", "path") if name in error.where)
+        return cls(operator, state, f"{error.what.splitlines()[0]} ({places})", exported)
+
+    def notice(self) -> str:
+        what = f"state {self.state!r}" if self.state else "the states"
+        how = f"incomplete, after {many(self.exported, 'entry', 'entries')}" if self.exported else "left out"
+        return f"{how}: {what} of operator {self.operator.title}: {self.why}"
+
+
+@attrs.frozen
+class _Selection:
+    """What is to be exported, and what was asked for and cannot be.
+
+    Attributes:
+        states: What is to be exported.
+        unsupported: What cannot be, by its types.
+        met: What was found unreadable on the way: a subclass, say, that the savepoint does not describe.
+    """
+
+    states: tuple[tuple[SavepointOperator, tuple[SavepointState, ...]], ...]
+    unsupported: tuple[_LeftOut, ...]
+    met: list[_LeftOut] = attrs.field(factory=list)
+
+    @property
+    def status(self) -> Status:
+        """How the command ends: who reads on from a file must not take a part of the savepoint for all of it."""
+        return Status.INCOMPLETE if self.unsupported or self.met else Status.DONE
+
+    @classmethod
+    def of(cls, savepoint: Savepoint, operator_name: str | None, state_name: str | None) -> _Selection:
+        """Choose by name.
+
+        Raises:
+            StateNotFound: There is none of that name.
+            OldReaderUnavailable: A state that is asked for by name cannot be read.
+        """
+        operators = savepoint.operators if operator_name is None else (savepoint.operator(operator_name),)
+        chosen, left_out = [], []
+        for operator in operators:
+            if operator.unreadable:
+                left_out.append(_LeftOut(operator, "", operator.unreadable))
+            wanted = [state for state in operator.states if state_name in {None, state.name}]
+            readable = tuple(state for state in wanted if not state.unsupported)
+            left_out += [
+                _LeftOut(operator, state.name, state.unsupported)
+                for state in wanted
+                if state.unsupported and not _is_empty(state)
+            ]
+            if readable:
+                chosen.append((operator, readable))
+        if state_name is not None and not chosen:
+            raise _nothing_of_that_name(savepoint, operators, state_name, left_out)
+        return cls(tuple(chosen), tuple(left_out))
+
+    def unsupported_data(self) -> list[dict[str, str]]:
+        """What is left out, as plain data; `state` is "" where it is all of the operator."""
+        return [
+            {"operator": left_out.operator.title, "state": left_out.state, "why": left_out.why}
+            for left_out in (*self.unsupported, *self.met)
+        ]
+
+
+def _is_empty(state: SavepointState) -> bool:
+    """Whether nothing is left out with it: most operators have queues of timers without a timer."""
+    return state.kind.is_keyed and not state.is_hidden and not state.measure().entries
+
+
+def _nothing_of_that_name(
+    savepoint: Savepoint, operators: tuple[SavepointOperator, ...], name: str, left_out: list[_LeftOut]
+) -> StateShiftError:
+    if left_out:
+        why = left_out[0]
+        return OldReaderUnavailable(
+            f"{why.state or name!s}: {why.why}", savepoint=savepoint.place, operator=why.operator.title, state=name,
+            advice="export the other states; a migration copies this one as bytes",
+        )  # fmt: skip
+    if len(operators) == 1:
+        operators[0].state(name)  # raises, with the names that there are
+    names = ", ".join(sorted({state.name for operator in operators for state in operator.states})) or "none"
+    return StateNotFound(f"no operator has a state {name!r}; there are: {names}", savepoint=savepoint.place)
+
+
+class _Stdout:
+    """Standard output, of which a reader may have enough early."""
+
+    def write(self, text: str) -> None:
+        write_text(text)
+
+
+def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str, Any]]:
+    """Write all that is selected; give for each state what was written."""
+    from ...compat.description import StateKind
+
+    if form == "tagged":
+        return _write_tagged(selected, stream)
+    counted = []
+    for operator, states in selected.states:
+        for state in states:
+            count = 0
+            try:
+                for count, line in enumerate(_lines(operator, state), start=1):  # noqa: B007 - the last one counts
+                    stream.write(json_text(line))
+                    stream.write("\n")  # apart: a line may be very long
+            except OldReaderUnavailable as error:
+                selected.met.append(_LeftOut.met(operator, state.name, error, count))
+            if count or state.kind is not StateKind.TIMERS:  # most operators have queues without a timer
+                counted.append({"operator": operator.title, "state": state.name, "exported": count})
+    return counted
+
+
+def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
+    from ...compat.description import StateKind
+    from ...state.savepoint.tagged import tagged_elements, tagged_rows, tagged_timers
+
+    names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
+    if state.kind is StateKind.TIMERS:
+        for key, space, timestamp in tagged_timers(state):
+            middle = {} if space == {"$void": True} else {"namespace": space}
+            yield {**names, "key": key, **middle, "timestamp": timestamp}
+        return
+    if state.kind.is_keyed:
+        for key, *namespace, value in tagged_rows(operator, state):
+            middle = {"namespace": namespace[0]} if namespace else {}
+            yield {**names, "key": key, **middle, "value": value}
+        return
+    for subtask, elements in enumerate(tagged_elements(state)):
+        for element in elements:
+            yield {**names, "subtask": subtask, "value": element}
+
+
+def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, Any]]:
+    """Write operator by operator, so that one of them is in memory at a time."""
+    counted: list[dict[str, Any]] = []
+    stream.write('{"operators": [')
+    for index, (operator, states) in enumerate(selected.states):
+        tagged = _tagged(selected, operator, list(states))
+        stream.write((",\n" if index else "\n") + json_text(tagged))
+        counted += _counts(operator, tagged)
+    stream.write(f'\n], "unsupported": {json_text(selected.unsupported_data())}}}\n')
+    return counted
+
+
+def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
+    """Give an operator without the states of which a value was found unreadable."""
+    from ...state.savepoint.tagged import tagged_operator
+
+    while True:
+        try:
+            return tagged_operator(operator, states)
+        except OldReaderUnavailable as error:
+            name = str(error.where.get("state", ""))
+            left = [state for state in states if state.name != name]
+            if len(left) == len(states):
+                raise
+            selected.met.append(_LeftOut.met(operator, name, error))
+            states = left
+
+
+def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    from ...compat.description import StateKind
+    from ...state.savepoint.tagged import timer_label
+
+    sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
+    sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}
+    sizes |= {name: len(parts) for name, parts in tagged.get("broadcast", {}).items()}
+    timers = tagged.get("timers", {})
+    for state in operator.states if timers else ():
+        label = timer_label(operator, state)
+        if state.kind is StateKind.TIMERS and timers.get(label):
+            sizes[state.name] = len(timers[label])
+    for name, size in sizes.items():
+        yield {"operator": operator.title, "state": name, "exported": size}

@@ -1,0 +1,221 @@
+"""`stateshift check --against …`: a job held against its history, before any savepoint is at stake."""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import itertools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import attrs
+import click
+
+from ...serializers.escaping import shell_word
+from ..failures import Status
+from ..next_steps import options_given
+from ..output import print_json, print_lines, print_notice, print_styled, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...compat.description import JobDescription
+    from ...compat.edits import Edits
+    from ...compat.gate.history import History
+    from ...compat.gate.levels import GateReport, Revision
+    from ...compat.policy import Policy
+    from ..project import Project
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_LEVELS = ("NONE", "BACKWARD", "FORWARD", "FULL", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE")
+
+
+@attrs.frozen
+class GateOptions:
+    """What the options of the gate say.
+
+    Attributes:
+        against: What the job is held against; "" where no gate is asked for.
+        level: In place of the project's own level, or "".
+        strict: Whether a required migration is a failure.
+        allow: Names of losses that are no failure.
+        allow_drift: Whether a job that passes may differ from the last revision.
+        form: How the answer is printed: text, github, junit or sarif.
+        everything: Whether lines for people tell of each place where the same is so.
+    """
+
+    against: str = ""
+    level: str = ""
+    strict: bool = False
+    allow: tuple[str, ...] = ()
+    allow_drift: bool = False
+    form: str = "text"
+    everything: bool = False
+
+
+def gate_options(function: F) -> F:
+    """The options of the gate; the command gets them as one argument `gate`."""
+
+    @click.option(
+        "--against",
+        default="",
+        metavar="PLACE",
+        help="In place of SAVEPOINT: a folder of revisions, a revision, a stamp, a git reference, or a savepoint.",
+    )
+    @click.option(
+        "--level",
+        type=click.Choice(_LEVELS, case_sensitive=False),
+        help="With --against: what must hold, in place of the project's own level. [default: BACKWARD]",
+    )
+    @click.option("--strict", is_flag=True, help="With --against: refuse also what needs a migration.")
+    @click.option(
+        "--allow",
+        multiple=True,
+        metavar="LOSS",
+        help="With --against: accept what the gate names so, as in drops:$.coupon, beside what the project allows. "
+        "Can be given several times.",
+    )
+    @click.option("--allow-drift", is_flag=True, help="With --against: exit with 0 also where the job is not recorded.")
+    @click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "github", "junit", "sarif"]),
+        default="text",
+        show_default=True,
+        help="With --against: lines, annotations of a GitHub workflow, JUnit XML, or SARIF.",
+    )
+    @functools.wraps(function)
+    def with_gate(
+        *args: Any,
+        against: str,
+        level: str | None,
+        strict: bool,
+        allow: tuple[str, ...],
+        allow_drift: bool,
+        form: str,
+        **rest: Any,
+    ) -> Any:
+        return function(*args, gate=GateOptions(against, level or "", strict, allow, allow_drift, form), **rest)
+
+    return cast("F", with_gate)
+
+
+def hold_against(
+    candidate: JobDescription,
+    options: GateOptions,
+    edits: Edits,
+    policy: Policy,
+    *,
+    trust: tuple[str, ...] = (),
+    with_json: bool,
+) -> int:
+    """Judge a job by its history, tell what was found, and give the exit status."""
+    from ... import __version__
+    from ...compat.gate.levels import Level, Levels, judge
+    from ...compat.gate.losses import Guard
+    from ..project import FILE, Project
+    from ..render.gate import closing_line, github_lines, junit, text_lines, to_data
+    from ..revisions import is_history, read_history, revisions_against
+    from .migrating import command as migrate
+
+    project = Project.find(Path.cwd())
+    place = Path(options.against)
+    kept = read_history(place if is_history(place, project.history) else project.history)
+    levels = Levels(Level(options.level.upper())) if options.level else project.levels
+    revisions = revisions_against(options.against, kept, project)
+    history = [revision.seen(lambda one: one.trusting(trust)) for revision in revisions]
+    project.require_known(itertools.chain([candidate], (revision.description for revision in reversed(history))))
+    guard = Guard((*project.allow, *options.allow), policy)
+    report = judge(
+        _edited(history, edits),
+        candidate,
+        levels,
+        today=dt.datetime.now(tz=dt.UTC).date(),
+        overrides=project.overrides,
+        strict=options.strict,
+        guard=guard,
+    )
+    drift = _drift(report, kept)
+    status = _status(report, options, drift)
+    closing = closing_line(report, f"stateshift migrate SAVEPOINT NEW_SAVEPOINT {options_given(migrate)}")
+    if with_json:
+        print_json(to_data(report) | {"closing": closing, "drift": drift or None, "exit_status": int(status)})
+        return status
+    file = _file_of(candidate, project)
+    if options.form == "junit":
+        write_text(junit(report))
+    elif options.form == "sarif":
+        from ..render.sarif import sarif
+
+        print_json(sarif(report, file or FILE, __version__))
+    elif options.form == "github":
+        write_text(github_lines(report, file, drift if status is Status.DRIFT else ""))
+    else:
+        print_styled(text_lines(report, everything=options.everything))
+    _tell_what_is_not_needed(options.allow, report)
+    if drift and report.passes:
+        print_notice(f"drift: {candidate.origin} {drift}")
+        job = candidate.origin.removeprefix("job ")
+        merge = " --merge" if len(kept.heads) > 1 else ""
+        print_notice(f"  next: stateshift snapshot --job {job} -m MESSAGE{merge}, and commit the file")
+    if options.form == "text":
+        print_lines(["", closing])
+    else:
+        print_notice(closing)
+    return status
+
+
+def _edited(history: list[Revision], edits: Edits) -> list[Revision]:
+    """Return the revisions under the names that a migration will give; those before the last may not have them all."""
+    if not edits or not history:
+        return history
+    *earlier, last = history
+    return [*(revision.seen(functools.partial(_applied, edits)) for revision in earlier), last.seen(edits.apply)]
+
+
+def _applied(edits: Edits, earlier: JobDescription) -> JobDescription:
+    from ...serializers.errors import StateNotFound
+
+    try:
+        return edits.apply(earlier)
+    except StateNotFound:
+        return earlier
+
+
+def _tell_what_is_not_needed(allow: tuple[str, ...], report: GateReport) -> None:
+    """Say what was allowed and is not lost: left in place, it would let a later loss pass."""
+    used = {name for state in report.states for name in state.allowed}
+    for name in allow:
+        if name not in used:
+            print_notice(f"--allow {shell_word(name)} is not needed: nothing of that name is lost")
+
+
+def _status(report: GateReport, options: GateOptions, drift: str) -> Status:
+    if not report.passes:
+        return Status.REFUSED
+    return Status.DRIFT if drift and not options.allow_drift else Status.DONE
+
+
+def _drift(report: GateReport, kept: History) -> str:
+    """Say what the job differs from in the working tree's history, whatever it is held against; "" where it is there.
+
+    Where no history is kept, there is nothing from which a job could drift.
+    """
+    heads = kept.heads
+    if not heads or any(head.sha256 == report.sha256 for head in heads):
+        return ""
+    return f"differs from revision {heads[-1].name}"
+
+
+def _file_of(candidate: JobDescription, project: Project) -> str:
+    """Where annotations point to: the module of the job, as a path from the current folder, or ""."""
+    origin = candidate.origin.removeprefix("job ") if candidate.origin.startswith("job ") else project.job
+    name = origin.partition(":")[0]
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    if loaded and Path(loaded).is_relative_to(Path.cwd()):
+        return Path(loaded).relative_to(Path.cwd()).as_posix()
+    module = name.replace(".", "/")
+    found = (f"{module}.py", f"{module}/__init__.py", f"src/{module}.py")
+    return next((name for name in found if module and Path(name).is_file()), "")

@@ -1,0 +1,199 @@
+"""`stateshift history`, `heads`, `show` and `stamp`: what was recorded of a job's state, and where it runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import common_options
+from ..output import Column, print_json, print_lines, table_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...compat.gate.history import History, RecordedRevision
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_COLUMNS = (Column("revision"), Column("id"), Column("follows"), Column("created"), Column("message"))
+
+
+def history_option(function: F) -> F:
+    """`--history FOLDER`; the command gets the folder, by default that of the project."""
+
+    def chosen(_: click.Context, __: click.Parameter, folder: Path | None) -> Path:
+        from ..project import Project
+
+        return folder or Project.find(Path.cwd()).history
+
+    return click.option(
+        "--history",
+        "folder",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        callback=chosen,
+        help="Folder of the recorded revisions. [default: state_history, or what pyproject.toml says]",
+    )(function)
+
+
+@click.command(
+    "history",
+    short_help="List the recorded revisions of a job's state.",
+    epilog="""\b
+Examples:
+  stateshift history
+  stateshift history --json""",
+)
+@history_option
+@common_options
+def history_command(*, folder: Path, with_json: bool) -> int:
+    """List what `stateshift snapshot --job … -m …` has recorded, the oldest first; a head is marked with *."""
+    from ..revisions import read_history
+
+    history = read_history(folder)
+    heads = {head.id for head in history.heads}
+    if with_json:
+        print_json({"revisions": [_data(one) | {"is_head": one.id in heads} for one in history.revisions]})
+    elif not history.revisions:
+        print_lines([f"no revision in {folder}", "next: stateshift snapshot --job MODULE:ATTRIBUTE -m MESSAGE"])
+    else:
+        names = {one.id: one.name for one in history.revisions}
+        rows = [
+            [
+                one.name + " *" * (one.id in heads),
+                one.id,
+                ", ".join(names[parent] for parent in one.parents),
+                one.created.isoformat(),
+                one.message,
+            ]
+            for one in history.revisions
+        ]
+        print_lines(table_lines(_COLUMNS, rows))
+    return Status.DONE
+
+
+def _data(revision: RecordedRevision) -> dict[str, Any]:
+    return {
+        "revision": revision.name,
+        "id": revision.id,
+        "parents": list(revision.parents),
+        "created": revision.created.isoformat(),
+        "message": revision.message,
+        "notes": list(revision.notes),
+        "sha256": revision.sha256,
+    }
+
+
+@click.command(
+    "heads",
+    short_help="Tell the last revisions: more than one after two branches.",
+    epilog="""\b
+Examples:
+  stateshift heads
+  stateshift heads --json
+
+\b
+Exit status 2: there are several heads; the message says how they are merged.""",
+)
+@history_option
+@common_options
+def heads_command(*, folder: Path, with_json: bool) -> int:
+    """Print the revisions that no other follows."""
+    from ..revisions import read_history
+
+    history = read_history(folder)
+    if with_json:
+        print_json({"heads": [_data(head) for head in history.heads]})
+    else:
+        print_lines(f"{head.name}  {head.message}" for head in history.heads)
+        history.require_one_head()
+    return Status.DONE if len(history.heads) < 2 else Status.USAGE
+
+
+@click.command(
+    "show",
+    short_help="Show one recorded revision: its states and their types.",
+    epilog="""\b
+Examples:
+  stateshift show head
+  stateshift show 0003
+  stateshift show 0003 --json
+
+\b
+REVISION is the name of a revision, its number, its id or the beginning of that; or head.""",
+)
+@click.argument("revision", metavar="REVISION")
+@history_option
+@common_options
+def show_command(revision: str, *, folder: Path, with_json: bool) -> int:
+    """Show what a revision declared."""
+    from ...compat.gate.recording import to_data
+    from ..revisions import read_history
+
+    history = read_history(folder)
+    found = history.find(revision)
+    if with_json:
+        print_json(_data(found) | to_data(found.description))
+    else:
+        print_lines(_shown(found, history))
+    return Status.DONE
+
+
+def _shown(revision: RecordedRevision, history: History) -> Iterator[str]:
+    from ...compat.type_text import state_type_text, type_text
+
+    names = {one.id: one.name for one in history.revisions}
+    yield f"revision {revision.name} ({revision.id}), {revision.created}"
+    if revision.message:
+        yield f"  {revision.message}"
+    if revision.parents:
+        yield f"  follows {', '.join(names[parent] for parent in revision.parents)}"
+    yield from (f"  note: {note}" for note in revision.notes)
+    for operator in revision.description.operators:
+        yield ""
+        yield f"operator {operator.uid or operator.operator_id}: {many(len(operator.states), 'state')}"
+        if operator.key is not None:
+            yield f"  key  {type_text(operator.key.snapshot)}"
+        for state in operator.states:
+            yield f"  {state.name}  {state.kind}  {state_type_text(state)}"
+
+
+@click.command(
+    "stamp",
+    short_help="Say which revision runs where.",
+    epilog="""\b
+Examples:
+  stateshift stamp production 0003
+  stateshift stamp production head
+  stateshift check --job accounts:job --against production
+
+\b
+The stamp is kept in the history's folder, in stamps.json; commit it with the deployment.""",
+)
+@click.argument("name", metavar="NAME")
+@click.argument("revision", metavar="REVISION")
+@history_option
+@common_options
+def stamp_command(name: str, revision: str, *, folder: Path, with_json: bool) -> int:
+    """Set or move the stamp NAME to a revision; `check --against NAME` then holds a job against what runs there."""
+    from ...compat.gate.stamps import FILE, FORMAT, VERSION
+    from ..revisions import read_history, read_stamps
+    from ..whole_files import OutputFile, says_format
+
+    found = read_history(folder).find(revision)
+    stamps = read_stamps(folder)
+    before = stamps.find(name)
+    stamps = stamps.stamped(name, found.id, dt.datetime.now(tz=dt.UTC).date())
+    file = OutputFile(folder / FILE, is_earlier=lambda file: says_format(file, FORMAT, VERSION))
+    with file.opened() as stream:
+        stream.write(stamps.to_json())
+    if with_json:
+        print_json({"stamp": name, "revision": found.name, "id": found.id, "before": before and before.revision})
+    else:
+        print_lines([f"{name} is at {found.name}"])
+    return Status.DONE

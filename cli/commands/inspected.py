@@ -1,0 +1,277 @@
+"""What `stateshift inspect` found: operators and states with their sizes, or with why they cannot be told; as data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.description import StateKind
+from ...compat.type_text import state_type_text
+from ...serializers.errors import StateShiftError, values_are_redacted
+from ..failures import error_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ...state.savepoint.largest_keys import KeySize, LargestKeys
+    from ...state.savepoint.reader import Savepoint, SavepointOperator
+    from ...state.savepoint.sizes import OperatorSizes, Share, StateSizes
+
+
+@attrs.frozen
+class StateView:
+    """What there is to tell of a state besides its sizes."""
+
+    sizes: StateSizes
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.sizes.state.name
+
+    @property
+    def kind(self) -> StateKind:
+        """Its kind."""
+        return self.sizes.state.kind
+
+    @property
+    def has_ttl(self) -> bool:
+        """Whether values have a time stamp."""
+        return any(snapshot.kind == "ttl" for snapshot in _tree(self.sizes.state.description.value.snapshot))
+
+    @property
+    def is_flink_restorable(self) -> bool:
+        """Whether Flink knows all of its serializers."""
+        return all(part.snapshot.is_flink for part in self.sizes.state.description.serializers())
+
+    @property
+    def namespace(self) -> str:
+        """The namespace's type in words; "" where there is none."""
+        namespace = self.sizes.state.description.namespace
+        words = namespace.describe() if namespace is not None else ""
+        return "" if words == "VoidNamespace" else words
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known to hold nothing."""
+        return self.sizes.measure is not None and not self.sizes.measure.entries
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether values are there that cannot be read; most operators have queues of timers without a timer."""
+        return bool(self.sizes.state.unsupported) and not self.is_empty
+
+    def type_text(self, width: int = 0) -> str:
+        """The type of its values; in so many characters, or all of it."""
+        return state_type_text(self.sizes.state.description, width)
+
+    def remarks(self) -> list[str]:
+        """What else is to be known of it, in words."""
+        remarks = [f"per {self.namespace}"] if self.namespace else []
+        remarks += ["TTL"] if self.has_ttl else []
+        remarks += [] if self.is_flink_restorable else ["not Flink-restorable"]
+        remarks += ["unsupported"] if self.is_unsupported else []
+        measure = self.sizes.measure
+        if measure is not None and measure.oversized:
+            remarks.append("a value past 2 GB, which Flink cannot read back")
+        remarks += ["damaged"] if self.sizes.error is not None else []
+        return remarks
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records among its types, each with its fields."""
+        return _records(part.snapshot for part in self.sizes.state.description.serializers())
+
+
+@attrs.frozen
+class OperatorView:
+    """An operator with the sizes of its states, or with why its streams cannot be read.
+
+    Attributes:
+        operator: The operator.
+        sizes: None where the streams cannot be read, or none of its states is wanted.
+        error: Why they cannot be read.
+    """
+
+    operator: SavepointOperator
+    sizes: OperatorSizes | None = None
+    error: StateShiftError | None = None
+
+    @classmethod
+    def of(
+        cls,
+        operator: SavepointOperator,
+        names: Collection[str] | None,
+        keys: int,
+        progress: Callable[[int], None] | None = None,
+    ) -> OperatorView:
+        """Measure the states of these names, or all; find that many of the largest keys."""
+        try:
+            sizes = operator.measure(states=names, keys=keys, progress=progress)
+            return cls(operator, sizes if names is None or sizes.states else None)
+        except StateShiftError as error:
+            return cls(operator, error=error)
+
+    @property
+    def states(self) -> list[StateView]:
+        """The states by name, timers last."""
+        views = [StateView(sizes) for sizes in self.sizes.states] if self.sizes else []
+        return sorted(views, key=lambda view: (view.kind is StateKind.TIMERS, view.name))
+
+    @property
+    def key(self) -> TypeSerializerConfigSnapshot[Any] | None:
+        """Of its keyed state; None where there is none, or it cannot be read."""
+        return None if self.sizes is None else self.operator.key
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether there is nothing to tell but its name."""
+        return not self.operator.stored.has_state and self.error is None
+
+    @property
+    def is_flink_restorable(self) -> bool | None:
+        """None where it cannot be told, and where there is no state that Flink would read."""
+        if self.error is not None or not self.operator.stored.has_state:
+            return None
+        return self.operator.description.is_flink_restorable
+
+    @property
+    def has_keyed_entries(self) -> bool:
+        """Whether there is something that can be spread over key groups."""
+        return self.sizes is not None and any(sizes.key_groups for sizes in self.sizes.states)
+
+    def errors(self) -> Iterator[StateShiftError]:
+        """What could not be read because it is damaged or missing; each once."""
+        found = [self.error, *(sizes.error for sizes in (self.sizes.states if self.sizes else ()))]
+        yield from {id(error): error for error in found if error is not None}.values()
+
+
+@attrs.frozen
+class Inspected:
+    """A savepoint, and what was looked at in it."""
+
+    savepoint: Savepoint
+    operators: tuple[OperatorView, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the streams of all operators, shown or not."""
+        return sum(operator.size_bytes for operator in self.savepoint.operators)
+
+    def errors(self) -> list[StateShiftError]:
+        """All that is damaged or missing."""
+        return [error for operator in self.operators for error in operator.errors()]
+
+
+def share_of(part: int, whole: int) -> float | None:
+    """Give which part of it that is, from 0 to 1; None of nothing."""
+    return part / whole if whole else None
+
+
+def _tree(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerializerConfigSnapshot[Any]]:
+    yield snapshot
+    for child in snapshot.children():
+        yield from _tree(child)
+
+
+def _records(snapshots: Iterator[TypeSerializerConfigSnapshot[Any]]) -> list[dict[str, Any]]:
+    from ...serializers.records.serializers import RecordSnapshot
+
+    found: dict[str, dict[str, Any]] = {}
+    for snapshot in (inner for outer in snapshots for inner in _tree(outer)):
+        if isinstance(snapshot, RecordSnapshot) and snapshot.record_name() not in found:
+            fields = [{"name": field.name, "type": field.describe()} for field in snapshot.stored_fields()]
+            found[snapshot.record_name()] = {"name": snapshot.record_name(), "fields": fields}
+    return list(found.values())
+
+
+def to_data(inspected: Inspected, *, with_skew: bool) -> dict[str, Any]:
+    """Give all of it as plain data; the keys are those of docs/reference/cli.md."""
+    savepoint = inspected.savepoint
+    metadata, lineage = savepoint.metadata, savepoint.lineage
+    return {
+        "savepoint": savepoint.place,
+        "version": metadata.version,
+        "checkpoint_id": metadata.checkpoint_id,
+        "master_states": len(metadata.master_states),
+        "written_by": "flink" if lineage is None else f"stateshift {lineage.stateshift}",
+        "source": None if lineage is None else lineage.source,
+        "quarantined": 0 if lineage is None else lineage.quarantined,
+        "bytes": inspected.size_bytes,
+        "operators": [_operator_data(view, inspected.size_bytes, with_skew) for view in inspected.operators],
+    }
+
+
+def _operator_data(view: OperatorView, whole: int, with_skew: bool) -> dict[str, Any]:  # noqa: FBT001 - private
+    operator = view.operator
+    return {
+        "operator_id": operator.operator_id,
+        "uid": operator.uid,
+        "name": operator.name,
+        "parallelism": operator.parallelism,
+        "max_parallelism": operator.max_parallelism,
+        "finished": operator.stored.finished,
+        "bytes": operator.size_bytes,
+        "share": share_of(operator.size_bytes, whole),
+        "flink_restorable": view.is_flink_restorable,
+        "keeps": list(operator.keeps),
+        "unsupported": None if view.error else operator.unreadable or None,
+        "error": None if view.error is None else error_data(view.error),
+        "key": None if view.key is None else view.key.describe(),
+        "states": [_state_data(state, view) for state in view.states],
+        "skew": _skew_data(view.sizes) if with_skew and view.sizes and view.has_keyed_entries else None,
+    }
+
+
+def _state_data(view: StateView, operator: OperatorView) -> dict[str, Any]:
+    state, measure, largest = view.sizes.state, view.sizes.measure, view.sizes.largest
+    whole = operator.sizes.size_bytes if operator.sizes else 0
+    return {
+        "name": state.name,
+        "kind": str(state.kind),
+        "type": state.description.describe(),
+        "expression": view.type_text(),
+        "namespace": view.namespace or None,
+        "ttl": view.has_ttl,
+        "entries": None if measure is None else measure.entries,
+        "bytes": None if measure is None else measure.size_bytes,
+        "oversized": None if measure is None else measure.oversized,
+        "share": None if measure is None else share_of(measure.size_bytes, whole),
+        "flink_restorable": view.is_flink_restorable,
+        "unsupported": state.unsupported or None,
+        "error": None if view.sizes.error is None else error_data(view.sizes.error),
+        "records": view.records(),
+        "largest_keys": None if largest is None else _largest_data(largest, operator.key),
+    }
+
+
+def _largest_data(largest: LargestKeys, snapshot: TypeSerializerConfigSnapshot[Any] | None) -> dict[str, Any]:
+    from ...state.savepoint.tagged import tagger_of
+
+    tagged = (lambda _: None) if snapshot is None or values_are_redacted() else tagger_of(snapshot)
+
+    def key_data(one: KeySize) -> dict[str, Any]:
+        place = {"key_group": one.key_group, "entries": one.entries, "bytes": one.size_bytes}
+        return {"key": tagged(one.key)} | place
+
+    return {"exact": largest.is_exact, "unknown": largest.unknown or None, "keys": [*map(key_data, largest.keys)]}
+
+
+def _skew_data(sizes: OperatorSizes) -> dict[str, Any]:
+    from ...state.savepoint.sizes import Spread
+
+    def spread(shares: tuple[Share, ...]) -> dict[str, Any]:
+        return attrs.asdict(Spread.of([share.size_bytes for share in shares]))
+
+    def ranges(shares: tuple[Share, ...]) -> list[dict[str, int]]:
+        return [
+            {"first": one.key_groups.start, "last": one.key_groups.stop - 1, "entries": one.entries}
+            | {"bytes": one.size_bytes}
+            for one in shares
+        ]
+
+    return {
+        "key_groups": spread(sizes.key_groups) | {"ranges": ranges(sizes.bins())},
+        "subtasks": spread(sizes.subtasks) | {"ranges": ranges(sizes.subtasks)},
+    }

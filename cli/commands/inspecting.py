@@ -1,0 +1,104 @@
+"""`stateshift inspect`: what a savepoint holds."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from ...serializers.errors import StateNotFound
+from ..failures import Status, print_error, status_of
+from ..options import common_options, import_option, open_savepoint, savepoint_argument
+from ..output import print_json, print_styled, size_text
+from ..progress import spinning
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .inspected import Inspected
+
+
+@click.command(
+    "inspect",
+    short_help="Show operators, states, types and sizes of a savepoint.",
+    epilog="""\b
+Examples:
+  stateshift inspect /data/savepoints/sp-1
+  stateshift inspect /data/savepoints/sp-1 --operator accounts --full
+  stateshift inspect /data/savepoints/sp-1 --state account --keys 10
+  stateshift inspect s3://bucket/savepoints/sp-1 --skew --json
+
+A state that this release cannot read is listed with its class and `unsupported`; a migration copies its bytes.
+Values are not decoded. Keys are shown only with --keys: they may be personal data. With --redact their sizes are shown
+without them. Needs neither the job nor its classes.""",
+)
+@savepoint_argument()
+@click.option("--operator", "operator_name", metavar="UID|ID", help="Only this operator.")
+@click.option("--state", "state_name", metavar="NAME", help="Only states of this name, with their whole types.")
+@click.option("--full", "is_full", is_flag=True, help="Show whole types, over several lines.")
+@click.option(
+    "--keys",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    metavar="N",
+    help="Show the N keys of each state that hold most.",
+)
+@click.option("--skew", "with_skew", is_flag=True, help="Show how keyed state is spread over key groups and subtasks.")
+@import_option
+@common_options
+def command(
+    savepoint: str,
+    *,
+    operator_name: str | None,
+    state_name: str | None,
+    is_full: bool,
+    keys: int,
+    with_skew: bool,
+    with_json: bool,
+) -> int:
+    """Show what SAVEPOINT (a folder or URI with _metadata) holds: operators, states, readable types, entries, bytes."""
+    inspected = _look_at(savepoint, operator_name, state_name, keys)
+    if with_json:
+        from .inspected import to_data
+
+        print_json(to_data(inspected, with_skew=with_skew))
+    else:
+        from ..render.inspection import lines_of
+
+        print_styled(lines_of(inspected, is_full=is_full or state_name is not None, with_skew=with_skew))
+    errors = inspected.errors()
+    if not with_json:
+        for error in errors:
+            print_error(error, with_json=False, only_reads=True)
+    return max((status_of(error) for error in errors), default=Status.DONE)
+
+
+def _look_at(savepoint: str, operator_name: str | None, state_name: str | None, keys: int) -> Inspected:
+    """Read and measure what is asked for.
+
+    Raises:
+        StateNotFound: There is none of that name.
+    """
+    from .inspected import Inspected, OperatorView
+
+    opened = open_savepoint(savepoint)
+    chosen = opened.operators if operator_name is None else (opened.operator(operator_name),)
+    names = None if state_name is None else {state_name}
+    views = []
+    with spinning("reading") as show:
+        for operator in chosen:
+            show(operator.title)
+            views.append(OperatorView.of(operator, names, keys, partial(_show_bytes, show, operator.title)))
+    if state_name is not None:
+        views = [view for view in views if view.sizes or view.error]
+    if not views:
+        known = sorted({state.name for operator in chosen for state in operator.states})
+        raise StateNotFound(
+            f"no operator has a state {state_name!r}; there are: {', '.join(known) or 'none'}", savepoint=opened.place
+        )
+    return Inspected(opened, tuple(views))
+
+
+def _show_bytes(show: Callable[[str], None], title: str, seen: int) -> None:
+    show(f"{title}: {size_text(seen)} so far")

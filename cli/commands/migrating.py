@@ -1,0 +1,394 @@
+"""`stateshift migrate`: a new savepoint with the state under the job's types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...compat.reference_time import time_text
+from ...compat.transcode.executors import TIMES_SLOWER
+from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+from ...serializers.escaping import shell_word
+from ...serializers.wording import many
+from ...state.migration.engine import Engine
+from ..failures import Status
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..next_steps import start_lines
+from ..options import allowed_roots, common_options, migration_options, savepoint_argument
+from ..output import Column, Line, Table, print_json, print_lines, print_notice, print_styled, size_text
+from ..progress import watched
+from ..revisions import recorded_job
+from .planned_runs import planned_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.description import JobDescription
+    from ...compat.plan import MigrationPlan
+    from ...state.migration.estimate import Estimate
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.report import MigrationReport
+
+_COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Column("kind"), Column("done"),
+            Column("read", is_number=True), Column("written", is_number=True),
+            Column("dropped", is_number=True))  # fmt: skip
+_DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
+         "convert": "converted", "drop": "dropped"}  # fmt: skip
+_SLOWER = f"without numba, so {TIMES_SLOWER} times as slow, about (pip install 'stateshift[spark]')"
+
+
+@click.command(
+    "migrate",
+    short_help="Write a new savepoint with the new types.",
+    epilog="""\b
+Examples:
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job --dry-run
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --job accounts:job
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --like build/probe
+  stateshift migrate /data/sp-1 /data/sp-1-p8 --parallelism 8 --compression snappy
+  stateshift migrate /data/sp-1 /data/sp-1-old --target flink-1.20
+  stateshift migrate /data/sp-2 /data/sp-2-back --downgrade 0003
+  stateshift migrate /data/sp-1 /data/sp-1-m1000 --repartition --max-parallelism 1000
+  stateshift migrate /data/sp-1 /data/sp-1-keys --job accounts:job --repartition --merge total=operator:add
+  stateshift migrate s3://b/sp-1 s3://b/sp-1-v2 --job accounts:job --master spark://host:7077 --py-files helpers.zip
+
+\b
+SOURCE is only read. TARGET must be empty or not there, and becomes a savepoint in one step at the very end: a run that
+dies leaves none, and the same command run again clears what it left.
+What one process does in about the time that Spark takes to start is done without Spark; for more, or with --master, it
+needs stateshift[spark].
+Exit status 1: the check refuses; 6: the run failed and nothing was published.""",
+)
+@savepoint_argument("source")
+@click.argument("target_place", metavar="TARGET")
+@new_side_options
+@click.option(
+    "--plan",
+    "plan_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Do what this file of `stateshift plan` says, or nothing: job and options come from it.",
+)
+@click.option(
+    "--downgrade",
+    metavar="REVISION",
+    default="",
+    help="In place of --job: back to a revision of the project's history, or to what is stamped so.",
+)
+@click.option("--dry-run", is_flag=True, help="Plan, convert one entry of each state, and write nothing.")
+@click.option(
+    "--master",
+    metavar="URL",
+    help="Where Spark runs. By default local[*,4], 4 being the tries of a task; and for little state no Spark at all.",
+)
+@click.option(
+    "--py-files",
+    multiple=True,
+    metavar="FILE[,FILE…]",
+    help="Further .py, .zip, .egg or .whl files for Spark's workers. Modules in the job's folder go by themselves.",
+)
+@click.option(
+    "--target-exists",
+    type=click.Choice(["fail", "resume", "replace"]),
+    default="fail",
+    show_default=True,
+    help="Where TARGET is not empty: refuse; go on with what a dead run has finished; or replace the savepoint there.",
+)
+@migration_options
+@common_options
+def command(
+    source: str,
+    *,
+    target_place: str,
+    job_place: str,
+    like: str,
+    plan_file: str | None,
+    downgrade: str,
+    dry_run: bool,
+    master: str | None,
+    py_files: tuple[str, ...],
+    target_exists: str,
+    options: MigrationOptions,
+    with_json: bool,
+) -> int:
+    """Read the state of SOURCE, convert it to the types of a job, and write it to TARGET as a new savepoint."""
+    from ...spark.migrate import migrate
+    from ...state.storage.publish import IfTargetExists
+
+    plan = None
+    if downgrade:
+        if job_place or like or plan_file:
+            raise click.UsageError("--downgrade tells the new types; leave --job, --like and --plan out")
+        description: JobDescription | None = recorded_job(downgrade)
+    elif plan_file is not None:
+        plan, description = planned_run(plan_file, NewSide(job_place, like), options)
+        options = plan.options
+    else:
+        types_stay = not job_place and not like and options.changes_without_types
+        description = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES).describe()
+    with watched() as progress, _failures_told(target_place):
+        report = migrate(
+            source,
+            target_place,
+            description,
+            options,
+            master=master,
+            py_files=[name for names in py_files for name in names.split(",") if name],
+            dry_run=dry_run,
+            expected=plan,
+            target_exists=IfTargetExists(target_exists),
+            announce=_announce,
+            progress=progress,
+            allow_roots=allowed_roots(),
+        )
+    if with_json:
+        print_json(report.to_data() | {"start_command": start_command(report)})
+    elif dry_run:
+        print_lines(_dry_lines(report))
+        print_lines(_lost_on_the_way_back(report, downgrade))
+    else:
+        print_styled(_blocks(report))
+        print_lines(_lost_on_the_way_back(report, downgrade))
+        print_lines(["", *_ending(report)])
+        print_styled([[(line, "bold red")] for line in _quarantine_lines(report)])
+    return Status.DONE
+
+
+def _announce(report: MigrationReport) -> None:
+    """Say before a run what it will take."""
+    expected = report.estimate
+    if expected is not None and not report.copied_only:
+        room = f"; free there: {size_text(expected.free_bytes)}" if expected.free_bytes is not None else ""
+        if expected.replaced_bytes:
+            kept = size_text(expected.replaced_bytes)
+            room += f", beside the savepoint of {kept} that stays until the new one is complete"
+        writing = f", about {size_text(expected.bytes_to_write)} to write" if expected.bytes_to_write else ""
+        print_notice(
+            f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
+            f"{size_text(expected.bytes_to_read)} to read{writing}{room}; "
+            f"about {max(round(expected.seconds), 1)} s {_expected_of(expected)}"
+        )
+
+
+def _where(expected: Estimate) -> str:
+    """Say who carries out the tasks."""
+    return _engine(expected) + ("; machine code is compiled first, once on this machine" if expected.compiles else "")
+
+
+def _expected_of(expected: Estimate) -> str:
+    """Say before a run who carries out the tasks, and what makes that slow."""
+    return _where(expected) + (f"; {_SLOWER}" if expected.lacks_numba else "")
+
+
+def _engine(expected: Estimate) -> str:
+    if expected.engine is Engine.PROCESS:
+        return "in this process, without Spark"
+    return f"on Spark, with {many(expected.cores, 'core')}"
+
+
+@contextmanager
+def _failures_told(target_place: str) -> Iterator[None]:
+    """Say of errors of the target's store, and of Spark's own, what they are: the run failed."""
+    from ...spark.migrate import NOTHING_PUBLISHED
+    from ...spark.watching import cause_of
+    from ...state.storage.files import Folder
+
+    try:
+        yield
+    except NoSpaceLeft:
+        raise
+    except (SavepointNotFound, StorageFailed) as error:
+        where: dict[str, Any] = error.where
+        if where.get("savepoint") != Folder.at(target_place).place:
+            raise
+        raise MigrationFailed(
+            f"{target_place} cannot be written: {error.what}",
+            advice="choose a target whose folder is there and may be written to"
+            if Folder.at(target_place).is_local
+            else error.advice,
+            written=error.written or "Nothing was written.",
+            **where,
+        ) from error
+    except StateShiftError:
+        raise
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in {"py4j", "pyspark"}:
+            raise
+        raise MigrationFailed(
+            f"Spark failed: {cause_of(error)}",
+            advice="check --master and Spark's own messages above; the same command run again starts anew",
+            written=NOTHING_PUBLISHED,
+        ) from error
+
+
+def _start_lines(report: MigrationReport) -> list[str]:
+    operators = report.plan.operators
+    return start_lines(
+        report.target,
+        flink_restorable=all(operator.is_flink_restorable for operator in operators if operator.in_job),
+        with_orphans=any(not operator.in_job for operator in operators),
+    )
+
+
+def start_command(report: MigrationReport) -> str | None:
+    """How a Flink job starts on the result; None after a dry run, and where Flink cannot restore it."""
+    command = _start_lines(report)[0].removeprefix("start the job: ")
+    return command if command.startswith("flink ") and not report.dry_run else None
+
+
+def _headline(report: MigrationReport) -> str:
+    if report.copied_only:
+        return f"copied: nothing had to change; every file is as it was, in {report.target}"
+    by_action = Counter(count.action for count in report.states)
+    actions = set(by_action)
+    if actions <= {"copy"}:
+        done = "written anew" if report.tasks else "copied under what was asked for"
+        return f"{done}: every entry as it was, in {report.target}"
+    if "convert" not in actions and "rekey" in actions:
+        entries = sum(count.written for count in report.states if count.action == "rekey")
+        return f"keyed anew: {many(entries, 'entry', 'entries')}, in {report.target}"
+    if "convert" not in actions and "drop" in actions:
+        return (
+            f"written anew without {many(by_action['drop'], 'state')}: every other entry as it was, in {report.target}"
+        )
+    if "convert" not in actions:
+        headers = many(by_action["relabel"], "state")
+        return f"written under new headers: every entry as it was, of {headers}, in {report.target}"
+    entries = sum(count.written for count in report.states if count.action == "convert")
+    converted = many(by_action["convert"], "state")
+    return f"migrated: {many(entries, 'entry', 'entries')} of {converted} converted, in {report.target}"
+
+
+def _columns(report: MigrationReport) -> tuple[Column, ...]:
+    return (*_COLUMNS, Column("quarantined", is_number=True)) if report.quarantined else _COLUMNS
+
+
+def _rows(report: MigrationReport) -> list[list[str]]:
+    return [
+        [
+            count.operator or count.operator_id,
+            count.state,
+            count.kind,
+            _DONE.get(count.action, count.action) + (f", {count.merged:,} merged" if count.merged else ""),
+            *(f"{number:,}" for number in (count.read, count.written, count.dropped)),
+            *([f"{count.quarantined:,}"] if report.quarantined else []),
+        ]
+        for count in sorted(report.states, key=lambda count: (count.operator, count.kind == "timers", count.state))
+    ]
+
+
+def _size_line(report: MigrationReport) -> str:
+    streams = [f"{many(report.tasks, 'stream')} rewritten"] if report.tasks else []
+    streams += [f"{many(report.copies, 'file')} copied"] if report.copies else []
+    streams += [f"{many(report.resumed, 'stream')} finished before"] if report.resumed else []
+    what = f"{', '.join(streams)}; " if streams else ""
+    read, written = size_text(report.bytes_read), size_text(report.bytes_written)
+    where = "" if report.estimate is None else f", {_where(report.estimate)}"
+    return f"{what}{read} read, {written} written in {report.seconds:.1f} s{where}"
+
+
+def _lost_lines(report: MigrationReport) -> Iterator[str]:
+    """Say what is in no value any more, beside the entries that the table counts."""
+    renames: dict[str, list[str]] = {}
+    for lost in report.dropped_fields:
+        where = f"{lost.operator}/{lost.state}"
+        yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
+        for rename in lost.possible_renames:
+            renames.setdefault(rename, []).append(where)
+    for rename, places in renames.items():
+        old, _, new = rename.partition("->")
+        advice = f"if it is that field, give {new} the alias {old} and migrate anew"
+        yield f"possible_rename: {rename}, of {', '.join(places)}; {advice}"
+
+
+def _below(report: MigrationReport) -> Iterator[str]:
+    """What stands below the table."""
+    elements = sum(count.dropped_elements for count in report.states)
+    if elements:
+        yield f"{many(elements, 'list element')} had expired, those of lists that were dropped whole among them"
+    if report.plan.reference_time is not None:
+        yield f"reference time {time_text(report.plan.reference_time)}: of new time stamps, and of what had expired"
+    for operator, why in report.unread.items():
+        yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
+    if report.unseen_damage:
+        yield report.unseen_damage
+    if report.slowness:
+        yield report.slowness
+    yield _size_line(report)
+    for why, count in Counter(stream.why for stream in report.redone).items():
+        yield f"{many(count, 'stream')} finished before and done again: {why}"
+
+
+def _blocks(report: MigrationReport) -> Iterator[Line | Table]:
+    yield [(_headline(report), "bold green")]
+    if report.states:
+        rows = [[[(cell, "")] for cell in row] for row in _rows(report)]
+        yield Table(_columns(report), rows, indent=2)
+    for line in _lost_lines(report):
+        yield [(f"  {line}", "yellow")]
+    for line in _below(report):
+        yield [(f"  {line}", "dim")]
+
+
+def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[str]:
+    """Say what an old job does not get back, or may fail on: of a way back, as a check tells it of the way there."""
+    from ...compat.explain import finding_line
+
+    lost = [
+        (operator, state, finding)
+        for operator in report.plan.operators
+        for state in operator.states
+        for finding in state.findings
+        if finding.flags or not finding.old or finding.rule == "STATE-5"
+    ]
+    if not downgrade or not lost:
+        return
+    yield f"  on the way back to {downgrade}, this is lost or may fail:"
+    for operator, state, finding in lost:
+        yield f"    {operator.uid or operator.operator_id}/{state.name}: {finding_line(finding)}"
+
+
+def _ending(report: MigrationReport) -> Iterator[str]:
+    yield f"source untouched: {report.source}"
+    yield f"rollback: possible; {report.rollback}"
+    yield f"prove it: stateshift verify {shell_word(report.target)}"
+    yield from _start_lines(report)
+
+
+def _quarantine_lines(report: MigrationReport) -> Iterator[str]:
+    """Say loudly what is not in the new savepoint."""
+    if report.quarantined:
+        entries = many(report.quarantined, "value is", "values are")
+        place = shell_word(report.target)
+        yield f"IN QUARANTINE: {entries} not in the new savepoint; list with: stateshift quarantine {place}"
+    if report.source_quarantined:
+        entries = many(report.source_quarantined, "value stays", "values stay")
+        yield f"{entries} in the quarantine of the source: stateshift quarantine {shell_word(report.source)}"
+
+
+def _dry_lines(report: MigrationReport) -> Iterator[str]:
+    from ..render import dry_run as plan_text
+
+    yield from plan_text.text_lines(report.plan)
+    yield ""
+    tried = sorted((state, found) for (_, state), found in report.tried.items())
+    if tried:
+        converted = ", ".join(state for state, found in tried if found)
+        empty = ", ".join(state for state, found in tried if not found)
+        if converted:
+            yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
+        if empty:
+            yield f"not tried, since there is no entry{_or_none(report.plan)}: {empty}"
+    where = "" if report.estimate is None else f", {_expected_of(report.estimate)}"
+    yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read{where}"
+
+
+def _or_none(plan: MigrationPlan) -> str:
+    """What else than that there are no entries may be why none was tried."""
+    if any(operator.max_bad_values for operator in plan.operators):
+        return ", or none that fits"
+    return ", or what was looked at had expired" if plan.reference_time is not None else ""

@@ -1,0 +1,101 @@
+"""`migrate --plan FILE`: what the file says goes; what is given beside it must not say otherwise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+from click.core import ParameterSource
+
+from ...serializers.errors import located
+from ..options import allowed_roots, load_job_here, search_here
+from ..output import print_notice
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.description import JobDescription
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.plan_file import NewTypes, PlanFile
+    from ..new_side import NewSide
+
+# Arguments of the command line whose names are not those of the options that they become.
+_FIELDS = {
+    "target": "restore_target",
+    "drop": "edits",
+    "rename_states": "edits",
+    "rename_uids": "edits",
+    "convert": "edits",
+    "forbid": "policy",
+    "allow_empty": "policy",
+    "is_allowed": "repartition",
+    "max_parallelism": "repartition",
+    "merge": "repartition",
+}
+
+
+def planned_run(file: str, side: NewSide, options: MigrationOptions) -> tuple[PlanFile, JobDescription | None]:
+    """Read a plan file, and load the job that it names; None where its types stay.
+
+    Args:
+        file: The plan.
+        side: What `--job` and `--like` say beside it.
+        options: What the other options say.
+
+    Raises:
+        UsageError: The command line contradicts the file.
+    """
+    plan = read_plan(file)
+    _refuse_other_types(plan.new_types, side)
+    _refuse_other_options(plan.options, options)
+    from ...state.migration.planning import new_side_of
+
+    if plan.options.repartition is not None:
+        search_here()  # functions that merge are loaded as the job is
+    trusted = ", ".join(_trusted(plan.options))
+    more = f"; it allows what is not allowed by default: {trusted}" if trusted else ""
+    print_notice(f"plan {file}: {plan.new_types}, made by stateshift {plan.stateshift}{more}")
+    return plan, new_side_of(plan.new_types, load_job_here, like=side.like, allow_roots=allowed_roots())
+
+
+def _trusted(options: MigrationOptions) -> Iterator[str]:
+    """Tell what a plan allows to be unpickled or imported."""
+    if options.trust_stored_serializers:
+        yield "to unpickle the serializers stored beside the savepoint"
+    if options.trust:
+        yield f"to unpickle objects of {', '.join(options.trust)}"
+    for _, merge in options.repartition.merge if options.repartition is not None else ():
+        yield f"to import {merge.name}"
+
+
+def read_plan(file: str) -> PlanFile:
+    """Read a plan file; errors tell its name."""
+    from ...compat.json_files import MOST_BYTES
+    from ...state.migration.plan_file import PlanFile
+    from ...state.storage.files import read_file
+
+    with located(file=file):
+        return PlanFile.from_json(read_file(file, most_bytes=MOST_BYTES))
+
+
+def _refuse_other_types(planned: NewTypes, side: NewSide) -> None:
+    if side.job and side.like:
+        raise click.UsageError("give one of --job and --like; or none: the plan says where the new types come from")
+    if (side.job and side.job != planned.job) or (side.like and planned.probe is None):
+        raise click.UsageError(f"the plan is for {planned}, and {side} is given; leave it out, or make the plan anew")
+
+
+def _refuse_other_options(planned: MigrationOptions, given: MigrationOptions) -> None:
+    """Refuse an option that is typed, and says otherwise than the file."""
+    context = click.get_current_context()
+    known = {field.name for field in attrs.fields(type(planned))}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        field = _FIELDS.get(name, name)
+        if field not in known or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if getattr(given, field) != getattr(planned, field):
+            raise click.UsageError(
+                f"{parameter.opts[0]} says otherwise than the plan; leave it out, or make the plan anew"
+            )

@@ -1,0 +1,129 @@
+"""`stateshift plan`: what a migration would do, to be reviewed before it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...serializers.escaping import shell_word
+from ..failures import Status
+from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
+from ..next_steps import options_given
+from ..options import common_options, migration_options, open_savepoint, savepoint_argument
+from ..output import print_json, print_styled
+from ..progress import spinning
+from ..whole_files import output_option, says_format
+
+if TYPE_CHECKING:
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.plan_file import NewTypes, PlanFile
+    from ..whole_files import OutputFile
+
+
+_NOT_IN_A_PLAN = ("--allow-root", "--redact")
+
+
+def _is_plan(file: Path) -> bool:
+    from ...state.migration.plan_file import FORMAT, VERSION
+
+    return says_format(file, FORMAT, VERSION)
+
+
+@click.command(
+    "plan",
+    short_help="Say what a migration would do, for review.",
+    epilog="""\b
+Examples:
+  stateshift plan /data/sp-1 --job accounts:job
+  stateshift plan /data/sp-1 --job accounts:job -o plan.json
+  stateshift plan /data/sp-1 --like build/probe --target flink -o plan.json
+  stateshift plan /data/sp-1 --parallelism 8 --compression snappy --json
+  stateshift migrate /data/sp-1 /data/sp-1-v2 --plan plan.json
+
+\b
+The file is JSON, the same for the same savepoint and types, and holds no keys and no values. A run that is given it
+does what it says, or nothing.
+Exit status 0: there is a plan, be it that nothing has to change; 1: the check refuses, and no file is written;
+6: the one entry of a state that was tried cannot be converted.""",
+)
+@savepoint_argument()
+@new_side_options
+@output_option(_is_plan, as_json=True)
+@click.option(
+    "--no-count",
+    "counted",
+    flag_value=False,
+    default=True,
+    help="Leave out how many entries and bytes there are, for which all keyed state is read once.",
+)
+@migration_options
+@common_options
+def command(
+    savepoint: str,
+    *,
+    job_place: str,
+    like: str,
+    file: OutputFile | None,
+    counted: bool,
+    options: MigrationOptions,
+    with_json: bool,
+) -> int:
+    """Plan the migration of SAVEPOINT to the types of a job: who reads, converts and writes each state, and how much.
+
+    One entry of each state that changes is converted as a trial. Needs no Spark; the savepoint is only read.
+    """
+    from ...state.migration.plan_file import FORMAT, VERSION
+    from ...state.migration.planning import make_plan
+
+    types_stay = not job_place and not like and options.changes_without_types
+    side = None if types_stay else new_side(job_place, like, or_else=OTHER_CHANGES)
+    description = None if side is None else side.describe()
+    from ..revisions import code_of
+
+    with spinning("planning") as show:
+        plan = make_plan(
+            open_savepoint(savepoint),
+            description,
+            options,
+            _new_types(side),
+            place=savepoint,
+            counted=counted,
+            code_of=code_of,
+            progress=show,
+        )
+    if file is not None:
+        with file.opened() as stream:
+            stream.write(plan.to_json())
+    if with_json:
+        print_json({"format": FORMAT, "version": VERSION, **plan.to_data()})
+    else:
+        from ..render.plan import plan_lines
+
+        print_styled([*plan_lines(plan), *_next_steps(plan, file)])
+    return Status.DONE
+
+
+def _new_types(side: NewSide | None) -> NewTypes:
+    from ...state.migration.plan_file import NewTypes, StoredPlace
+
+    if side is None:
+        return NewTypes(stay=True)
+    if side.job:
+        return NewTypes(job=side.job)
+    return NewTypes(probe=StoredPlace.of(open_savepoint(side.like).folder, side.like))
+
+
+def _next_steps(plan: PlanFile, file: OutputFile | None) -> list[list[tuple[str, str]]]:
+    place = shell_word(plan.source.place)
+    lines = [[(f"written: {file}", "bold")]] if file is not None else []
+    if plan.summary["decision"] == "start":
+        return [*lines, [(f"next: no migration is needed; the job can start on {place}", "")]]
+    if file is None or not Path(str(file)).is_file():  # a pipe, or a device
+        return [*lines, [("next: keep it for review, with -o plan.json", "")]]
+    from .migrating import command as migrate
+
+    command = f"stateshift migrate {place} NEW_SAVEPOINT --plan {shell_word(str(file))}"
+    others = options_given(migrate, only=_NOT_IN_A_PLAN)
+    return [*lines, [(f"next: have it reviewed; then {command} {others}".rstrip(), "")]]

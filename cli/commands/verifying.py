@@ -1,0 +1,105 @@
+"""`stateshift verify`: is this savepoint whole, and is every key where Flink looks for it?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...compat.condensing import FEW
+from ...serializers.wording import many
+from ..failures import Status
+from ..options import all_option, common_options, import_option, open_savepoint, savepoint_argument
+from ..output import Column, Line, Table, print_json, print_styled
+from ..progress import watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...state.savepoint.verify import Check, VerifyReport
+
+_COLUMNS = (Column("check"), Column("result"), Column("detail"))
+_STYLES = {"ok": "green", "failed": "bold red", "unproven": "yellow"}
+
+
+@click.command(
+    "verify",
+    short_help="Prove a savepoint whole, and every key in its place.",
+    epilog="""\b
+Examples:
+  stateshift verify /data/savepoints/sp-1-v2
+  stateshift verify /data/savepoints/sp-1-v2 --values
+  stateshift verify /data/savepoints/sp-1-v2 --json
+
+\b
+Checks: structure (metadata, streams, every entry's framing), digests (of savepoints that stateshift wrote), the key
+group of every key (rule RUN-3), and that every value can be read. A key whose type has no stable hash is `unproven`,
+which is no failure. Where the digests are right, they stand for the last two: nothing but --values reads keys and
+values again then.
+Exit status 1: a check failed.""",
+)
+@savepoint_argument()
+@click.option("--values", is_flag=True, help="Read every key and value, also where digests say that nothing changed.")
+@all_option
+@import_option
+@common_options
+def command(savepoint: str, *, values: bool, everything: bool, with_json: bool) -> int:
+    """Check the structure of SAVEPOINT, its digests where it has any, and, without them, every key and value."""
+    from ...state.savepoint.verify import verify
+
+    opened = open_savepoint(savepoint)
+    with watched() as show:
+        report = verify(opened, trust_digests=not values, progress=show)
+    if with_json:
+        print_json(to_data(opened.place, report))
+    else:
+        print_styled(_blocks(opened.place, report, everything=everything))
+    return Status.DONE if report.ok else Status.REFUSED
+
+
+def to_data(place: str, report: VerifyReport) -> dict[str, Any]:
+    """Give the report as plain data."""
+    return {
+        "savepoint": place,
+        "ok": report.ok,
+        "by_digests": report.by_digests,
+        "checks": [
+            {"name": check.name, "status": str(check.status), "detail": check.detail, "where": check.where}
+            for check in report.checks
+        ],
+    }
+
+
+def _headline(place: str, report: VerifyReport) -> str:
+    statuses = [str(check.status) for check in report.checks]
+    failed, unproven = statuses.count("failed"), statuses.count("unproven")
+    checks = many(len(statuses), "check")
+    if failed:
+        return f"not verified: {place} ({failed} of {checks} failed)"
+    verified = "verified by digests" if report.by_digests else "verified"
+    return f"{verified}: {place} ({checks}, {unproven} unproven)" if unproven else f"{verified}: {place} ({checks})"
+
+
+def _blocks(place: str, report: VerifyReport, *, everything: bool) -> Iterator[Line | Table]:
+    yield [(_headline(place, report), "bold green" if report.ok else "bold red")]
+    checks = report.checks
+    if len(checks) > FEW and not everything:
+        fine = Counter(check.name for check in checks if check.status == "ok")
+        rows = [_counted(name, count) for name, count in fine.items()]
+        rows += [_row(check) for check in checks if check.status != "ok"]
+    else:
+        rows = [_row(check) for check in checks]
+    yield Table(_COLUMNS, rows, indent=2)
+    if report.by_digests:
+        yield [("digests stand for keys and values, which were not read: --values reads them", "")]
+
+
+def _counted(name: str, count: int) -> list[Line]:
+    return [[(name, "")], [("ok", _STYLES.get("ok", ""))], [(f"{many(count, 'check')} (--all lists them)", "")]]
+
+
+def _row(check: Check) -> list[Line]:
+    where = f" ({check.where})" if check.where else ""
+    cells = [(check.name, ""), (str(check.status), _STYLES.get(check.status, "")), (f"{check.detail}{where}", "")]
+    return [[cell] for cell in cells]

@@ -1,0 +1,264 @@
+"""A difference for its readers: plain data for programs, lines for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...compat.condensing import alike
+from ...compat.explain import finding_line
+from ...compat.report_data import finding_data
+from ...compat.type_difference import Kind
+from ...compat.type_text import state_type_text
+from ...serializers.compatibility import Decision
+from ...serializers.wording import many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.description import StateDescription
+    from ...compat.difference import Difference, OperatorDifference, StateDifference, Way
+    from ...compat.type_difference import Change
+    from ...serializers.compatibility import Finding
+
+Span = tuple[str, str]
+"""Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
+
+_STYLES = {Decision.START: "green", Decision.MIGRATE: "yellow", Decision.REFUSE: "bold red"}
+_SIGNS = {Kind.ADDED: ("+", "green"), Kind.REMOVED: ("-", "red")}
+_WIDEST = 100
+_FORWARDS, _BACKWARDS = "A -> B", "B -> A"
+_SAID = "said of another"
+
+
+def to_data(difference: Difference) -> dict[str, Any]:
+    """Give a difference as plain data; the keys are stable.
+
+    Returns:
+        `equal`, `a` and `b` (where the sides come from), `forwards` and `backwards` (the worst decision of B on the
+        state of A, and of A on the state of B; null where they have no state in common), and `operators`. Of each
+        operator: `operator_id`, `uid`, `sides` (both, a, b), `equal`, `flink_restorable` (`a` and `b`),
+        `max_parallelism` (null where equal, else `a` and `b`), `unreadable`, `key` (null, or `changes`, `forwards`,
+        `backwards`) and `states`. Of each state: `name`, `sides`, `equal`, `kind` and `type` (each `a` and `b`, null
+        where a side lacks it), `changes` (each `path`, `kind`, `a`, `b`), `forwards` and `backwards`: null where it is
+        not on both sides, else `decision`, `verdict`, `findings`.
+    """
+    return {
+        "equal": difference.is_equal,
+        "a": difference.a.origin,
+        "b": difference.b.origin,
+        "forwards": difference.forwards and str(difference.forwards),
+        "backwards": difference.backwards and str(difference.backwards),
+        "operators": [_operator_data(operator) for operator in difference.operators],
+    }
+
+
+def _operator_data(operator: OperatorDifference) -> dict[str, Any]:
+    a, b, groups, key = operator.a, operator.b, operator.max_parallelism, operator.key
+    return {
+        "operator_id": operator.operator_id,
+        "uid": operator.uid,
+        "sides": _sides(a, b),
+        "equal": operator.is_equal,
+        "flink_restorable": _both(a and a.is_flink_restorable, b and b.is_flink_restorable),
+        "max_parallelism": None if groups is None else _both(*groups),
+        "unreadable": operator.unreadable or None,
+        "key": None if key is None else _ways_data(key),
+        "states": [
+            {
+                "name": state.name,
+                "sides": _sides(state.a, state.b),
+                "equal": state.is_equal,
+                "kind": _both(state.a and str(state.a.kind), state.b and str(state.b.kind)),
+                "type": _both(state.a and state_type_text(state.a), state.b and state_type_text(state.b)),
+                **_ways_data(state),
+            }
+            for state in operator.states
+        ],
+    }
+
+
+def _both(a: Any, b: Any) -> dict[str, Any]:
+    return {"a": a, "b": b}
+
+
+def _sides(a: object, b: object) -> str:
+    return "both" if a and b else "a" if a else "b"
+
+
+def _ways_data(state: StateDifference) -> dict[str, Any]:
+    return {
+        "changes": [
+            {"path": change.path, "kind": str(change.kind), **_both(change.a or None, change.b or None)}
+            for change in state.changes
+        ],
+        "forwards": _way_data(state.forwards),
+        "backwards": _way_data(state.backwards),
+    }
+
+
+def _way_data(way: Way | None) -> dict[str, Any] | None:
+    if way is None:
+        return None
+    findings = [finding_data(finding) for finding in way.findings]
+    return {"decision": str(way.decision), "verdict": way.verdict.label, "findings": findings}
+
+
+def text_lines(difference: Difference, *, everything: bool = False) -> list[list[Span]]:
+    """Give a difference as lines: what is equal is counted, what changed is shown.
+
+    Args:
+        difference: What differs.
+        everything: Whether the same is said of each state where it is so, and not once for all of them.
+    """
+    lines: list[list[Span]] = [
+        _headline(difference),
+        [(f"  A  {difference.a.origin}", "dim")],
+        [(f"  B  {difference.b.origin}", "dim")],
+    ]
+    if difference.forwards is None or difference.backwards is None:
+        lines.append([("  A and B have no state in common", "yellow")])
+    elif not difference.is_equal:
+        lines += [
+            [(f"  {_FORWARDS}: ", "dim"), _meaning(difference.forwards, "B", "A")],
+            [(f"  {_BACKWARDS}: ", "dim"), _meaning(difference.backwards, "A", "B")],
+        ]
+    places = {} if everything else _places(difference)
+    for operator in difference.operators:
+        if not operator.is_equal and (told := list(_operator_lines(operator, places))):
+            lines += [[], *told]
+    return lines
+
+
+def _places(difference: Difference) -> dict[int, str]:
+    """Return by the id of each changed state where else the same is so, or that it was SAID of another."""
+    changed = [
+        (operator, state)
+        for operator in difference.operators
+        for state in operator.states
+        if state.a and state.b and not state.is_equal
+    ]
+    shown = alike(
+        changed,
+        lambda one: ["".join(text for text, _ in line) for line in _change_lines(one[1])],
+        lambda one: f"{one[0].uid or one[0].operator_id}/{one[1].name}",
+    )
+    return {id(state): _SAID for _, state in changed} | {id(state): places for (_, state), places in shown}
+
+
+def _headline(difference: Difference) -> list[Span]:
+    states = [state for operator in difference.operators for state in operator.states]
+    if difference.is_equal:
+        words = f": {many(len(difference.operators), 'operator')} with {many(len(states), 'state')}"
+        return [("equal", "green"), (words, "bold")]
+    hidden = [operator for operator in difference.operators if operator.unreadable]
+    if hidden and not difference.is_different:
+        return [("unclear", "yellow"), (f": states of {many(len(hidden), 'operator')} cannot be told", "bold")]
+    differing = sum(not state.is_equal for state in states)
+    if not differing:
+        return [("different", "yellow"), (f": {many(len(states), 'state')} are equal, their operators are not", "bold")]
+    keys = sum(bool(operator.key and operator.key.changes) for operator in difference.operators)
+    what = f": {differing:,} of {many(len(states), 'state')}"
+    return [("different", "yellow"), (what + (f", {many(keys, 'key')}" if keys else ""), "bold")]
+
+
+def _meaning(decision: Decision, taker: str, giver: str) -> Span:
+    """Say what a direction comes to, over all states that both sides have."""
+    meanings = {
+        Decision.START: f"{taker} can use the state of {giver} as it is",
+        Decision.MIGRATE: f"{taker} can use the state of {giver} after a migration",
+        Decision.REFUSE: f"{taker} cannot use all state of {giver}",
+    }
+    return f"{decision}; {meanings[decision]}", _STYLES[decision]
+
+
+def _operator_lines(operator: OperatorDifference, places: dict[int, str]) -> list[list[Span]]:
+    """Return what there is to say of an operator; nothing where all of it was said of another."""
+    own = list(_own_lines(operator))
+    shown = [state for state in operator.states if not state.is_equal and places.get(id(state)) != _SAID]
+    if len(own) == 1 and operator.a and operator.b and not shown:
+        return []
+    for state in shown:
+        own += _state_lines(state)
+        if elsewhere := places.get(id(state)):
+            own.append([(f"    {elsewhere}", "dim")])
+    equal = [state.name for state in operator.states if state.is_equal]
+    return [*own, *([[(f"  equal: {', '.join(equal)}", "dim")]] if equal else [])]
+
+
+def _own_lines(operator: OperatorDifference) -> Iterator[list[Span]]:
+    title = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    if operator.a is None or operator.b is None:
+        only = f": only in {_sides(operator.a, operator.b).upper()}"
+        yield [(title, "bold"), (f"{only}, with {many(len(operator.states), 'state')}", "")]
+    else:
+        yield [(title, "bold")]
+    if operator.unreadable:
+        yield [(f"  not all states can be told, {operator.unreadable}", "red")]
+        yield [("  what to do: import the module that registers the class (--import MODULE)", "")]
+    if operator.max_parallelism is not None:
+        yield [(f"  max parallelism  {operator.max_parallelism[0]} -> {operator.max_parallelism[1]}", "")]
+    if operator.a and operator.b and operator.a.is_flink_restorable is not operator.b.is_flink_restorable:
+        words = (_restorable(side.is_flink_restorable) for side in (operator.a, operator.b))
+        yield [(f"  restorable by Flink  {' -> '.join(words)}", "")]
+    if operator.key is not None and operator.key.changes:
+        yield [("  key", "bold")]
+        yield from _change_lines(operator.key)
+
+
+def _restorable(known: bool | None) -> str:  # noqa: FBT001 - a value, not a switch
+    return {True: "yes", False: "no", None: "cannot be told"}[known]
+
+
+def _state_lines(state: StateDifference) -> Iterator[list[Span]]:
+    if state.a is None or state.b is None:
+        side: StateDescription | None = state.a or state.b
+        assert side is not None  # noqa: S101 - a state is on one side at least
+        sign, style = _SIGNS[Kind.REMOVED if state.a else Kind.ADDED]
+        yield [(f"  {sign} {state.name}", style), (f"  {side.kind}  {state_type_text(side, _WIDEST)}", "")]
+        return
+    types = state.a.describe()
+    if state.a.kind is state.b.kind:
+        types = f"{state.a.kind}  {types}"
+    yield [(f"  {state.name}", "bold"), (f"  {types}", "")]
+    yield from _change_lines(state)
+
+
+def _change_lines(state: StateDifference) -> Iterator[list[Span]]:
+    width = min(max((len(change.path) for change in state.changes), default=0), _WIDEST // 2)
+    for change in state.changes:
+        sign, style = _SIGNS.get(change.kind, ("~", "yellow"))
+        yield [(f"    {sign} {change.path:<{width}}", style), (f"  {_words(change)}", "")]
+        for finding in _within(change, state.forwards):
+            yield [(f"        {finding_line(finding)}", "dim")]
+    for arrow, way in ((_FORWARDS, state.forwards), (_BACKWARDS, state.backwards)):
+        if way is not None:
+            yield from _way_lines(arrow, way)
+
+
+def _within(change: Change, forwards: Way | None) -> Iterator[Finding]:
+    """What a check finds inside a type that spells no fields of its own, such as an Avro schema."""
+    if change.kind is Kind.TYPE and forwards is not None:
+        for finding in forwards.findings:
+            if finding.path.startswith(change.path) and finding.path != change.path:
+                yield finding
+
+
+def _words(change: Change) -> str:
+    if change.kind in {Kind.ADDED, Kind.REMOVED}:
+        return change.a or change.b
+    if change.kind is Kind.DECLARED:
+        title, _, before = change.a.partition(": ")
+        return f"{title}  {before} -> {change.b.partition(': ')[2]}"
+    word = "" if change.kind in {Kind.TYPE, Kind.OPTIONAL} else f"{change.kind}  "
+    return f"{word}{change.a} -> {change.b}"
+
+
+def _way_lines(arrow: str, way: Way) -> Iterator[list[Span]]:
+    causes = (finding for finding in way.findings if finding.verdict.decision is Decision.MIGRATE)
+    flags = list(dict.fromkeys(flag for finding in causes for flag in finding.flags))
+    told = f"  {' '.join(flags)}" if flags and way.decision is Decision.MIGRATE else ""
+    yield [(f"    {arrow}: ", "dim"), (str(way.decision), _STYLES[way.decision]), (told, "")]
+    for finding in way.refusals:
+        yield [(f"      {finding_line(finding)}", "")]
+    if way.note and way.decision is not Decision.MIGRATE:
+        yield [(f"      {way.note}", "")]

@@ -1,0 +1,293 @@
+"""The gate's answer for its readers: lines for a person, data, GitHub's annotations and JUnit for tools."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from ...compat.condensing import FEW, alike, some
+from ...compat.explain import finding_line
+from ...compat.gate.asking import KEY
+from ...compat.gate.levels import Direction
+from ...compat.gate.losses import IF_LOST
+from ...compat.report_data import finding_data
+from ...serializers.compatibility import Decision
+from ...serializers.escaping import github_command, one_line, shell_word
+from ...serializers.wording import many
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ...compat.gate.levels import Failure, GateReport, Override, StateGate
+    from ...compat.gate.losses import Change
+    from ...serializers.compatibility import Finding
+
+Span = tuple[str, str]
+"""Text, and how a terminal shows it: "bold", "dim", "red"; "" for plain."""
+
+
+_NO_WAY_BACK = ("keep the type as it is there", "give up the way back: a level of BACKWARD")
+"""What can be done where an old job, which nobody will change any more, is asked."""
+
+_BECOMES = {
+    Decision.START: "the job can use it as it is",
+    Decision.MIGRATE: "must be migrated before the job can start",
+}
+_WAYS_BACK = {
+    Decision.START: "way back: the old job can use it as it is",
+    Decision.MIGRATE: "way back: after migrate --downgrade",
+}
+
+
+def to_data(report: GateReport) -> dict[str, Any]:
+    """Give a report as plain data; the keys are stable.
+
+    Returns:
+        `passes`, `candidate`, `revisions` (names, the oldest first), `is_recorded`, and `states`. Of each: `operator`,
+        `state` (`<key>` for the operator's key), `level`, `set_for` (project, an operator or a state), `passes`,
+        `failures` (each `revision`, `direction`, `strict`, `loses`, `findings`, and `against`: those findings that
+        stand against it), `overridden` and `expired` (each `rule`, `reason`, `expires`), and `changes` since the last
+        revision (each `direction`, `decision`, `findings`, `allowed`). `accepted` and `migrates` name what is lost and
+        was allowed, and the states that must be migrated before the job can start.
+    """
+    return {
+        "passes": report.passes,
+        "accepted": accepted(report),
+        "migrates": [state.name for state in report.states if state.is_migrated],
+        "candidate": report.candidate,
+        "revisions": list(report.revisions),
+        "is_recorded": report.is_recorded,
+        "states": [
+            {
+                "operator": state.operator,
+                "state": state.state,
+                "level": str(state.level),
+                "set_for": state.set_for,
+                "passes": state.passes,
+                "failures": [_failure_data(failure) for failure in state.failures],
+                "overridden": [_override_data(override) for override in state.overridden],
+                "expired": [_override_data(override) for override in state.expired],
+                "changes": [_change_data(change) for change in state.changes],
+            }
+            for state in report.states
+        ],
+    }
+
+
+def _failure_data(failure: Failure) -> dict[str, Any]:
+    return {
+        "revision": failure.revision,
+        "direction": str(failure.direction),
+        "strict": failure.strict,
+        "loses": failure.loses,
+        "findings": [finding_data(finding) for finding in failure.findings],
+        "against": [finding_data(finding) for finding in failure.against],
+    }
+
+
+def _change_data(change: Change) -> dict[str, Any]:
+    return {
+        "direction": str(Direction.of(is_back=change.is_back)),
+        "decision": str(change.decision),
+        "findings": [finding_data(finding) for finding in change.findings],
+        "allowed": list(change.allowed),
+    }
+
+
+def _override_data(override: Override) -> dict[str, Any]:
+    return {"rule": override.rule, "reason": override.reason, "expires": override.expires.isoformat()}
+
+
+def text_lines(report: GateReport, *, everything: bool = False) -> list[list[Span]]:
+    """Give a report as lines: what stands against the job first, then overrides and levels.
+
+    Args:
+        report: What was found.
+        everything: Whether the same is said of each place where it is so, and not once for all of them.
+    """
+    lines: list[list[Span]] = [_headline(report), [(f"  {report.candidate} against {_history(report)}", "dim")]]
+    blocks = [(state, list(_state_lines(state))) for state in report.states if state.failures or told(state)]
+    shown = [(block, "") for block in blocks] if everything else alike(blocks, _words, lambda one: state_title(one[0]))
+    for (_, block), places in shown:
+        lines += [[], *block, *([[(f"  {places}", "dim")]] if places else [])]
+    lines += [[], *_level_lines(report)]
+    return lines
+
+
+def _words(block: tuple[StateGate, list[list[Span]]]) -> list[str]:
+    """Return what is said of a state or key, without its name."""
+    (_, *verdict), *rest = block[1]
+    return ["".join(text for text, _ in line) for line in (verdict, *rest)]
+
+
+def _headline(report: GateReport) -> list[Span]:
+    failing = [state for state in report.states if not state.passes]
+    if failing:
+        return [("refuse", "bold red"), (f": {len(failing):,} of {_counted(len(report.states))}", "bold")]
+    return [("accept", "green"), (": every state gets along with its history", "bold")]
+
+
+def _counted(number: int) -> str:
+    return many(number, "state or key", "states and keys")
+
+
+def _history(report: GateReport) -> str:
+    if not report.revisions:
+        return "no earlier revision: there was none"
+    return f"{many(len(report.revisions), 'revision')}, the last {report.revisions[-1]}"
+
+
+def state_title(state: StateGate) -> str:
+    """Name a state, or a key, as messages do."""
+    return f"the key of operator {state.operator}" if state.state == KEY else f"{state.operator}/{state.state}"
+
+
+def _state_lines(state: StateGate) -> Iterator[list[Span]]:
+    word, style = ("passes", "yellow") if state.passes else ("refuse", "bold red")
+    yield [(f"{state_title(state)}: ", "bold"), (word, style), (f" (level {state.level})", "dim")]
+    for failure in state.failures:
+        yield [(f"  {failure.direction}: {failure_text(failure)}", "")]
+        for finding in failure.against:
+            yield [(f"    {finding_line(finding)}", "")]
+            ways = "; or ".join(_ways_out(failure, finding))
+            if ways:
+                yield [(f"      ways out: {ways}", "dim")]
+    for sentence, findings in told(state):
+        yield [(f"  {sentence}", "")]
+        yield from ([(f"    {finding_line(finding)}", "dim")] for finding in findings)
+    for override in state.overridden:
+        yield [(f"  let pass until {override.expires}: {override.rule}, {override.reason}", "yellow")]
+    for override in state.expired:
+        yield [(f"  no longer let pass since {override.expires}: {override.rule}, {override.reason}", "red")]
+
+
+def _ways_out(failure: Failure, finding: Finding) -> tuple[str, ...]:
+    """Give the ways out of what stands against a state; of an old job, which stays as it is, there are few."""
+    if failure.direction is Direction.BACKWARD:
+        return finding.ways_out
+    return (*_NO_WAY_BACK, *(way for way in finding.ways_out if way.startswith(IF_LOST)))
+
+
+def failure_text(failure: Failure) -> str:
+    """Say in a sentence which revision stands against a state."""
+    if failure.strict:
+        return f"{failure.revision} needs a migration, and --strict allows none"
+    if failure.loses and failure.direction is Direction.FORWARD:
+        return f"{failure.revision} would not get back all of the state, or could fail on it"
+    if failure.loses:
+        return f"of the state of {failure.revision}, something would be lost"
+    return failure.direction.told(failure.revision)
+
+
+def told(state: StateGate) -> list[tuple[str, tuple[Finding, ...]]]:
+    """Say what becomes of a state that does not fail for it: each time a sentence, and the findings behind it."""
+    failed = {(one.direction, finding.path, finding.rule) for one in state.failures for finding in one.against}
+    lines = []
+    for change in state.changes:
+        direction = Direction.of(is_back=change.is_back)
+        findings = tuple(one for one in change.told if (direction, one.path, one.rule) not in failed)
+        allowed = f"; allowed: {', '.join(change.allowed)}" if change.allowed else ""
+        if change.decision is Decision.REFUSE or (not findings and change.told):
+            continue  # all of it is told as what fails
+        if not change.is_back and (findings or change.decision is Decision.MIGRATE):
+            lines.append((f"{_BECOMES[change.decision]}{allowed}", findings))
+        elif change.is_back and findings:
+            lines.append((f"{_WAYS_BACK[change.decision]}{allowed}", findings))
+    return lines
+
+
+def accepted(report: GateReport) -> list[str]:
+    """Name what is lost and passes: allowed by an option or the project, let pass by an override, or of no level."""
+    lines = []
+    for state in report.states:
+        lines += [f"{name} of {state.name}" for name in state.allowed]
+        found = {state.override_of(finding, failure) for failure in state.failures for finding in failure.against}
+        lines += [f"{one.rule} of {state.name}" for one in state.overridden if one in found]
+        if state.passes:
+            lines += [f"{name} of {state.name}, at level {state.level}" for name in state.unguarded]
+    return list(dict.fromkeys(lines))
+
+
+def closing_line(report: GateReport, command: str) -> str:
+    """Say what was accepted, and what must be run before the job is deployed.
+
+    Args:
+        report: What was found.
+        command: How the state is migrated.
+    """
+    if not report.passes:
+        return "not accepted, so there is nothing to deploy: keep what is refused, or allow it as its way out says"
+    what = some(accepted(report), most=FEW, whole="--json", between="; ") or "nothing is lost"
+    migrated = [state_title(state) for state in report.states if state.is_migrated or state.is_left]
+    if not migrated:
+        return f"accepted: {what}; before deployment: nothing has to be run"
+    drops = "".join(f" --drop {shell_word(state.name)}" for state in report.states if state.is_left)
+    return f"accepted: {what}; before deployment: {command}{drops}, for {some(migrated, most=FEW, whole='--json')}"
+
+
+def _level_lines(report: GateReport) -> Iterator[list[Span]]:
+    """Say which level held where (rule CI-5)."""
+    held: dict[tuple[str, str], int] = {}
+    for state in report.states:
+        place = (str(state.level), state.set_for)
+        held[place] = held.get(place, 0) + 1
+    for (level, set_for), count in sorted(held.items(), key=lambda item: (item[0][1] != "project", item[0])):
+        where = "the project" if set_for == "project" else set_for
+        yield [(f"level {level}, set for {where}: {_counted(count)}", "dim")]
+
+
+def github_lines(report: GateReport, file: str, drift: str = "") -> str:
+    """Give a line for each failure that GitHub shows beside the code.
+
+    Args:
+        report: What was found.
+        file: Where the job is, from the root of the repository; "" where that is not known.
+        drift: Of a job that passes: what it differs from, in words; "" where it is recorded.
+    """
+    place = {"file": file} if file else {}
+    lines = []
+    for state in report.states:
+        for failure in state.failures:
+            word = "warning" if state.passes else "error"
+            title = f"{state_title(state)}: {failure_text(failure)}"
+            lines.append(github_command(word, place | {"title": title}, map(finding_line, failure.against)))
+        for sentence, findings in told(state):
+            title = f"{state_title(state)}: {sentence}"
+            lines.append(github_command("notice", place | {"title": title}, map(finding_line, findings)))
+    if drift and report.passes:
+        line = f"{report.candidate} {drift}: stateshift snapshot -m …"
+        lines.append(github_command("error", place | {"title": "not recorded"}, [line]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def junit(report: GateReport) -> str:
+    """Give the report as JUnit XML: a case for each state and key.
+
+    Source: the form that pytest writes and Jenkins and GitLab read, which no standard tells.
+    """
+    failing = sum(not state.passes for state in report.states)
+    counts = {"tests": str(len(report.states)), "failures": str(failing), "errors": "0", "skipped": "0", "time": "0"}
+    suites = ET.Element("testsuites", {"name": "stateshift"} | counts)
+    suite = ET.SubElement(suites, "testsuite", {"name": "stateshift"} | counts)
+    for state in report.states:
+        case = ET.SubElement(
+            suite, "testcase", classname=one_line(state.operator), name=one_line(state.state), time="0"
+        )
+        sentences = [
+            "\n".join(map(one_line, (sentence, *map(finding_line, findings)))) for sentence, findings in told(state)
+        ]
+        if state.passes:
+            if sentences:
+                ET.SubElement(case, "system-out").text = "\n".join(sentences)
+            continue
+        lines = [
+            f"{failure.direction} {failure.revision}: {finding_line(finding)}"
+            for failure in state.failures
+            for finding in failure.against
+        ]
+        message = f"level {state.level}: {many(len(state.failures), 'revision')} against it"
+        # What cannot be printed is escaped, and so is all that XML cannot hold.
+        failure = ET.SubElement(case, "failure", message=one_line(message), type="incompatible")
+        failure.text = "\n".join(map(one_line, lines))
+    ET.indent(suites)
+    return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,243 @@
+"""What `stateshift inspect` found, for people: lines that fit 80 columns where names allow it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import TYPE_CHECKING
+
+from ...compat.plan import StateAction
+from ...serializers.errors import shown
+from ...serializers.wording import many
+from ..commands.inspected import share_of
+from ..output import Column, is_terminal, size_text, styled_table, text_width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...state.savepoint.sizes import OperatorSizes, Share
+    from ..commands.inspected import Inspected, OperatorView, StateView
+    from ..output import Line, Span
+
+_NUMBERS = (Column("entries", is_number=True), Column("bytes", is_number=True), Column("share", is_number=True))
+_STATES = (Column("state", is_name=True), Column("kind"), *_NUMBERS)
+_KEYS = (Column("state", is_name=True), Column("key"), Column("key group", is_number=True), *_NUMBERS)
+_RANGES = (Column("key groups", is_number=True), *_NUMBERS, Column(""))
+_BAR_WIDTH = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_MOST_SUBTASKS = 16
+_MUCH = 2.0
+_KEY_WIDTH = 32
+_GLUE = "\N{NO-BREAK SPACE}"
+
+
+def lines_of(inspected: Inspected, *, is_full: bool, with_skew: bool) -> Iterator[Line]:
+    """Give all lines.
+
+    Args:
+        inspected: What was found.
+        is_full: Whether types are told whole, over several lines.
+        with_skew: Whether a chart of the key groups follows each operator with keyed state.
+    """
+    yield from _heading(inspected)
+    for view in inspected.operators:
+        if view.is_stateless:
+            continue
+        yield []
+        yield [(_title(view), "bold")]
+        yield from _facts(view, inspected.size_bytes)
+        yield from _states(view, is_full=is_full)
+        yield from _unsupported(view)
+        yield from _largest_keys(view)
+        if with_skew and view.sizes is not None and view.has_keyed_entries:
+            yield from _skew(view.sizes)
+    yield from _stateless(inspected)
+
+
+def _heading(inspected: Inspected) -> Iterator[Line]:
+    savepoint, operators = inspected.savepoint, inspected.operators
+    metadata, lineage = savepoint.metadata, savepoint.lineage
+    writer = "Flink" if lineage is None else f"stateshift {lineage.stateshift}"
+    if lineage is not None and lineage.source is not None:
+        how = "from rows and" if any(count.action == StateAction.WRITE for count in lineage.states) else "migrated from"
+        writer += f", {how} {lineage.source.get('place', 'another savepoint')}"
+    masters = f", {many(len(metadata.master_states), 'master state')}" if metadata.master_states else ""
+    unsupported = sum(view.error is None and bool(view.operator.unreadable) for view in operators)
+    damaged = sum(any(view.errors()) for view in operators)
+    troubled = [f"{count} {word}" for count, word in ((unsupported, "unsupported"), (damaged, "damaged")) if count]
+    held = many(len(savepoint.operators), "operator") + (f" ({', '.join(troubled)})" if troubled else "")
+    states = many(sum(len(view.states) for view in operators), "state")
+    if len(operators) < len(savepoint.operators):
+        states = f"{len(operators)} shown with {states}"
+    yield [(f"savepoint {savepoint.place}", "bold")]
+    yield [(f"  written by {writer}; metadata version {metadata.version}, checkpoint {metadata.checkpoint_id}", "")]
+    yield [(f"  {held}, {states}, {size_text(inspected.size_bytes)} of state{masters}", "")]
+    if lineage is not None and lineage.quarantined:
+        yield [(f"  {many(lineage.quarantined, 'value')} in quarantine: `stateshift quarantine` lists them", "yellow")]
+
+
+def _title(view: OperatorView) -> str:
+    operator = view.operator
+    words = f"operator {operator.uid} ({operator.operator_id})" if operator.uid else f"operator {operator.operator_id}"
+    return f"{words}, {operator.name}" if operator.name and operator.name != operator.uid else words
+
+
+def _facts(view: OperatorView, whole: int) -> Iterator[Line]:
+    """Lines below an operator's title."""
+    operator = view.operator
+    facts = [f"key {view.key.describe()}"] if view.key is not None else []
+    facts += [f"parallelism {operator.parallelism}", f"max parallelism {operator.max_parallelism}"]
+    facts += [f"{size_text(operator.size_bytes)} ({_percent(operator.size_bytes, whole)})"]
+    restorable = view.is_flink_restorable
+    if restorable is not None:
+        facts.append("Flink-restorable" if restorable else "not Flink-restorable")
+    yield [(f"  {', '.join(facts)}", "dim")]
+    if operator.keeps:
+        yield [(f"  also kept as it is: {', '.join(operator.keeps)}", "dim")]
+    if view.error is not None:
+        yield [("  damaged: see below", "red")]
+    elif operator.unreadable:
+        yield [(f"  unsupported: {operator.unreadable}", "red")]
+    elif not view.states:
+        yield [("  no other state" if operator.keeps else "  no state", "dim")]
+
+
+def _percent(part: int, whole: int) -> str:
+    share = share_of(part, whole)
+    if share is None:
+        return "-"
+    return "<1%" if 0 < share < 0.01 else f"{share:.0%}"
+
+
+def _states(view: OperatorView, *, is_full: bool) -> Iterator[Line]:
+    states = view.states
+    if not states:
+        return
+    whole = view.sizes.size_bytes if view.sizes else 0
+    titles, *rows = styled_table(_STATES, [_state_row(state, whole) for state in states], indent=2)
+    yield titles
+    for state, row in zip(states, rows, strict=True):
+        yield row
+        if not (state.is_empty and state.kind.name == "TIMERS"):
+            yield from _type_lines(state, is_full=is_full)
+
+
+def _state_row(state: StateView, whole: int) -> Line:
+    measure = state.sizes.measure
+    numbers = ["?"] * 3
+    if measure is not None:
+        numbers = [f"{measure.entries:,}", f"{measure.size_bytes:,}", _percent(measure.size_bytes, whole)]
+    return [(state.name, "cyan"), (str(state.kind), ""), *((number, "") for number in numbers)]
+
+
+def _type_lines(state: StateView, *, is_full: bool) -> Iterator[Line]:
+    """The type below a state's row, with what else is to be known of the state: behind it, or in a line of its own."""
+    indent, width = " " * 4, text_width() - 4
+    remarks = f"({', '.join(state.remarks())})" if state.remarks() else ""
+    style = "red" if state.is_unsupported or state.sizes.error else "yellow"
+    *lines, last = _wrapped(state.type_text(), width) if is_full else [state.type_text(width)]
+    yield from ([(indent, ""), (line, "")] for line in lines)
+    if remarks and len(last) + 1 + len(remarks) > width:
+        yield [(indent, ""), (last, "")]
+        yield [(indent, ""), (remarks, style)]
+    else:
+        yield [(indent, ""), (last, ""), (f" {remarks}" if remarks else "", style)]
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Divide a type between its parts: only behind commas, so that words which belong together stay so."""
+    glued = re.sub("(?<!,) ", _GLUE, text)
+    lines = textwrap.wrap(glued, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_GLUE, " ") for line in lines]
+
+
+def _unsupported(view: OperatorView) -> Iterator[Line]:
+    """Why states cannot be read: a line for each reason."""
+    reasons: dict[str, list[str]] = {}
+    for state in view.states:
+        if state.is_unsupported:
+            stored = state.sizes.state
+            reasons.setdefault(stored.unsupported, []).append(state.name)
+    for reason, names in reasons.items():
+        yield [(f"  unsupported: {reason} ({', '.join(names)})", "red")]
+
+
+def _largest_keys(view: OperatorView) -> Iterator[Line]:
+    """A table of the keys that hold most, state by state."""
+    rows: list[Line] = []
+    notes: dict[str, list[str]] = {}
+    for state in view.states:
+        largest, measure = state.sizes.largest, state.sizes.measure
+        if largest is None or measure is None:
+            continue
+        name: Span = (state.name, "cyan")
+        for one in largest.keys:
+            numbers = [f"{one.entries:,}", f"{one.size_bytes:,}", _percent(one.size_bytes, measure.size_bytes)]
+            plain = [shown(one.key, _KEY_WIDTH), str(one.key_group), *numbers]
+            rows.append([name, *((text, "") for text in plain)])
+            name = ("", "")
+        if not largest.is_exact:
+            notes.setdefault("too many keys in no order: sizes are at least these", []).append(state.name)
+        if largest.unknown:
+            notes.setdefault(largest.unknown, []).append(state.name)
+    if rows:
+        yield [("  largest keys, with their share of the state", "bold")]
+        yield from styled_table(_KEYS, rows, indent=4)
+    for note, names in notes.items():
+        yield [(f"    {note} ({', '.join(names)})", "yellow")]
+
+
+def _skew(sizes: OperatorSizes) -> Iterator[Line]:
+    """Charts of key groups and subtasks."""
+    yield from _chart(many(len(sizes.key_groups), "key group"), sizes.key_groups, sizes.bins(), _RANGES, [])
+    subtasks, columns = sizes.subtasks, (Column("subtask", is_number=True), *_RANGES)
+    if len(subtasks) == 1:
+        return
+    order = list(range(len(subtasks)))
+    title = many(len(subtasks), "subtask")
+    if len(subtasks) > _MOST_SUBTASKS:
+        order = sorted(order, key=lambda index: -subtasks[index].size_bytes)[:_MOST_SUBTASKS]
+        title = f"the {_MOST_SUBTASKS} largest of {title}"
+    yield from _chart(title, subtasks, [subtasks[index] for index in order], columns, [str(index) for index in order])
+
+
+def _chart(
+    title: str, every: Sequence[Share], bars: Sequence[Share], columns: Sequence[Column], names: Sequence[str]
+) -> Iterator[Line]:
+    from ...state.savepoint.sizes import Spread
+
+    spread, shares = Spread.of([share.size_bytes for share in every]), Spread.of([share.size_bytes for share in bars])
+    sizes = f"{size_text(spread.smallest)} to {size_text(spread.largest)}, median {size_text(int(spread.median))}"
+    skew = "" if spread.skew is None else f", largest {spread.skew:.1f} x the average"
+    yield [(f"  {title} of {sizes}{skew}", "bold")]
+    whole = sum(share.size_bytes for share in every)
+    rows: list[Line] = []
+    for index, share in enumerate(bars):
+        first, last = share.key_groups.start, share.key_groups.stop - 1
+        numbers = [f"{share.entries:,}", f"{share.size_bytes:,}", _percent(share.size_bytes, whole)]
+        texts = [*names[index : index + 1], f"{first}-{last}" if last > first else str(first), *numbers]
+        is_much = share.size_bytes > _MUCH * whole * len(share.key_groups) / sum(len(one.key_groups) for one in every)
+        bar = (_bar(share.size_bytes, shares.largest), "red" if is_much else "green")
+        rows.append([*((text, "") for text in texts), bar])
+    yield from styled_table(columns, rows, indent=4)
+
+
+def _bar(size: int, largest: int) -> str:
+    """Draw a size: in eighths of a character on a terminal, and never as nothing where there is something."""
+    eighths = -(-size * _BAR_WIDTH * 8 // largest) if largest else 0
+    if is_terminal():
+        return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return "#" * -(-eighths // 8)
+
+
+def _stateless(inspected: Inspected) -> Iterator[Line]:
+    stateless = [view.operator for view in inspected.operators if view.is_stateless]
+    if stateless:
+        yield []
+        yield [("operators without state", "dim")]
+    for operator in stateless:
+        finished = ", finished" if operator.stored.finished else ""
+        name = f", {operator.name}" if operator.name and operator.name != operator.uid else ""
+        ident = f"{operator.uid} ({operator.operator_id})" if operator.uid else operator.operator_id
+        facts = f"parallelism {operator.parallelism}, max parallelism {operator.max_parallelism}{finished}"
+        yield [(f"  {ident}{name}: {facts}", "dim")]

@@ -1,0 +1,241 @@
+"""A plan for a person: what is done with each state, who does it, and the way back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from ...compat.condensing import FEW, as_there, likeness, some
+from ...compat.fingerprint import UNKNOWN
+from ...compat.reference_time import length_text
+from ...serializers.wording import many
+from ...state.migration.plan_file import RECORDED
+from ..output import Column, Line, size_text, styled_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...state.migration.plan_file import PlanFile
+
+_COLUMNS = (Column("state", is_name=True), Column("kind"), Column("done"), Column("entries", is_number=True),
+            Column("bytes", is_number=True), Column("tried"), Column("old job"))  # fmt: skip
+_DONE = {"copy": "copied", "relabel": "new header", "rekey": "new keys", "convert": "converted", "drop": "dropped"}
+_COUNTED = {"convert": "converted", "rekey": "copied under new keys",
+            "relabel": "copied under a new header", "drop": "dropped"}  # fmt: skip
+_TRIED = {True: "yes", False: "no", None: ""}
+_STYLES = {"start": "green", "migrate": "yellow", "refuse": "bold red"}
+_ACTION_STYLES = {"convert": "yellow", "drop": "red"}
+_NOTE = "compatible"
+_BELOW = "\n    "
+
+
+def plan_lines(plan: PlanFile) -> Iterator[Line]:
+    """Give a plan as lines; what is copied has a row, what changes has its reasons too."""
+    decision = plan.summary["decision"]
+    yield [(decision, _STYLES[decision]), (f": {_headline(plan)}", "bold")]
+    yield [(f"  from savepoint {plan.source.place} to {plan.new_types}", "dim")]
+    options = ", ".join(_options(plan))
+    if options:
+        yield [(f"  with {options}", "dim")]
+    said: dict[tuple[str, ...], str] = {}
+    for operator in plan.operators:
+        yield []
+        yield from _operator_lines(operator, said)
+    yield []
+    yield from _ending(plan)
+
+
+def _headline(plan: PlanFile) -> str:
+    counts = plan.summary["states"]
+    if plan.summary["decision"] == "start":
+        return "nothing has to change; a migration copies every file as it is"
+    changed = [f"{counts[name]:,} {_COUNTED[name]}" for name in ("convert", "rekey", "relabel", "drop") if counts[name]]
+    rest = ["the rest copied as bytes"] if counts["copy"] else []
+    whole = ", ".join([*changed, *rest]) or "none changed; other parts of the savepoint are"
+    return f"of {many(sum(counts.values()), 'state')}, {whole}"
+
+
+def _options(plan: PlanFile) -> Iterator[str]:
+    """Tell the options that are not at their defaults."""
+    from ...state.migration.options import MigrationOptions
+    from ...state.migration.options_data import options_to_data
+
+    defaults = options_to_data(MigrationOptions())
+    for name, value in options_to_data(plan.options).items():
+        if value == defaults[name]:
+            continue
+        if isinstance(value, dict):
+            given = [f"{inner.replace('_', ' ')} {_listed(fact)}" for inner, fact in value.items() if fact]
+            yield from given if name == "edits" else [" ".join([name, *given])]
+        else:
+            yield name.replace("_", " ") + ("" if value is True else f" {_listed(value)}")
+
+
+def _listed(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(str(fact) if name == "*" else f"{name}={fact}" for name, fact in value.items())
+    if not isinstance(value, list):
+        return str(value)
+    return " ".join("=".join(item) if isinstance(item, list) else str(item) for item in value)
+
+
+def _operator_lines(operator: dict[str, Any], said: dict[tuple[str, ...], str]) -> Iterator[Line]:
+    """Yield what is done with an operator; `said` has the place of what was told already, and gets that of the rest."""
+    uid, operator_id = operator["uid"], operator["operator_id"]
+    title = f"operator {uid} ({operator_id})" if uid else f"operator {operator_id}"
+    yield [(title, "bold"), (f": {'; '.join(_operator_facts(operator))}", "")]
+    if operator["unreadable"]:
+        yield [(f"  not all of its state can be told: {operator['unreadable']}", "red")]
+    if operator["keeps"]:
+        yield [(f"  also kept as it is: {', '.join(operator['keeps'])}", "dim")]
+    key = operator["key"]
+    if key is not None and key["rekeying"] is not None:
+        yield from _key_lines(key)
+    elif key is not None and (key["relabelled"] or key["old"] != key["new"]):
+        yield [(f"  key  {_change(key['old'], key['new'])}: new header", "")]
+    shown = [state for state in operator["states"] if not _is_empty_queue(state)]
+    if shown:
+        yield from styled_table(_COLUMNS, [_row(state) for state in shown], indent=2)
+    for state in operator["states"]:
+        if state["action"] != "copy":
+            yield from _told_once(list(_state_lines(state)), f"{uid or operator_id}/{state['name']}", said)
+
+
+def _told_once(lines: list[Line], place: str, said: dict[tuple[str, ...], str]) -> list[Line]:
+    """Return what is told of a state; where more than a line of it was told of another, that other's place."""
+    words = ["".join(text for text, _ in line) for line in lines[1:]]
+    first = said.setdefault(likeness(words), place) if len(words) > 1 else place
+    return lines if first == place else [lines[0], [(f"    {as_there(first, words)}", "dim")]]
+
+
+def _is_empty_queue(state: dict[str, Any]) -> bool:
+    """Whether it has no timer, as most queues, and nothing is done with it."""
+    return (state["kind"], state["action"], state["entries"]) == ("timers", "copy", 0)
+
+
+def _key_lines(key: dict[str, Any]) -> Iterator[Line]:
+    rekeying = key["rekeying"]
+    yield [(f"  key  {_change(key['old'], key['new'])}: every entry and timer is given its place anew", "yellow")]
+    if rekeying["reader"]:
+        converter = f"; converter: {rekeying['converter']}" if rekeying["converter"] else ""
+        yield [(f"    $<key>  reader: {rekeying['reader']}{converter}", "")]
+        merges = ", ".join(f"{state} by {function}" for state, function in rekeying["merges"].items())
+        becomes = f"are merged: {merges}" if merges else "abort the run"
+        yield [(f"    $<key>  two keys that become one {becomes}", "")]
+    yield from _code_lines(rekeying["code"])
+
+
+def _operator_facts(operator: dict[str, Any]) -> Iterator[str]:
+    yield "rewritten" if operator["action"] == "rewrite" else "files copied as they are"
+    if operator["new_uid"]:
+        yield f"from now on {operator['new_uid']} ({operator['new_operator_id']})"
+    if not operator["in_job"]:
+        yield "not in the job"
+    if operator["reframed"]:
+        yield "from the native format into the canonical one"
+    was, becomes = operator["parallelism"]["old"], operator["parallelism"]["new"]
+    if was != becomes:
+        yield f"parallelism {was} -> {becomes}"
+    was, becomes = operator["max_parallelism"]["old"], operator["max_parallelism"]["new"]
+    if was != becomes:
+        yield f"max parallelism {was} -> {becomes}"
+    if operator["compression"] != "keep":
+        yield {"snappy": "compressed with snappy"}.get(operator["compression"], "uncompressed")
+    was, becomes = operator["flink_restorable"]["old"], operator["flink_restorable"]["new"]
+    if becomes is not None:
+        yield "Flink restores it" if becomes else "Flink cannot restore it" + (" any more" if was else "")
+
+
+def _row(state: dict[str, Any]) -> Line:
+    entries, size = state["entries"], state["bytes"]
+    old_job = state["old_job"]["decision"]
+    return [
+        (state["name"], "bold"),
+        (state["kind"], ""),
+        (_DONE.get(state["action"], state["action"]), _ACTION_STYLES.get(state["action"], "")),
+        ("" if entries is None else f"{entries:,}", ""),
+        ("" if size is None else f"{size:,}", ""),
+        (_TRIED[state["tried"]], ""),
+        (old_job, _STYLES[old_job]),
+    ]
+
+
+def _state_lines(state: dict[str, Any]) -> Iterator[Line]:
+    if state["action"] == "drop" or (state["action"] == "rekey" and not state["findings"] and not state["new_name"]):
+        return
+    named = f", from now on {state['new_name']}" if state["new_name"] else ""
+    transform = state["transform"]
+    kind = f"{transform['from']} -> {state['kind']}" if transform else state["kind"]
+    yield [(f"  {state['name']}", "bold"), (f"  {kind}{named}", "")]
+    if transform:
+        yield [(f"    transform: {transform['name']}", "")]
+    for rewrite in state["rewrites"]:
+        converter = f"; converter: {rewrite['converter']}" if rewrite["converter"] else ""
+        words = f"reader: {rewrite['reader']}{converter}; writer: {rewrite['writer']}"
+        yield [(f"    {rewrite['path']}  {words}", "")]
+    yield from _code_lines(state["code"])
+    if state["former_time_to_live_s"] is not None:
+        length = length_text(timedelta(seconds=state["former_time_to_live_s"]))
+        yield [(f"    what has expired after {length} is dropped", "red")]
+    changes = [finding for finding in state["findings"] if finding["verdict"] != _NOTE]
+    for finding in changes:
+        old, new = finding["old"] or "(none)", finding["new"] or "(gone)"
+        flags = "".join(f" {flag}" for flag in finding["flags"])
+        yield [
+            (f"    {finding['path']}", "bold"),
+            (f"  {_change(old, new)}  {finding['reason']}  [{finding['rule']}]{flags}", ""),
+        ]
+    yield from _note_lines(finding for finding in state["findings"] if finding["verdict"] == _NOTE)
+    for reason in state["old_job"]["reasons"]:
+        yield [(f"    old job on the result: {state['old_job']['decision']}; {reason}", "dim")]
+
+
+def _code_lines(code: dict[str, str]) -> Iterator[Line]:
+    """Tell of what the user's code is when a run cannot know it again."""
+    for name, fingerprint in code.items():
+        if fingerprint.startswith(UNKNOWN):
+            why = f"code of {name}: {fingerprint.rpartition(' (')[0]}; so a plan file is refused when it is to be run"
+            yield [(f"    {why}", "red")]
+
+
+def _note_lines(findings: Iterable[dict[str, Any]]) -> Iterator[Line]:
+    """Tell what changes nothing and has a flag; what is the same of several fields shares a line."""
+    paths: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding["flags"]:
+            said = f"{finding['reason']}  [{finding['rule']}] {' '.join(finding['flags'])}"
+            paths.setdefault(said, []).append(finding["path"])
+    for said, where in paths.items():
+        yield [(f"    {', '.join(where)}", "bold"), (f"  note: {said}", "dim")]
+
+
+def _change(old: str, new: str) -> str:
+    return old if old == new else f"{old} -> {new}"
+
+
+def _ending(plan: PlanFile) -> Iterator[Line]:
+    summary = plan.summary
+    streams = f"{many(summary['streams_rewritten'], 'stream')} to rewrite, {many(summary['files_copied'], 'file')}"
+    yield [(f"work: {streams} to copy, {size_text(summary['bytes_to_read'])} to read", "")]
+    if summary["reference_time"] is not None:
+        yield [(f"reference time: {summary['reference_time']}", "")]
+    restores = {
+        True: "Flink restores the result",
+        False: "Flink cannot restore all of the result",
+        None: "whether Flink restores the result cannot be told",
+    }[summary["flink_restorable"]]
+    yield [(restores, "" if summary["flink_restorable"] else "yellow")]
+    yield [("rollback: start the old job on the source, which is not touched", "")]
+    recorded = plan.rollback.get(RECORDED)
+    old_job = (recorded or plan.rollback)["old_job_on_result"]
+    meaning = {
+        "start": "it can use it as it is",
+        "migrate": "it can use it after a migration back",
+        "refuse": "it cannot use all of it",
+    }[old_job]
+    known = f", by all that {recorded['by']} declares" if recorded else ", as far as the stored types tell"
+    if plan.summary["decision"] == "start":
+        known = ""
+    yield [("  the old job on the result: ", ""), (old_job, _STYLES[old_job]), (f"; {meaning}{known}", "")]
+    if recorded and recorded["reasons"]:
+        yield [(f"    {some(recorded['reasons'], most=FEW, whole='--json', between=_BELOW)}", "dim")]

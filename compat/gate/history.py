@@ -1,0 +1,296 @@
+"""The history of a job's state: what each revision of the code declared, one readable file a revision.
+
+    state_history/0003_add_currency.json
+    {"format": "stateshift revision", "version": 3, "id": …, "parents": [ids], "message": …, "created": date,
+     "notes": what a person should look at, and what a recorded snapshot holds, its seal too}
+
+Revisions form a graph, since two branches may each add one; a revision that is nobody's parent is a head. The id is a
+digest of parents, message, date and types; with the seal, every edit of a file is noticed. Of all files the seal is
+checked and the head read; what a revision declared is read when it is asked for. Files are read and written by the
+caller.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.compatibility import Flag
+from ...serializers.errors import CorruptFile, DeclarationError, NothingInCommon, located
+from ..check import check
+from .levels import Revision
+from .recorded_text import RecordedText, print_recorded
+from .recording import Parsed, digest, from_recorded, to_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from ..description import JobDescription
+    from ..json_files import Fields
+
+FORMAT, SUFFIX = "stateshift revision", ".json"
+_ID_LENGTH, _SLUG_LENGTH = 12, 40
+
+
+@attrs.frozen
+class RecordedRevision:
+    """One file of a history.
+
+    Attributes:
+        name: Of the file, without its suffix: `0003_add_currency`.
+        parents: Ids of the revisions that it follows: none for the first, two or more where branches are merged.
+        message: What a person said of it.
+        created: The day.
+        sha256: Of what the job declared (`recording.digest`).
+        notes: What the change from its parents may mean: a field that is gone and a new one may be one, renamed.
+        describe: Reads what the job declared.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    message: str
+    created: dt.date
+    sha256: str
+    notes: tuple[str, ...]
+    describe: Callable[[], JobDescription] = attrs.field(eq=False, repr=False)
+
+    @property
+    def description(self) -> JobDescription:
+        """What the job declared; raises as `from_json`, where the file is to be read for it."""
+        return self.describe()
+
+    @property
+    def id(self) -> str:
+        """Twelve hexadecimal digits."""
+        facts = [sorted(self.parents), self.message, self.created.isoformat(), self.sha256]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:_ID_LENGTH]
+
+    @property
+    def number(self) -> int:
+        """How many revisions the longest way to it has."""
+        found = re.match(r"[0-9]{1,18}", self.name)
+        return int(found[0]) if found else 0
+
+    def to_json(self) -> str:
+        """Give the text of its file."""
+        facts = {
+            "id": self.id,
+            "parents": list(self.parents),
+            "message": self.message,
+            "created": self.created.isoformat(),
+            "notes": list(self.notes),
+        }
+        return print_recorded(FORMAT, facts | to_data(self.description))
+
+    @classmethod
+    def from_json(cls, name: str, text: str | bytes, parsed: Parsed | None = None) -> RecordedRevision:
+        """Read a revision whole.
+
+        Args:
+            name: Of the file, without its suffix.
+            text: Its content.
+            parsed: What was read of revisions like it.
+
+        Raises:
+            CorruptFile: It is none, or was edited.
+            UnsupportedFormat: It was written by a later release.
+        """
+        with located(file=name + SUFFIX):
+            opened = RecordedText.of(text, FORMAT)
+            revision = cls._of_head(name, opened.head, describe=lambda: description)
+            description = from_recorded(opened, revision.sha256, parsed or Parsed())
+            return revision
+
+    @classmethod
+    def in_files(cls, name: str, files: Mapping[str, str | bytes], parsed: Parsed) -> RecordedRevision:
+        """Read what a revision says of itself; its types are read when they are asked for, out of the file again.
+
+        Args:
+            name: Of the file, without its suffix.
+            files: Content by file name.
+            parsed: What was read of revisions like it.
+
+        Raises:
+            CorruptFile: It is none, or was edited.
+            UnsupportedFormat: It was written by a later release.
+        """
+
+        def describe() -> JobDescription:
+            again = cls.from_json(name, files[name + SUFFIX], parsed)
+            parsed.turn()
+            if again.id != revision.id:
+                raise CorruptFile("it was exchanged while it was read", file=name + SUFFIX)
+            return again.description
+
+        with located(file=name + SUFFIX):
+            text = files[name + SUFFIX]
+            opened = RecordedText.of(text, FORMAT)
+            if opened.is_sealed:
+                revision = cls._of_head(name, opened.head, describe)
+            else:
+                revision = attrs.evolve(cls.from_json(name, text, parsed), describe=describe)
+                parsed.turn()
+            return revision
+
+    @classmethod
+    def _of_head(cls, name: str, head: Fields, describe: Callable[[], JobDescription]) -> RecordedRevision:
+        recorded, parents = head.text("id"), head.texts("parents")
+        message, created, notes = head.text("message"), _date(head), head.texts("notes")
+        revision = cls(name, parents, message, created, head.text("sha256"), notes, describe)
+        if revision.id != recorded:
+            raise CorruptFile(f"its id is {recorded}, and its content says {revision.id}: it was edited")
+        return revision
+
+
+def _date(facts: Fields) -> dt.date:
+    text = facts.text("created")
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError as error:
+        raise CorruptFile(f"{text!r} is no date") from error
+
+
+@attrs.frozen
+class History:
+    """All revisions of a job, each after its parents; of one number, by name."""
+
+    revisions: tuple[RecordedRevision, ...] = ()
+
+    @classmethod
+    def of(cls, files: Mapping[str, str | bytes]) -> History:
+        """Read a history.
+
+        Args:
+            files: Content by file name; names that do not end in `.json` are passed over. It is asked again for what
+                a revision declared.
+
+        Raises:
+            CorruptFile: A file is no revision, or two are the same, or a parent is missing.
+        """
+        parsed = Parsed()
+        names = [name.removesuffix(SUFFIX) for name in sorted(files) if name.endswith(SUFFIX)]
+        found = [RecordedRevision.in_files(name, files, parsed) for name in names]
+        by_id: dict[str, RecordedRevision] = {}
+        for revision in found:
+            if revision.id in by_id:
+                raise CorruptFile(
+                    f"{revision.name} and {by_id[revision.id].name} are the same revision", advice="remove one of them"
+                )
+            by_id[revision.id] = revision
+        for revision in found:
+            for parent in revision.parents:
+                if parent not in by_id:
+                    raise CorruptFile(
+                        f"{revision.name} follows {parent}, which is not there",
+                        advice="bring its file back: revisions are added, and never removed",
+                    )
+        return cls(_ordered(by_id))
+
+    @property
+    def heads(self) -> tuple[RecordedRevision, ...]:
+        """The revisions that nobody follows: none of an empty history, two or more after two branches."""
+        followed = {parent for revision in self.revisions for parent in revision.parents}
+        return tuple(revision for revision in self.revisions if revision.id not in followed)
+
+    def require_one_head(self) -> RecordedRevision | None:
+        """Give the head; None of an empty history.
+
+        Raises:
+            DeclarationError: There are several.
+        """
+        heads = self.heads
+        if len(heads) > 1:
+            names = " and ".join(head.name for head in heads)
+            raise DeclarationError(
+                f"two branches have each added a revision: {names} are both heads",
+                advice="record what the merged code declares: stateshift snapshot --job MODULE:ATTRIBUTE --merge -m …",
+            )
+        return heads[0] if heads else None
+
+    def find(self, name: str) -> RecordedRevision:
+        """Find a revision by its name, its number, its id or the beginning of that; `head` is the head.
+
+        Raises:
+            DeclarationError: There is none, or there are several.
+        """
+        if name == "head" and (head := self.require_one_head()) is not None:
+            return head
+        found = [one for one in self.revisions if name in {one.name, one.id}]
+        found = found or [
+            one for one in self.revisions if re.fullmatch(r"[0-9]{1,18}", name) and int(name) == one.number
+        ]
+        found = found or [one for one in self.revisions if len(name) >= 4 and one.id.startswith(name)]
+        if len(found) != 1:
+            names = ", ".join(one.name for one in found or self.revisions) or "none"
+            what = (
+                f"{name!r} is one of several revisions: {names}"
+                if found
+                else f"no revision {name!r}; there are: {names}"
+            )
+            raise DeclarationError(what, advice="give its name, or its id")
+        return found[0]
+
+    def up_to(self, last: RecordedRevision) -> tuple[RecordedRevision, ...]:
+        """Give a revision and all that it follows, the oldest first."""
+        wanted = {last.id}
+        for revision in reversed(self.revisions):
+            if revision.id in wanted:
+                wanted.update(revision.parents)
+        return tuple(revision for revision in self.revisions if revision.id in wanted)
+
+    def next(
+        self, description: JobDescription, message: str, created: dt.date, *, merges: bool = False
+    ) -> RecordedRevision:
+        """Make the revision that follows the head; one that `merges` follows all heads.
+
+        Raises:
+            DeclarationError: There are several heads, and it does not merge them; or there are not, and it does.
+        """
+        heads = self.heads
+        if merges and len(heads) < 2:
+            raise DeclarationError("there is nothing to merge: the history has one head", advice="leave --merge out")
+        if not merges:
+            self.require_one_head()
+        number = 1 + max((head.number for head in heads), default=0)
+        name = "_".join(filter(None, [f"{number:04}", _slug(message)]))
+        notes = tuple(dict.fromkeys(note for head in heads for note in _likely_renames(head, description)))
+        parents = tuple(head.id for head in heads)
+        return RecordedRevision(name, parents, message, created, digest(description), notes, lambda: description)
+
+
+def judged(revisions: Iterable[RecordedRevision]) -> list[Revision]:
+    """Give revisions as levels judge them."""
+    return [Revision(revision.name, revision.describe, revision.sha256) for revision in revisions]
+
+
+def _likely_renames(head: RecordedRevision, description: JobDescription) -> Iterator[str]:
+    """Propose the alias where a field is gone and one of its type is new; nothing is changed by it."""
+    try:
+        report = check(head.description, description)
+    except NothingInCommon:
+        return
+    for operator, state, finding in report.findings():
+        if any(flag.startswith(Flag.POSSIBLE_RENAME) for flag in finding.flags):
+            where = f"{operator.title}/{state.name if state else '<key>'}"
+            yield f"{where} {finding.path}: {finding.reason} {finding.ways_out[0]}"
+
+
+def _slug(message: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "_", message.lower()).strip("_")
+    return words[:_SLUG_LENGTH].rstrip("_")
+
+
+def _ordered(by_id: dict[str, RecordedRevision]) -> tuple[RecordedRevision, ...]:
+    """Put each revision after its parents. An id is a digest of the parents', so that there is no circle."""
+    left = sorted(by_id.values(), key=lambda one: (one.number, one.name))
+    placed: dict[str, RecordedRevision] = {}
+    while left:
+        ready = next(one for one in left if all(parent in placed for parent in one.parents))
+        placed[ready.id] = ready
+        left.remove(ready)
+    return tuple(placed.values())

@@ -1,0 +1,224 @@
+"""What a change gives up although the rules allow it: fields, states, digits. The gate refuses it unless it is allowed.
+
+A loss has a name, under which it is allowed: a flag with what it is about.
+
+    drops:$.coupon                  a field; drops:shop/open is a state, drops:shop all of an operator
+    possible_rename:note->remark    a field that may be another one, which is new
+    lossy:$.price                   a value that the new type holds less exactly
+    may_fail_per_value:$.visits     a null that nobody looks for, since no byte is to be rewritten
+
+`shop/open=drops:$.coupon` is about one state alone.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.compatibility import Decision, Finding, Flag, Verdict
+from ...serializers.errors import DeclarationError
+from ...serializers.escaping import shell_word
+from ..check import paired
+from ..description import StateKind
+from ..one_sided import is_like, sharing_states
+from ..policy import ACCEPT_ALL, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..description import JobDescription, OperatorDescription, StateDescription
+
+_LOSING = (Flag.DROPS, Flag.POSSIBLE_RENAME, Flag.LOSSY)
+_LOSING_BACK = (Flag.POSSIBLE_RENAME, Flag.LOSSY)
+"""On the way back, fields that the old job never knew are dropped: that is told, and no loss of what it had."""
+
+REMOVED = "STATE-9"
+"""The rule by which a state is told that the job does not take."""
+
+IF_LOST = "if it may be lost"
+"""How the way out begins that allows a loss."""
+
+_STATE = "$<state>"
+
+_NAME = re.compile(rf"(?:(?P<state>.+?)=)?(?:{'|'.join((*_LOSING, Flag.MAY_FAIL_PER_VALUE))}):.+")
+_OPTIONAL = "optional<"
+
+
+def _names(given: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(given))
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise DeclarationError(
+                f"{name!r} names no loss",
+                advice="write it as the gate does: drops:$.FIELD, drops:UID/STATE, possible_rename:OLD->NEW or"
+                " lossy:$.FIELD; with UID/STATE= before it for one state alone",
+            )
+    return names
+
+
+@attrs.frozen
+class Guard:
+    """What the gate refuses beside what the rules do, and what the caller has allowed of it.
+
+    Attributes:
+        allow: Names of losses; raises `DeclarationError` for what is no name of one.
+        policy: Flags that refuse what they accompany, whatever is allowed.
+    """
+
+    allow: tuple[str, ...] = attrs.field(default=(), converter=_names)
+    policy: Policy = ACCEPT_ALL
+
+    def allowing(self, place: str, finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
+        """Give what allows the losses of a finding; nothing where one of them is not allowed.
+
+        Who lets a field be dropped has answered whether it was renamed, for the way back too.
+
+        Args:
+            place: The state, as UID/STATE.
+            finding: What was found.
+            is_back: Whether it is the old job that reads: `note->remark` is then a rename of `remark` to `note`.
+        """
+        found = {
+            name: self._allowing(place, name, finding, is_back=is_back) for name in losses(finding, is_back=is_back)
+        }
+        drops = tuple(given for name, given in found.items() if given and name.startswith(Flag.DROPS))
+        return drops or (tuple(found.values()) if all(found.values()) else ())
+
+    def _allowing(self, place: str, name: str, finding: Finding, *, is_back: bool) -> str:
+        names = [name]
+        if name.startswith(Flag.DROPS) and not name.startswith(f"{Flag.DROPS}:$"):
+            names.append(f"{Flag.DROPS}:{place.rpartition('/')[0]}")  # of all that the operator has
+        if is_back and name.startswith(Flag.POSSIBLE_RENAME):
+            before, _, after = name.partition(":")[2].partition("->")
+            names.append(f"{Flag.POSSIBLE_RENAME}:{after}->{before}")
+            names.append(f"{Flag.DROPS}:{finding.path.removesuffix(before)}{after}")
+        wanted = [*(f"{place}={one}" for one in names), *names]
+        return next((one for one in wanted if one in self.allow), "")
+
+    def change(self, place: str, decision: Decision, findings: tuple[Finding, ...], *, is_back: bool) -> Change:
+        """Judge what becomes of a state.
+
+        Args:
+            place: The state, as UID/STATE.
+            decision: Whether it must be migrated first.
+            findings: All that was found.
+            is_back: Whether it is the old job that reads what the new one writes.
+        """
+        allowed: list[str] = []
+        lost = []
+        for finding in findings:
+            if not losses(finding, is_back=is_back) or (_is_unlooked_for(finding) and decision is not Decision.START):
+                continue
+            names = self.allowing(place, finding, is_back=is_back)
+            allowed += names
+            if not names:
+                lost.append(_with_way_out(finding, is_back=is_back))
+        return Change(is_back, decision, findings, tuple(dict.fromkeys(allowed)), tuple(lost))
+
+
+@attrs.frozen
+class Change:
+    """What becomes of a state, or a key, between the last revision and the job.
+
+    Attributes:
+        is_back: Whether it is the old job that reads what the new one writes.
+        decision: Whether it must be migrated first.
+        findings: All that was found.
+        allowed: What of it the caller has allowed, as it was given.
+        lost: Findings that lose something which nobody has allowed, with that as a way out.
+    """
+
+    is_back: bool
+    decision: Decision
+    findings: tuple[Finding, ...]
+    allowed: tuple[str, ...] = ()
+    lost: tuple[Finding, ...] = ()
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings that a reader is to see: what is rewritten, and what has a flag."""
+        return tuple(one for one in self.findings if one.flags or one.verdict >= Verdict.REQUIRES_MIGRATION)
+
+
+def losses(finding: Finding, *, is_back: bool = False) -> tuple[str, ...]:
+    """Name what a finding loses."""
+    losing = _LOSING_BACK if is_back and finding.path != _STATE else _LOSING
+    flags = [flag for flag in finding.flags if flag.partition(":")[0] in losing]
+    if _is_unlooked_for(finding):
+        flags.append(Flag.MAY_FAIL_PER_VALUE)
+    return tuple(str(flag) if ":" in flag else f"{flag}:{finding.path}" for flag in flags)
+
+
+def _is_unlooked_for(finding: Finding) -> bool:
+    """Whether a null is known to be possible that the reader does not take, and that stays in the bytes."""
+    return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.old.startswith(_OPTIONAL)
+
+
+def is_doubt(finding: Finding) -> bool:
+    """Whether it only says that what is stored does not tell of nulls; where code does, nobody has to doubt."""
+    is_told = finding.old.startswith(_OPTIONAL) or finding.forbidden
+    return Flag.MAY_FAIL_PER_VALUE in finding.flags and finding.verdict is Verdict.COMPATIBLE and not is_told
+
+
+def _with_way_out(finding: Finding, *, is_back: bool) -> Finding:
+    """Say how it is kept, and how it is allowed; that it can be migrated is no way out of losing it."""
+    if finding.verdict is Verdict.INCOMPATIBLE:
+        return finding
+    allow = f"{IF_LOST}: --allow {shell_word(losses(finding, is_back=is_back)[0])}"
+    kept = () if is_back else tuple(way for way in finding.ways_out if not way.startswith("migrate the state"))
+    return attrs.evolve(finding, ways_out=(*kept, allow))
+
+
+def removed(old: JobDescription, new: JobDescription, *, is_back: bool = False) -> Iterator[tuple[str, str, Finding]]:
+    """Tell every stored state that no state of the job takes: operator, name, and a finding with a likely new name.
+
+    Args:
+        old: What is stored.
+        new: The job.
+        is_back: Whether to say what that means for the old job, should it have to go on.
+    """
+    theirs = {operator.operator_id: operator for operator in new.operators}
+    ours = {operator.operator_id for operator in old.operators}
+    started = [operator for operator in new.operators if operator.operator_id not in ours]
+    is_only = len(ours - theirs.keys()) == 1
+    for was in old.operators:
+        title, becomes = was.uid or was.operator_id, theirs.get(was.operator_id)
+        pairs = list(paired(was.states, becomes.states if becomes else ()))
+        fresh = [after for before, after in pairs if before is None and after is not None]
+        for state, taken in pairs:
+            if state is None or taken is not None or state.is_dropped or state.kind is StateKind.TIMERS:
+                continue
+            if becomes is None:
+                why, renamed = f"no operator has the uid {title!r}", _likely_operator(was, started, is_only=is_only)
+            else:
+                why, renamed = "no state of the job takes it", _likely_state(title, state, fresh)
+            yield title, state.name, _gone(f"{title}/{state.name}", state, renamed, why, is_back=is_back)
+
+
+def _gone(place: str, state: StateDescription, renamed: str, why: str, *, is_back: bool) -> Finding:
+    lost = (
+        "the old job would start it empty" if is_back else "Flink starts only with --allowNonRestoredState, without it"
+    )
+    ways = (*([renamed] if renamed else []), f"keep the state {place}")
+    flags = (f"{Flag.DROPS}:{place}",)
+    return Finding(_STATE, REMOVED, Verdict.COMPATIBLE, state.describe(), "", f"{why}; {lost}", ways, flags)
+
+
+def _likely_operator(was: OperatorDescription, started: list[OperatorDescription], *, is_only: bool) -> str:
+    """Say how the operator may be called now: one that is new has states of its names, or is the only one."""
+    like = sharing_states({state.name for state in was.states}, started) or (started if is_only else [])
+    if len(like) != 1 or not like[0].uid:
+        return ""
+    pair = shell_word(f"{was.uid or was.operator_id}={like[0].uid}")
+    return f"if the operator is called {like[0].uid!r} now: --rename-uid {pair}"
+
+
+def _likely_state(title: str, was: StateDescription, started: list[StateDescription]) -> str:
+    """Say how the state may be called now, where one that is new is like it."""
+    like = [one for one in started if is_like(was, one)]
+    if len(like) != 1:
+        return ""
+    pair = shell_word(f"{title}/{was.name}={like[0].name}")
+    return f"if it is called {like[0].name!r} now: --rename-state {pair}"

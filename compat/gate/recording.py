@@ -1,0 +1,355 @@
+"""Recorded descriptions: what a savepoint or job says of its state, as JSON that people read and programs read back.
+
+    {"format": "stateshift snapshot", "version": 3, "origin": …, "operators": [
+        {"operator_id": …, "uid": …, "key": TYPE, "states": [{"name": …, "kind": …, "value": TYPE}]}],
+     "types": {TYPE: SNAPSHOT}, "seal": digest of all of it, since version 2}
+
+    TYPE        words and a fingerprint, under which a type is told once: `list<Order> 5f6c79a167588143`
+    SNAPSHOT    {"type": words, "sha256": of the bytes, "bzip2": the SNAP frame, compressed and in Base64,
+                 "declared": what only code knows}
+
+The words are for people and for diffs of the file; what is read back are the bytes, which have to say the same.
+Operators and states are sorted, so that equal descriptions give equal files: bzip2, unlike zlib, compresses alike
+everywhere. Until version 2, a SNAPSHOT stood wherever there is a TYPE now, with its bytes as `base64`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import CorruptFile, StateShiftError, located, shown
+from ...serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
+from ..description import JobDescription, OperatorDescription, SerializerDescription, StateDescription, StateKind
+from ..json_files import MOST_BYTES, Fields, parse_checked
+from ..memo import Memo
+from ..type_text import type_text
+from .recorded_text import RecordedText, print_recorded
+
+if TYPE_CHECKING:
+    from ...serializers.declared import Facts
+    from ...serializers.snapshot import TypeSerializerConfigSnapshot
+
+FORMAT = "stateshift snapshot"
+
+_SHOWN, _FINGERPRINT_LENGTH = 60, 16
+_COMPRESSION = 1
+"""The smallest blocks: hardly a snapshot fills one, and each takes memory as if it did."""
+
+
+def to_json(description: JobDescription) -> str:
+    """Give a description as the text of a file."""
+    return print_recorded(FORMAT, to_data(description))
+
+
+def to_data(description: JobDescription) -> dict[str, Any]:
+    """Give a description as plain data, without the file's format and version."""
+    operators = sorted(description.operators, key=lambda one: (not one.uid, one.uid, one.operator_id))
+    types: dict[str, Any] = {}
+    return {
+        "origin": description.origin,
+        "stored_by": description.stored_by or None,
+        "sha256": digest(description),
+        "operators": [_operator_data(operator, types) for operator in operators],
+        "types": types,
+    }
+
+
+def digest(description: JobDescription) -> str:
+    """SHA-256 in hexadecimal over what a check compares; where it comes from, and how parallel it is, do not count."""
+    pieces: dict[str, list[_Piece]] = {}
+    for operator in description.operators:
+        of_operator = pieces.setdefault(operator.operator_id, [_piece(operator.operator_id, operator.key)])
+        for state in _sorted(operator.states):
+            of_operator += _pieces(state)
+    whole = hashlib.sha256()
+    for operator_id in sorted(pieces):
+        for of_piece in pieces[operator_id]:
+            for text in of_piece:
+                piece = text.encode("utf-8", "surrogatepass")  # as Java's names
+                whole.update(len(piece).to_bytes(4, "big") + piece)
+    return whole.hexdigest()
+
+
+def unchanged(a: JobDescription, b: JobDescription) -> set[tuple[str, str]]:
+    """Give the states that two sides declare alike, in bytes and beyond: operator, and name."""
+    ours, theirs = ({op.operator_id: op for op in side.operators} for side in (a, b))
+    found = set()
+    for operator_id in ours.keys() & theirs.keys():
+        known = {_pieces(state) for state in ours[operator_id].states}
+        names = {state.name for state in theirs[operator_id].states if _pieces(state) in known}
+        titles = (operator.uid or operator_id for operator in (ours[operator_id], theirs[operator_id]))
+        found |= {(title, name) for title in titles for name in names}
+    return found
+
+
+_Piece = tuple[str, str, str]
+"""Where a serializer is, the SHA-256 of its snapshot or "" where there is none, and what only code says of it."""
+
+
+def _pieces(state: StateDescription) -> tuple[_Piece, ...]:
+    place = f"{state.kind}/{state.name}"
+    return (
+        _piece(place, state.value),
+        _piece(f"{place}<key>", state.key),
+        _piece(f"{place}<namespace>", state.namespace),
+    )
+
+
+def _piece(place: str, part: SerializerDescription | None) -> _Piece:
+    return (place, "", "{}") if part is None else (place, *part.identity)
+
+
+def _sorted(states: tuple[StateDescription, ...]) -> list[StateDescription]:
+    return sorted(states, key=lambda state: (state.name, state.kind))
+
+
+def _operator_data(operator: OperatorDescription, types: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "operator_id": operator.operator_id,
+        "uid": operator.uid,
+        "name": operator.name,
+        "parallelism": operator.parallelism or None,
+        "max_parallelism": operator.max_parallelism or None,
+        "unreadable": operator.unreadable or None,
+        "keeps": list(operator.keeps),
+        "key": _told(operator.key, types),
+        "states": [
+            {
+                "name": state.name,
+                "kind": str(state.kind),
+                "namespace": _told(state.namespace, types),
+                "key": _told(state.key, types),
+                "value": _told(state.value, types),
+            }
+            for state in _sorted(operator.states)
+        ],
+    }
+
+
+def _told(part: SerializerDescription | None, types: dict[str, Any]) -> str | None:
+    """Return the name of a type, under which it is put into the table."""
+    if part is None:
+        return None
+    data = snapshot_to_bytes(part.snapshot)
+    sha256, declared = hashlib.sha256(data).hexdigest(), part.what_code_says
+    title = _title(part.snapshot, sha256, declared)
+    if title not in types:
+        types[title] = {
+            "type": type_text(part.snapshot),
+            "sha256": sha256,
+            "bzip2": base64.b64encode(bz2.compress(data, _COMPRESSION)).decode("ascii"),
+            "declared": declared,
+        }
+    return title
+
+
+def _title(snapshot: TypeSerializerConfigSnapshot[Any], sha256: str, declared: Facts) -> str:
+    """Name a type: for people by its words, for programs by its fingerprint."""
+    return f"{snapshot.describe()[:_SHOWN]} {_fingerprint(sha256, declared)}"
+
+
+def _fingerprint(sha256: str, declared: Facts) -> str:
+    facts = json.dumps([sha256, declared], sort_keys=True)
+    return hashlib.sha256(facts.encode("ascii")).hexdigest()[:_FINGERPRINT_LENGTH]
+
+
+def from_json(text: str | bytes, *, file: str = "") -> JobDescription:
+    """Read a recorded description.
+
+    Args:
+        text: The file's content.
+        file: What messages call it.
+
+    Raises:
+        CorruptFile: It is no recorded snapshot, or was edited so that words and bytes do not belong together.
+        UnsupportedFormat: It was written by a later release.
+        UnknownSnapshot, SnapshotVersionError: It holds a snapshot that this code does not read.
+    """
+    with located(file=file or None):
+        opened = RecordedText.of(text, FORMAT)
+        return from_recorded(opened, opened.head.text("sha256"), Parsed())
+
+
+@attrs.frozen
+class Parsed:
+    """What was read already of files that are much alike: what is in the next one as well is not read again."""
+
+    types: Memo[bytes, SerializerDescription] = attrs.field(factory=Memo)
+    states: Memo[tuple[Any, ...], StateDescription] = attrs.field(factory=Memo)
+
+    def turn(self) -> None:
+        """Go on to the next file."""
+        self.types.turn()
+        self.states.turn()
+
+
+def from_recorded(text: RecordedText, sha256: str, parsed: Parsed) -> JobDescription:
+    """Read what `to_data` gave; raises as `from_json`.
+
+    Args:
+        text: The file; of its head nothing else is left.
+        sha256: The digest of the description, as the head says.
+        parsed: What was read of files like it.
+    """
+    facts, types = text.head, _Types(parsed, text.types() if text.has_types else None)
+    description = JobDescription(
+        facts.text("origin"),
+        tuple(_operator(operator, types) for operator in text.operators()),
+        stored_by=facts.text("stored_by", optional=True),
+    )
+    types.require_all_used()
+    facts.require_empty()
+    ids = [operator.operator_id for operator in description.operators]
+    if len(set(ids)) < len(ids):
+        raise CorruptFile("an operator is listed twice")
+    if sha256 != digest(description):
+        raise CorruptFile("its content is not what its sha256 says: it was changed after it was written")
+    facts.require_unedited()
+    return description
+
+
+def _operator(facts: Fields, types: _Types) -> OperatorDescription:
+    operator_id = facts.text("operator_id")
+    with located(operator=operator_id):
+        operator = OperatorDescription(
+            operator_id,
+            facts.text("uid"),
+            facts.text("name"),
+            types.take_optional(facts, "key"),
+            tuple(_state(state, types) for state in facts.objects("states")),
+            facts.number("parallelism"),
+            facts.number("max_parallelism"),
+            facts.text("unreadable", optional=True),
+            facts.texts("keeps"),
+        )
+        facts.require_empty()
+        return operator
+
+
+def _state(facts: Fields, types: _Types) -> StateDescription:
+    name = facts.text("name")
+    with located(state=name):
+        kind = facts.text("kind")
+        if kind not in _KINDS:
+            raise CorruptFile(f"{kind!r} is no kind of state")
+        value, key = types.take(facts, "value"), types.take_optional(facts, "key")
+        namespace = types.take_optional(facts, "namespace")
+        facts.require_empty()
+        place = (name, kind, id(value), id(key), id(namespace))
+        return types.parsed.states.once(
+            place, lambda: StateDescription(name, StateKind(kind), value, key=key, namespace=namespace)
+        )
+
+
+_KINDS = frozenset(map(str, StateKind))
+
+
+@attrs.define
+class _Types:
+    """The types of one file.
+
+    Attributes:
+        parsed: What was read of files like it.
+        texts: The text of each by its name; None where each stands wherever it is used.
+    """
+
+    parsed: Parsed
+    texts: dict[str, str] | None
+    _read: dict[str, SerializerDescription] = attrs.field(factory=dict)
+    _room: int = MOST_BYTES
+
+    def take(self, facts: Fields, name: str) -> SerializerDescription:
+        """Take the type that a field names, or holds."""
+        if self.texts is None:
+            return self._known("", json.dumps(facts.required(name).rest(), sort_keys=True))
+        title = facts.text(name)
+        if title not in self._read:
+            if title not in self.texts:
+                raise CorruptFile(f"{name!r} is of the type {shown(title)}, and the table of types has none such")
+            self._read[title] = self._known(title, self.texts[title])
+        return self._read[title]
+
+    def take_optional(self, facts: Fields, name: str) -> SerializerDescription | None:
+        """Take the type of a field that may be null."""
+        return None if facts.take_null(name) else self.take(facts, name)
+
+    def require_all_used(self) -> None:
+        """Refuse a type that nothing is of.
+
+        Raises:
+            CorruptFile: There is one.
+        """
+        left = (self.texts or {}).keys() - self._read.keys()
+        if left:
+            raise CorruptFile(f"nothing is of the type {shown(min(left))}")
+
+    def _known(self, title: str, text: str) -> SerializerDescription:
+        digest = hashlib.sha256(f"{title}\n{text}".encode("utf-8", "surrogatepass")).digest()
+        return self.parsed.types.once(digest, lambda: self._titled(title, text) if title else self._part(text))
+
+    def _titled(self, title: str, text: str) -> SerializerDescription:
+        with located(type=title):
+            part = self._part(text)
+            wanted = _title(part.snapshot, part.sha256, part.declared or {})
+            if title != wanted and (_is_ours(part.snapshot) or title.split()[-1:] != wanted.split()[-1:]):
+                raise CorruptFile(f"the type is named {shown(title)}, and should be named {wanted!r}")
+            return part
+
+    def _part(self, text: str) -> SerializerDescription:
+        facts = Fields({"snapshot": parse_checked(text)}, "a type").required("snapshot")
+        words, recorded = facts.text("type"), facts.text("sha256")
+        data = self._bytes(facts)
+        declared = facts.required("declared").rest()
+        facts.require_empty()
+        if hashlib.sha256(data).hexdigest() != recorded:
+            raise CorruptFile("the bytes of a snapshot are not those that its sha256 says")
+        snapshot = _snapshot(data)
+        if _is_ours(snapshot) and words != type_text(snapshot):
+            raise CorruptFile(f"the type is told as {shown(words)}, and the bytes say {type_text(snapshot)}")
+        return SerializerDescription(snapshot, declared=declared, sha256=recorded)
+
+    def _bytes(self, facts: Fields) -> bytes:
+        """Return the bytes of a snapshot; all of a file together are bounded as the file is."""
+        is_packed = self.texts is not None
+        encoded = facts.text("bzip2" if is_packed else "base64")
+        try:
+            data = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise CorruptFile(f"the bytes of a snapshot are not base64: {error}") from error
+        if is_packed:
+            data = _unpacked(data, self._room)
+            self._room -= len(data)
+        return data
+
+
+def _unpacked(packed: bytes, room: int) -> bytes:
+    unpacking = bz2.BZ2Decompressor()
+    try:
+        data = unpacking.decompress(packed, room)
+    except (OSError, EOFError) as error:
+        raise CorruptFile(f"the bytes of a snapshot are not compressed by bzip2: {error}") from error
+    if not unpacking.eof or unpacking.unused_data:
+        raise CorruptFile("the compressed bytes of a snapshot do not end where they should, or are too many")
+    return data
+
+
+def _is_ours(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
+    """Whether the words for a type are stateshift's alone: a user's class may put itself in other words one day."""
+    return type(snapshot).__module__.startswith(f"{__package__.partition('.')[0]}.") and all(
+        map(_is_ours, snapshot.children())
+    )
+
+
+def _snapshot(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
+    try:
+        return snapshot_from_bytes(data)
+    except StateShiftError as error:
+        error.where.pop("offset", None)  # within the snapshot, which nobody sees
+        raise

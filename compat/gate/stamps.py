@@ -1,0 +1,94 @@
+"""Stamps: which recorded revision runs where. A stamp is a name for a revision that moves with each deployment.
+
+state_history/stamps.json
+{"format": "stateshift stamps", "version": 2, "stamps": [{"name": "production", "revision": id, "on": date}],
+ "seal": digest of all of it, since version 2}
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+
+import attrs
+
+from ...serializers.errors import CorruptFile, DeclarationError, located, shown
+from ..json_files import parse_document, print_sealed
+
+FILE, FORMAT, VERSION, SEALED_SINCE = "stamps.json", "stateshift stamps", 2, 2
+
+_NAME = re.compile(r"[A-Za-z](?!.*\.\.)[A-Za-z0-9._-]{0,99}")
+
+
+def _is_name(name: str) -> bool:
+    return name != "head" and _NAME.fullmatch(name) is not None
+
+
+@attrs.frozen
+class Stamp:
+    """A place and what runs there.
+
+    Attributes:
+        name: Of the place: `production`.
+        revision: The id of a recorded revision.
+        on: The day on which it was said.
+    """
+
+    name: str
+    revision: str
+    on: dt.date
+
+
+@attrs.frozen
+class Stamps:
+    """All stamps of a history, by name."""
+
+    stamps: tuple[Stamp, ...] = ()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Stamps:
+        """Read the file.
+
+        Raises:
+            CorruptFile: It is none.
+        """
+        with located(file=FILE):
+            facts = parse_document(text, FORMAT, VERSION, sealed_since=SEALED_SINCE)
+            stamps = []
+            for one in facts.objects("stamps"):
+                name, revision, on = one.text("name"), one.text("revision"), one.text("on")
+                one.require_empty()
+                try:
+                    stamps.append(Stamp(name, revision, dt.date.fromisoformat(on)))
+                except ValueError as error:
+                    raise CorruptFile(f"{on!r} is no date") from error
+            facts.require_empty()
+            facts.require_unedited()
+            names = [stamp.name for stamp in stamps]
+            wrong = next((name for name in names if not _is_name(name) or names.count(name) > 1), None)
+            if wrong is not None:
+                raise CorruptFile(f"{shown(wrong)} is there twice, or no name for a stamp")
+            return cls(tuple(stamps))
+
+    def to_json(self) -> str:
+        """Give the text of the file."""
+        stamps = [{"name": one.name, "revision": one.revision, "on": one.on.isoformat()} for one in self.stamps]
+        return print_sealed(FORMAT, VERSION, {"stamps": stamps})
+
+    def stamped(self, name: str, revision: str, on: dt.date) -> Stamps:
+        """Give the stamps with one set, or moved.
+
+        Raises:
+            DeclarationError: The name could be taken for something else: a revision, a file, a job.
+        """
+        if not _is_name(name):
+            raise DeclarationError(
+                f"{name!r} is no name for a stamp",
+                advice="begin it with a letter, and go on with letters, digits, '.', '_' and '-', as in production",
+            )
+        others = [one for one in self.stamps if one.name != name]
+        return Stamps(tuple(sorted([*others, Stamp(name, revision, on)], key=lambda one: one.name)))
+
+    def find(self, name: str) -> Stamp | None:
+        """Give the stamp of a name, or None."""
+        return next((one for one in self.stamps if one.name == name), None)

@@ -1,0 +1,442 @@
+"""One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from contextlib import contextmanager, suppress
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...serializers.errors import (
+    CorruptFile,
+    CorruptSavepoint,
+    SavepointNotFound,
+    StateShiftError,
+    StorageFailed,
+)
+from .prefetch import ahead
+from .stores import (
+    LocalOutput,
+    asking,
+    below,
+    is_uri,
+    local_path,
+    opened,
+    parted,
+    refuse_secrets,
+    shows_whole_files_only,
+    store_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PIECE_BYTES = 4 << 20
+_LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 3 << 19, 1 << 18
+_LARGEST_COPY = 5 << 30  # what S3 copies from name to name
+
+
+@attrs.frozen
+class Folder:
+    """A folder on any store. Holds only its place, so it pickles and opens anew in another process.
+
+    Make it with `Folder.at`. All names are relative to the folder; a name that leaves it (absolute, or with `..`) is
+    refused with `CorruptSavepoint`, since names come out of savepoints.
+
+    Every method raises `SavepointNotFound` where a file is missing, `StorageFailed` where the store does not answer.
+
+    Attributes:
+        place: An absolute local path without symbolic links, or a URI.
+        run: The run that writes here: 12 hexadecimal digits, which names of attempts carry; "" where none does.
+        given: How the caller spelled the place, for messages.
+        roots: Further places where files of the savepoint in it may lie; see `roots`.
+    """
+
+    place: str
+    run: str = attrs.field(default="", eq=False)
+    given: str = attrs.field(default="", eq=False, repr=False)
+    roots: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
+
+    @classmethod
+    def at(cls, place: str | os.PathLike[str]) -> Folder:
+        """Give the folder at a local path or URI; nothing is opened yet.
+
+        Raises:
+            StorageFailed: No folder can be there.
+        """
+        text = os.fspath(place)
+        if store_of(text) == "file":
+            with asking(text, ""):
+                return cls(os.path.realpath(local_path(text) if is_uri(text) else text), given=text)
+        refuse_secrets(text)
+        return cls("".join(parted(text)), given=text)
+
+    def __str__(self) -> str:
+        return self.place
+
+    def folder(self, name: str) -> Folder:
+        """Give a folder inside this one."""
+        self._path(name)
+        return Folder(below(self.place, name))
+
+    @property
+    def spelled(self) -> str:
+        """The place, and how the caller spelled it where that is something else."""
+        return self.place if self.given in {"", self.place} else f"{self.given} ({self.place})"
+
+    def above(self) -> Iterator[Folder]:
+        """Give the folders that this one lies in, the nearest first; on a store up to the bucket, which is none."""
+        if self.is_local:
+            yield from (Folder(str(folder)) for folder in Path(self.place).parents)
+            return
+        base, options = parted(self.place)
+        start = base.index("://") + 3 if "://" in base else base.index(":") + 1
+        head, *names = base[start:].split("/")
+        for count in range(len(names) - 1, 0, -1):
+            yield Folder("/".join((base[:start] + head, *names[:count])) + options)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the folder lies in the local file system."""
+        return not is_uri(self.place)
+
+    def _path(self, name: str) -> str:
+        if not name or "\0" in name or any(part in {"", ".", ".."} for part in name.split("/")):
+            raise CorruptSavepoint(
+                f"the file name {name!r} leaves the folder of the savepoint, or is none",
+                savepoint=self.place,
+                advice="do not trust this savepoint: Flink writes plain names beside _metadata",
+            )
+        return f"{opened(self.place)[1]}/{name}"
+
+    @property
+    def _store(self) -> Any:
+        return opened(self.place)[0]
+
+    def real(self, name: str) -> str | None:
+        """Give the path of a local file where links lead out of its place here; None where none does."""
+        path = self._path(name)
+        with asking(self.place, name):
+            real = os.path.realpath(path) if self.is_local else path
+            return None if real in {path, f"{os.path.realpath(self.place)}/{name}"} else real
+
+    def read(self, name: str) -> bytes:
+        """Give the whole content of a file."""
+        path = self._path(name)
+        with asking(self.place, name), self._store.open_input_stream(path) as stream:
+            data: bytes = stream.read()
+            return data
+
+    @contextmanager
+    def open_range(self, name: str) -> Iterator[FileRange]:
+        """Open a file for reads at any offset, until the `with` block ends."""
+        path = self._path(name)
+        with _open_range(self._store, path, self.place, name) as reader:
+            yield reader
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+        with self.open_range(name) as reader:
+            return reader.size
+
+    def written_s(self, name: str) -> float:
+        """When a file was last written, by the clock of its store, in seconds since 1970."""
+        return self.version(name)[1] / 1e9
+
+    def version(self, name: str) -> tuple[int, int]:
+        """Give the size of a file in bytes and when it was last written, in nanoseconds since 1970."""
+        path = self._path(name)
+        with asking(self.place, name):
+            if self.is_local:
+                facts = Path(path).stat()
+                return facts.st_size, facts.st_mtime_ns
+            info = self._store.get_file_info(path)
+            if not info.type.value:
+                raise FileNotFoundError(name)
+            return int(info.size or 0), int(info.mtime_ns or 0)
+
+    def exists(self, name: str = "") -> bool:
+        """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
+        path = self._path(name) if name else opened(self.place)[1]
+        with asking(self.place, name):
+            if self.is_local:
+                return Path(path).exists()
+            return bool(self._store.get_file_info(path).type.value)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
+        with asking(self.place, ""):
+            if self.is_local:  # a name need not be UTF-8, which pyarrow takes it for
+                return tuple(sorted(self._store.names(self.place)))
+            from pyarrow.fs import FileSelector
+
+            found = self._store.get_file_info(FileSelector(opened(self.place)[1]))
+            return tuple(sorted(info.base_name for info in found))
+
+    def holds(self, name: str) -> bool:
+        """Whether a file of that name is in this folder, or in any folder below it."""
+        if self.is_local:
+            for place, folders, names in os.walk(self.place):
+                linked = (Path(place, folder) for folder in folders if Path(place, folder).is_symlink())
+                if name in names or any((folder / name).exists() for folder in linked):
+                    return True
+            return False
+        from pyarrow.fs import FileSelector
+
+        with asking(self.place, ""):
+            found = self._store.get_file_info(FileSelector(opened(self.place)[1], recursive=True, allow_not_found=True))
+        return any(info.base_name == name for info in found)
+
+    def create(self) -> tuple[Folder, ...]:
+        """Make the folder and those above it, unless they are there; give those that were made, this one first."""
+        made = tuple(takewhile(lambda folder: not folder.exists(), (self, *self.above())))
+        with asking(self.place, ""):
+            if not self.is_local:
+                self._store.create_dir(opened(self.place)[1], recursive=True)
+                return made
+            for folder in reversed(made):
+                with suppress(FileExistsError):
+                    self._store.create_dir(folder.place)
+            if not Path(self.place).is_dir():
+                raise NotADirectoryError(self.place)
+        return made
+
+    def sync(self) -> None:
+        """Wait until the names in the folder outlast a power cut; a store other than a local disk promises that."""
+        if self.is_local:
+            with asking(self.place, ""):
+                self._store.sync_dir(self.place)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file so that it is seen whole or not at all: under an attempt name, then renamed.
+
+        An object store shows no file before it is whole, and has no rename: there it is one request under its name.
+        After a power cut, too, it is there whole or not at all.
+        """
+        attempt = name if shows_whole_files_only(self.place) else self.attempt_name(name)
+        try:
+            with self.output(attempt) as stream:
+                stream.write(data)
+                stream.sync()
+            if attempt != name:
+                self.rename(attempt, name)
+        except BaseException:
+            with suppress(StateShiftError):  # the failure that led here is the one to tell
+                self.delete(attempt)
+            raise
+
+    def attempt_name(self, name: str) -> str:
+        """Give a name for a file that is being written; no two attempts share one, and each tells its run."""
+        return f"{name}.attempt-{self.run}{'-' if self.run else ''}{uuid.uuid4().hex[:12]}"
+
+    @contextmanager
+    def output(self, name: str) -> Iterator[FileOutput]:
+        """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
+        path = self._path(name)
+        with _writing(self.place, name):
+            stream = self._store.open_output_stream(path)
+        output = FileOutput(stream, self.place, name)
+        try:
+            yield output
+        finally:
+            output.close()
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Rename a file, replacing one that has the new name; atomic where the store can do that.
+
+        An object store copies it, and deletes the old one: nobody takes the new name for whole before `_metadata` is.
+        """
+        path, new_path = self._path(name), self._path(new_name)
+        if shows_whole_files_only(self.place) and self.size(name) > _LARGEST_COPY:
+            self.copy(name, self, new_name)
+            self.delete(name)
+            return
+        with asking(self.place, name):
+            self._store.move(path, new_path)
+
+    def delete(self, name: str) -> None:
+        """Delete a file; one that is not there is no error."""
+        path = self._path(name)
+        with asking(self.place, name):
+            try:
+                self._store.delete_file(path)
+            except FileNotFoundError:
+                return
+
+    def delete_empty(self) -> None:
+        """Delete a local folder unless something is in it.
+
+        Other stores can only delete a folder with all that has come into it meanwhile; there an empty one stays.
+        """
+        if self.is_local:
+            with suppress(OSError):
+                self._store.delete_empty_dir(self.place)
+
+    def copy(self, name: str, target: Folder, new_name: str = "") -> int:
+        """Copy a file to another folder, of any store, in pieces of at most 4 MiB; give its size in bytes.
+
+        Args:
+            name: The file.
+            target: The folder to write to.
+            new_name: The name there; by default the same.
+        """
+        with self.open_range(name) as reader, target.output(new_name or name) as stream:
+            for piece in reader.pieces():
+                stream.write(piece)
+            return reader.size
+
+    def free_space_bytes(self) -> int | None:
+        """Bytes that are free where the folder lies, or would lie; None where the store does not tell."""
+        if not self.is_local:
+            return None
+        place = Path(self.place)
+        while not place.exists():
+            place = place.parent
+        return shutil.disk_usage(place).free
+
+
+class FileRange:
+    """Reads at any offset of an open file. Made by `Folder.open_range`.
+
+    Attributes:
+        name: What messages call the file.
+        size: Its size in bytes.
+    """
+
+    __slots__ = ("_file", "_is_local", "_place", "name", "size")
+
+    def __init__(self, file: Any, place: str, name: str) -> None:
+        self._file = file
+        self._place = place
+        self.name = name
+        self.size: int = file.size()
+        self._is_local = bool(getattr(file, "path", ""))
+
+    def read_at(self, offset: int, size: int) -> bytes:
+        """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
+        check_range(offset, size, self.size, self.name)
+        with asking(self._place, self.name):
+            data: bytes = self._file.read_at(size, offset)
+        if len(data) != size:
+            check_range(offset, size, offset + len(data), self.name)
+        return data
+
+    @property
+    def piece_bytes(self) -> int:
+        """How many bytes are best read at once: of a local file no more than stay in a processor's cache."""
+        return _LOCAL_PIECE_BYTES if self._is_local else _PIECE_BYTES
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """Read the file once, from its start to its end; a piece is what it is until the next one is asked for.
+
+        A local file goes through one buffer, which stays in a processor's cache; of any other a thread reads ahead.
+        """
+        if not self._is_local:
+            yield from ahead(self.read_at(*part) for part in self._parts(_PIECE_BYTES))
+            return
+        buffer = memoryview(bytearray(min(_LOCAL_PASSING_BYTES, self.size)))
+        for start, size in self._parts(_LOCAL_PASSING_BYTES):
+            yield self._read_into(start, buffer[:size])
+
+    def _parts(self, most: int) -> Iterator[tuple[int, int]]:
+        for start in range(0, self.size, most):
+            yield start, min(most, self.size - start)
+
+    def _read_into(self, offset: int, buffer: memoryview) -> memoryview:
+        with asking(self._place, self.name):
+            count: int = self._file.read_into(buffer, offset)
+        check_range(offset, len(buffer), offset + count, self.name)
+        return buffer
+
+
+class FileOutput:
+    """Writes a file from its start. Made by `Folder.output`.
+
+    Attributes:
+        name: What messages call the file.
+        size: Bytes written so far.
+    """
+
+    __slots__ = ("_file", "_place", "name", "size")
+
+    def __init__(self, file: Any, place: str, name: str) -> None:
+        self._file = file
+        self._place = place
+        self.name = name
+        self.size = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Append `data`; a full disk raises `NoSpaceLeft`, the like of it `StorageFailed`."""
+        with asking(self._place, self.name):
+            self._file.write(data)
+        self.size += len(data)
+        return len(data)
+
+    def sync(self) -> None:
+        """Wait until what was written outlasts a power cut; other stores than a local disk promise that at the end."""
+        if isinstance(self._file, LocalOutput):
+            with asking(self._place, self.name):
+                self._file.sync()
+
+    def close(self) -> None:
+        """Finish the file."""
+        with asking(self._place, self.name):
+            self._file.close()
+
+
+def check_range(offset: int, size: int, end: int, name: str) -> None:
+    """Refuse a read of `size` bytes at `offset` that goes past `end`, before anything is allocated."""
+    if offset < 0 or size < 0 or offset + size > end:
+        raise CorruptSavepoint(
+            f"{size} bytes were to be read, and {max(end - max(offset, 0), 0)} are left", file=name, offset=offset
+        )
+
+
+def read_file(place: str, *, most_bytes: int) -> bytes:
+    """Give the whole content of a file at a local path or URI.
+
+    Raises:
+        SavepointNotFound: It is not there.
+        CorruptFile: It has more than `most_bytes`.
+    """
+    if not is_uri(place):
+        path = Path(place).absolute()
+        folder, name = Folder(str(path.parent)), path.name
+    else:
+        base, options = parted(place)
+        parent, _, name = base.rpartition("/")
+        folder = Folder.at(parent + options)
+    if not folder.exists(name):
+        raise SavepointNotFound(f"there is no file {name}", advice="check its name", file=place)
+    with folder.open_range(name) as reader:
+        if reader.size > most_bytes:
+            raise CorruptFile(f"it has {reader.size:,} bytes, and no file of its kind is larger than {most_bytes:,}")
+        return reader.read_at(0, reader.size)
+
+
+@contextmanager
+def _writing(place: str, name: str) -> Iterator[None]:
+    """As `asking`, where a file is made: one that is not there is its folder."""
+    try:
+        with asking(place, name):
+            yield
+    except SavepointNotFound as error:
+        raise StorageFailed(
+            "the folder to write to is not there, or is a file",
+            advice="look who else writes there, and run the same command again",
+            savepoint=place,
+            file=name,
+        ) from error
+
+
+@contextmanager
+def _open_range(store: Any, path: str, place: str, name: str) -> Iterator[FileRange]:
+    with asking(place, name):
+        file = store.open_input_file(path)
+    with file:
+        yield FileRange(file, place, name)

@@ -1,0 +1,59 @@
+"""A process that renews a claim for as long as another process runs: `python -m stateshift.state.storage.lock_renewal`.
+
+A write of Spark's is planned, carried out and committed by processes that come and go; what lasts as long as the write
+may is their parent. The claim names that one, and is renewed on its behalf for those that cannot see it run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ...serializers.errors import StateShiftError
+from .files import Folder
+from .target_lock import Claim
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LOOK_S = 5.0
+
+
+def renew_apart(claim: Claim, process: int) -> None:
+    """Start a process that renews a claim until it is released or lost, or until another process has ended.
+
+    Args:
+        claim: It names `process` as its owner.
+        process: Number of the other process.
+    """
+    command = [sys.executable, "-m", __name__, claim.folder.place, claim.folder.run, str(process)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
+    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # nobody waits for it
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Renew the claim of a run: place, run, number of the process."""
+    place, run, process = arguments
+    claim = Claim(Folder(place, run), has_list=True)
+    while _is_there(int(process)) and claim.is_held():
+        with suppress(StateShiftError):  # the next time will tell
+            claim.renew()
+        time.sleep(_LOOK_S)
+
+
+def _is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True  # it is somebody else's
+    return True
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

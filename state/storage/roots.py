@@ -1,0 +1,230 @@
+"""Where files of a savepoint may lie that its `_metadata` names by a URI of their own.
+
+    the folder of `_metadata`           a savepoint of which all belongs together
+    ../shared and ../taskowned          beside a checkpoint's `chk-n`: what checkpoints of one job share
+    what the caller allows              `--allow-root`, `allow_roots=`
+
+A savepoint is a stranger's: a URI in it may name any file that the reader may read, and any host that he would send a
+signed request to. So a URI only ever tells a path below one of these roots: how the store is reached, the root says.
+Links are followed before a path is judged. Source: format notes 3.3.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from ...serializers.errors import CorruptSavepoint, UntrustedPlace
+from ...serializers.wording import many
+from ..savepoint.handles import AbsoluteFileHandle, RelativeFileHandle
+from .files import Folder
+from .identity import Identity
+from .stores import bare, is_uri, parted, store_of
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+    from ..savepoint.handles import StreamHandle
+    from ..savepoint.metadata import SavepointMetadata
+
+_CHECKPOINT = re.compile(r"chk-\d+")
+_BESIDE_CHECKPOINT = ("shared", "taskowned")
+_WITH_CONTAINER = {"abfs", "abfss"}  # container@account: what is before the @ is no user
+_DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
+_MOST_ROOTS = 20
+"""Where there are more, as where a job puts random letters into paths, one is told that holds all of a store."""
+_NOTHING: Final = "Nothing else was read, and nothing was written."
+
+
+def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
+    """Give the folder and the name by which a file is opened that a savepoint names by a URI.
+
+    Args:
+        uri: As `_metadata` has it.
+        folder: Of the `_metadata`, with the roots that the caller allows.
+
+    Raises:
+        UntrustedPlace: It lies elsewhere, or the URI brings options or credentials of its own.
+        CorruptSavepoint: It is the URI of no file.
+    """
+    parent, name = _split(uri)
+    if not is_uri(parent):
+        return local_file(f"{parent}/{name}", folder)
+    place = _reached(parent, folder)
+    if place is None:
+        raise _refusal([parent], folder)
+    return place, name
+
+
+def local_file(path: str, folder: Folder) -> tuple[Folder, str]:
+    """Give the folder and the name of a local file of a savepoint, where its links lead.
+
+    Args:
+        path: Absolute.
+        folder: Of the `_metadata`, with the roots that the caller allows.
+
+    Raises:
+        UntrustedPlace: It lies elsewhere.
+    """
+    parent, _, name = os.path.realpath(path).rpartition("/")
+    place = _reached(parent or "/", folder)
+    if place is None:
+        raise _refusal([parent or "/"], folder)
+    return place, name
+
+
+def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
+    """Refuse a savepoint of which files lie elsewhere, before any of them is opened.
+
+    Args:
+        metadata: Of the savepoint.
+        folder: Its folder, with the roots that the caller allows.
+
+    Raises:
+        UntrustedPlace: With all roots that it takes, and how they are allowed.
+        CorruptSavepoint: A URI is that of no file.
+    """
+    streams = list(metadata.streams)
+    names = dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle))
+    elsewhere = [parent for parent in names if _reached(parent, folder) is None]
+    linked = [parent for parent in _linked(streams, folder) if _reached(parent, folder) is None]
+    if elsewhere or linked:
+        is_moved = bool(elsewhere) and folder.exists(names[elsewhere[0]])
+        raise _refusal([*elsewhere, *linked], folder, is_moved=is_moved)
+
+
+def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
+    """Give the local folders to which files of a savepoint are links."""
+    found = set()
+    for stream in streams:
+        if isinstance(stream, RelativeFileHandle) and folder.is_local:
+            path = f"{folder.place}/{stream.path}"
+        elif isinstance(stream, AbsoluteFileHandle) and store_of(stream.uri) == "file":
+            path = "/".join(_split(stream.uri))
+        else:
+            continue
+        if "\0" not in path and Path(path).is_symlink():
+            found.add(os.path.realpath(path).rpartition("/")[0] or "/")
+    return found
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Give the folder that a file is in, a local path or the URI that all spellings mean, and the file's name.
+
+    Raises:
+        UntrustedPlace: The URI says how its store is reached, or who asks it.
+        CorruptSavepoint: It is none, or names no file.
+    """
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise _no_file(uri) from error
+    path = unquote(parts.path)
+    if not is_uri(uri) or "\0" in path or path.rpartition("/")[2] in {"", ".", ".."}:
+        raise _no_file(uri)
+    own = _own_options(parts)
+    if own:
+        raise UntrustedPlace(
+            f"the savepoint names the file {bare(uri)} with {own} of its own",
+            advice=f"how a store is reached, only the place of the savepoint or an --allow-root says; {_DO_NOT_TRUST}",
+            written=_NOTHING,
+        )
+    above, _, name = path.rpartition("/")
+    store = store_of(uri)
+    if store == "file":
+        return above or "/", name  # where `..` leads, the links before it say
+    names: list[str] = []
+    for step in above.split("/"):
+        if step == "..":
+            names = names[:-1]
+        elif step not in {"", "."}:
+            names.append(quote(step))
+    return "/".join([f"{store}://{parts.netloc}", *names]), name
+
+
+def _no_file(uri: str) -> CorruptSavepoint:
+    return CorruptSavepoint(f"{bare(uri)!r} is not the URI of a file", advice=_DO_NOT_TRUST)
+
+
+def _own_options(parts: SplitResult) -> str:
+    """Say what a URI has beside a path; "" where it has nothing."""
+    user, at, _ = parts.netloc.rpartition("@")
+    if at and (parts.scheme.lower() not in _WITH_CONTAINER or ":" in user):
+        return "credentials"
+    if parts.query or parts.fragment:
+        return "options"
+    is_local = parts.scheme.lower() == "file"
+    return "a host" if is_local and parts.netloc.lower() not in {"", "localhost"} else ""
+
+
+def _reached(parent: str, folder: Folder) -> Folder | None:
+    """Give a folder by the root that it lies under; None where there is none.
+
+    Args:
+        parent: A local path, or a URI without options.
+        folder: Of the savepoint.
+    """
+    for root in (*_own_roots(folder.place), *folder.roots):
+        if store_of(root) != store_of(parent):
+            continue
+        base, options = parted(root)
+        wanted, holds = Identity.of(parent + options), Identity.of(root)
+        if not wanted.is_same(holds) and not wanted.is_inside(holds):
+            continue
+        if not is_uri(root):
+            return Folder(os.path.realpath(parent))
+        names = (quote(str(name)) for name in wanted.steps[len(holds.steps) :])
+        return Folder("/".join([base, *names]) + options)
+    return None
+
+
+def _own_roots(place: str) -> tuple[str, ...]:
+    """Give the folder of a savepoint, and of a checkpoint those that it shares with others of its job."""
+    base, options = parted(place)
+    above, _, name = base.rpartition("/")
+    if not _CHECKPOINT.fullmatch(name):
+        return (place,)
+    return (place, *(f"{above}/{beside}{options}" for beside in _BESIDE_CHECKPOINT))
+
+
+def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> UntrustedPlace:
+    """Say what lies elsewhere, and how it is allowed: by one line for each root."""
+    roots = _roots_of(parents)
+    whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
+    others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
+    what = f"files of the savepoint lie outside {whose}, in {parents[0]}{others}, and so are not read"
+    advice = "if you know these places, and who made the savepoint, allow them with the options above"
+    if is_moved:
+        what += "; a file of that name lies beside _metadata, which was moved or copied here without its files' names"
+        advice = (
+            f"move the savepoint back to {roots[0]}, where Flink looks, too; or take a canonical one, whose files are "
+            "named relative to it. If the files that lie there are meant, allow that with the options above"
+        )
+    return UntrustedPlace(what, roots=roots, advice=advice, written=_NOTHING, savepoint=folder.place)
+
+
+def _roots_of(parents: list[str]) -> tuple[str, ...]:
+    """Give the folders to allow: of files of checkpoints what all checkpoints of their job share."""
+    roots = {_cut(parent) for parent in parents}
+    if len(roots) > _MOST_ROOTS:
+        roots = {_common([root for root in roots if _host(root) == host]) for host in set(map(_host, roots))}
+    return tuple(sorted(roots))
+
+
+def _cut(parent: str) -> str:
+    names = parent.split("/")
+    at = next((at for at, name in enumerate(names) if name in _BESIDE_CHECKPOINT or _CHECKPOINT.fullmatch(name)), None)
+    return parent if at is None else "/".join(names[: at + 1])
+
+
+def _host(root: str) -> str:
+    return "/".join(root.split("/")[:3]) if is_uri(root) else ""
+
+
+def _common(roots: list[str]) -> str:
+    steps = zip(*(root.split("/") for root in roots), strict=False)
+    return "/".join(step[0] for step in takewhile(lambda step: len(set(step)) == 1, steps)) or "/"

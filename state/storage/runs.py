@@ -1,0 +1,286 @@
+"""What is a run's in a target: each run lists what it may write before it writes, and only what is listed is removed.
+
+    _run-<run>         JSON: {"names": ["<operator>-keyed-*", …]}; the first file of a run, after its claim
+    _late-<run>        the same, of a run that was taken over and may still write
+    _replaced-<run>    JSON: {"metadata": digest, "names": […]}; the files that go once `_metadata` is the one told
+
+`*` stands for a number. After a listed name may come `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ...compat.json_files import parse_json
+from ...serializers.errors import StateShiftError, TargetExists
+from ...serializers.wording import many
+from ..savepoint.handles import RelativeFileHandle
+from ..savepoint.metadata import METADATA, read_metadata
+from ..savepoint.stored_serializers import SERIALIZERS
+from .lineage import LINEAGE, NEXT_LINEAGE, FileDigest, Lineage, read_lineage
+from .target_lock import CLAIM_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from .files import Folder
+    from .target_lock import Claim
+
+_PARTS = ("keyed", "operator", "raw-keyed", "raw-operator", "quarantine-keyed", "quarantine-operator", "rows")
+_LIST = re.compile(r"_(run|late|replaced)-[0-9a-f]{12}")
+_OWN = re.compile(r"_(run|late|replaced|claim)-[0-9a-f]{12}(\.attempt-[0-9a-f-]+)?")
+_AFTER = re.compile(r"(\.done)?(\.attempt-[0-9a-f-]+)?\Z")
+_SUBTASK = re.compile(r"\A([0-9a-f]{32}-[a-z-]+-)[0-9]+(?=\Z|-[0-9a-f]{12}\Z)")
+_LISTED = re.compile(r"[0-9a-f]{32}-[a-z-]+-\*(-[0-9a-f]{12})?|_[a-z]+(-[0-9a-f]{12})?\.json|_metadata")
+_EARLIER = re.compile(
+    r"([0-9a-f]{32}-[a-z-]+-[0-9]+|_stateshift\.json|_serializers\.json|_metadata)(\.done)?(\.attempt-[0-9a-f]+)?"
+)
+_MOST_BYTES = 16 << 20
+GENERATION_DIGITS = 12
+_NOTHING = "Nothing was written."
+
+
+def names_of(operator_ids: Iterable[str], generation: str = "") -> tuple[str, ...]:
+    """List what a run may write.
+
+    Args:
+        operator_ids: Of all operators of the new savepoint, 32 hexadecimal digits each.
+        generation: What the names of files end with beside the run's attempts; "" for names without such an end.
+    """
+    streams = [f"{operator_id}-{part}-*" for operator_id in operator_ids for part in _PARTS]
+    finals = [f"{name}-{generation}" for name in streams] if generation else []
+    return (*streams, *finals, SERIALIZERS, serializers_name(generation), LINEAGE, METADATA)
+
+
+def free_generation(generation: str, taken: Collection[str]) -> str:
+    """Give a generation under which none of some files are named: the given one, or one that follows from it.
+
+    A savepoint that is replaced may have come from the same source and plan.
+    """
+    while any(generation in name for name in taken):
+        generation = sha256(generation.encode()).hexdigest()[:GENERATION_DIGITS]
+    return generation
+
+
+def final_name(name: str, generation: str) -> str:
+    """Give the name that a stream's file has in the savepoint: its own, and the generation's where there is one."""
+    return f"{name}-{generation}" if generation else name
+
+
+def serializers_name(generation: str) -> str:
+    """Give the name of the file of stored serializers."""
+    return SERIALIZERS.replace(".json", f"-{generation}.json") if generation else SERIALIZERS
+
+
+def announce(claim: Claim, names: Collection[str]) -> Claim:
+    """Write the list of a run, before anything else is written."""
+    own_lineage = f"_stateshift-{claim.folder.run}.json"
+    claim.folder.write(claim.list_name, json.dumps({"names": sorted({*names, own_lineage})}).encode())
+    claim.folder.sync()
+    return attrs.evolve(claim, has_list=True)
+
+
+@attrs.frozen
+class Contents:
+    """What lies in a target.
+
+    Attributes:
+        names: Of all files and folders.
+        savepoint: Names of the files that are parts of the savepoint there; none without `_metadata`.
+        listed: Names that lists of runs cover, but for parts of the savepoint.
+        lists: Names of those lists, and of claims.
+    """
+
+    names: tuple[str, ...]
+    savepoint: frozenset[str]
+    listed: tuple[str, ...]
+    lists: tuple[str, ...]
+
+    @classmethod
+    def of(cls, folder: Folder) -> Contents:
+        """Look at a folder, and at the lists in it.
+
+        Raises:
+            CorruptSavepoint: There is a `_metadata`, and it cannot be read.
+        """
+        names = folder.names() if folder.exists() else ()
+        savepoint = files_there(folder) if METADATA in names else frozenset()
+        covered = frozenset(_listed_names(folder, names))
+        lists = tuple(filter(_OWN.fullmatch, names))
+        listed = tuple(name for name in names if name not in savepoint and _is_covered(name, covered))
+        return cls(names, savepoint, listed, lists)
+
+    def refuse_earlier(self, folder: Folder) -> None:
+        """Refuse to say that nothing is left beside a savepoint where an earlier release has left something.
+
+        Raises:
+            TargetExists: It has; with the command that removes it.
+        """
+        earlier = [name for name in self.foreign if (found := _EARLIER.fullmatch(name)) and (found[2] or found[3])]
+        if earlier:
+            raise self._left_earlier(folder, earlier)
+
+    @staticmethod
+    def _left_earlier(folder: Folder, names: list[str]) -> TargetExists:
+        return TargetExists(
+            f"{folder.place} holds {many(len(names), 'file')} that an earlier release of stateshift has left, such as "
+            f"{names[0]!r}; no list of a run names them, so they are not removed",
+            advice=f"if no run is at work there, remove them: {_removal(folder, names)}",
+            written=_NOTHING,
+        )
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """Names of files that are neither a run's nor the savepoint's."""
+        known = {*self.savepoint, *self.listed, *self.lists}
+        return tuple(name for name in self.names if name not in known)
+
+    def refuse_foreign(self, folder: Folder) -> None:
+        """Refuse a target with files of somebody else.
+
+        Raises:
+            TargetExists: There are some; with the command that removes those of an earlier release of stateshift.
+        """
+        if not self.foreign:
+            return
+        earlier = [name for name in self.foreign if _EARLIER.fullmatch(name)]
+        if len(earlier) == len(self.foreign):
+            raise self._left_earlier(folder, earlier)
+        other = next(name for name in self.foreign if name not in earlier)
+        raise TargetExists(
+            f"{folder.place} is not empty: {other!r} is in it", advice="choose a new folder", written=_NOTHING
+        )
+
+
+def savepoint_files(folder: Folder) -> Iterator[str]:
+    """Name the files in a folder that are parts of its savepoint, which is there; those beside `_metadata`, too."""
+    data = folder.read(METADATA)
+    yield from (METADATA, LINEAGE)
+    yield from (stream.path for stream in read_metadata(data).streams if isinstance(stream, RelativeFileHandle))
+    lineage = read_lineage(folder, data)
+    if lineage is not None:
+        yield from lineage.files
+
+
+def files_there(folder: Folder) -> frozenset[str]:
+    """Name the files of the savepoint in a folder; none where there is no savepoint."""
+    return frozenset(savepoint_files(folder) if folder.exists(METADATA) else ())
+
+
+def _listed_names(folder: Folder, names: Collection[str]) -> Iterator[str]:
+    """Give what lists name. Anybody may have written them: a run's own names are those that a run can give."""
+    digest = FileDigest.of(folder.read(METADATA)).xxh128 if METADATA in names else ""
+    for name in names:
+        if found := _LIST.fullmatch(name):
+            facts = _read(folder, name)
+            listed = facts.get("names")
+            is_replaced = found[1] == "replaced"
+            if not isinstance(listed, list) or (is_replaced and facts.get("metadata") != digest):
+                continue
+            yield from (text for text in listed if isinstance(text, str) and (is_replaced or _LISTED.fullmatch(text)))
+
+
+def _is_covered(name: str, listed: frozenset[str]) -> bool:
+    base = _AFTER.sub("", name)
+    return base in listed or _SUBTASK.sub(r"\1*", base) in listed
+
+
+def _read(folder: Folder, name: str) -> dict[str, Any]:
+    """Read a list; of one that is damaged nothing."""
+    with suppress(StateShiftError):
+        with folder.open_range(name) as file:
+            facts = parse_json(file.read_at(0, min(file.size, _MOST_BYTES)))
+        return facts if isinstance(facts, dict) else {}
+    return {}
+
+
+def _removal(folder: Folder, names: Iterable[str]) -> str:
+    if folder.is_local:
+        return f"cd {shlex.quote(folder.place)} && rm -- {shlex.join(names)}"
+    base = folder.place.partition("?")[0]
+    return " && ".join(f"aws s3 rm {shlex.quote(f'{base}/{name}')}" for name in names)
+
+
+def clear(claim: Claim) -> tuple[str, ...]:
+    """Remove what dead runs have left, and their lists; give the names. What is a part of the savepoint stays.
+
+    A `_metadata` that has replaced another before its run died is what there is: the files of the other one go.
+    """
+    folder = claim.folder
+    complete_replacement(folder)
+    found = Contents.of(folder)
+    lists = [name for name in found.lists if _is_settled(name, claim)]
+    for name in (*found.listed, *lists):
+        folder.delete(name)
+    return (*found.listed, *lists)
+
+
+def _is_settled(name: str, claim: Claim) -> bool:
+    """Whether a list is needed no more: not one's own, and not of a run that may still write."""
+    may_write = {run for run, is_gone in claim.taken if not is_gone}
+    return claim.folder.run not in name and not any(run in name for run in may_write) and not CLAIM_NAME.fullmatch(name)
+
+
+def has_finished(folder: Folder) -> bool:
+    """Whether a run that did not come to its end has left a whole file, which may be resumed."""
+    with suppress(StateShiftError):
+        return any(_OWN.match(name) is None and ".attempt-" not in name for name in folder.names())
+    return False
+
+
+def clear_unfinished(claim: Claim, keep: Collection[str]) -> None:
+    """Remove what dead runs have left, but for the files that a run goes on with."""
+    for name in Contents.of(claim.folder).listed:
+        if name not in keep:
+            claim.folder.delete(name)
+
+
+def clear_late(claim: Claim) -> None:
+    """Remove what a run has written after it was taken over: its own attempts that nobody went on with."""
+    folder = claim.folder
+    names = folder.names()
+    taken = b"".join(folder.read(name) for name in names if name.endswith(".done")).decode(errors="replace")
+    for name in names:
+        if f".attempt-{folder.run}-" in name and name not in taken:
+            folder.delete(name)
+    for name in (claim.name, f"_late-{folder.run}"):
+        folder.delete(name)
+
+
+def write_replaced(folder: Folder, metadata: bytes, names: Iterable[str]) -> None:
+    """Note which files go once `metadata` is the `_metadata`."""
+    facts = {"metadata": FileDigest.of(metadata).xxh128, "names": sorted(names)}
+    folder.write(f"_replaced-{folder.run}", json.dumps(facts).encode())
+
+
+def complete_replacement(folder: Folder) -> None:
+    """Finish what a run did with a savepoint that it replaced: its lineage gets its name, the old files go.
+
+    Where the run died before its `_metadata` was written, its notes go, and the old savepoint is what there is.
+    """
+    names = folder.names()
+    notes = [name for name in names if (found := _LIST.fullmatch(name)) and found[1] == "replaced"]
+    nexts = [name for name in names if NEXT_LINEAGE.fullmatch(name)]
+    if METADATA not in names or not (notes or nexts):
+        return
+    data = folder.read(METADATA)
+    digest = FileDigest.of(data)
+    for name in nexts:
+        if Lineage.from_json(folder.read(name)).is_of(data):
+            folder.rename(name, LINEAGE)
+            folder.sync()
+    kept = set(savepoint_files(folder))
+    for note in notes:
+        facts = _read(folder, note)
+        if facts.get("metadata") == digest.xxh128:
+            for old in facts.get("names", ()):
+                if isinstance(old, str) and old not in kept and old in names:
+                    folder.delete(old)
+        folder.delete(note)

@@ -1,0 +1,103 @@
+"""No run writes to what it reads: the gate that every writer passes, between its own claim and any other change.
+
+Places are told apart by what they are (`identity`). Two names of one endpoint, or two mounts, may still be one place
+under two identities. So the claim that was just written into the target is looked for in all that the run reads: in the
+folder of each source, in every folder below it, and in every folder that a handle points into.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ...serializers.errors import StorageFailed, TargetExists
+from ..savepoint.handles import AbsoluteFileHandle
+from ..savepoint.metadata import METADATA
+from .identity import Identity
+from .roots import stored_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..savepoint.metadata import SavepointMetadata
+    from .files import Folder
+
+_NOTHING = "Nothing was written."
+
+
+@attrs.frozen
+class Read:
+    """What a run reads, and must not write to.
+
+    Attributes:
+        folder: Of a savepoint.
+        others: Further folders that hold its files.
+    """
+
+    folder: Folder
+    others: tuple[Folder, ...] = ()
+
+    @classmethod
+    def of(cls, folder: Folder, metadata: SavepointMetadata) -> Read:
+        """Name the folders of a savepoint's files.
+
+        Args:
+            folder: Of its `_metadata`.
+            metadata: The content.
+        """
+        uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle))
+        return cls(folder, tuple({stored_file(uri, folder)[0] for uri in uris}))
+
+
+def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:
+    """Refuse a target that is a source, or lies in one, by what both places are. Nothing is written for that.
+
+    Raises:
+        TargetExists: It is, or it lies in a savepoint.
+    """
+    place = Identity.of(target.place)
+    for read in reads:
+        source = Identity.of(read.folder.place)
+        if place.is_same(source):
+            raise _refused(_what(target, "is", read))
+        if place.is_inside(source):
+            raise _refused(_what(target, "lies inside", read))
+        if any(place.is_same(Identity.of(other.place)) for other in read.others):
+            raise _refused(_what(target, "holds files of", read))
+    for folder in _savepoints_above(target):
+        raise _refused(f"the target {target.spelled} lies inside the savepoint {folder.place}, which is never changed")
+
+
+def refuse_by_claim(target: Folder, reads: tuple[Read, ...], claim: str) -> None:
+    """Refuse a target whose claim is to be seen in what is read, whatever the places are called.
+
+    Args:
+        target: Where the claim was written.
+        reads: What the run reads.
+        claim: Name of the claim's file.
+
+    Raises:
+        TargetExists: It is to be seen there.
+    """
+    for read in reads:
+        if read.folder.holds(claim):
+            raise _refused(_what(target, "is another name of, or of a folder inside,", read))
+        if any(other.exists(claim) for other in read.others):
+            raise _refused(_what(target, "holds files of", read))
+
+
+def _savepoints_above(target: Folder) -> Iterator[Folder]:
+    for folder in target.above():
+        with suppress(StorageFailed):  # a store may show its user nothing but what lies deeper
+            if folder.exists(METADATA):
+                yield folder
+
+
+def _what(target: Folder, relation: str, read: Read) -> str:
+    return f"the target {target.spelled} {relation} the source {read.folder.spelled}, which is never written to"
+
+
+def _refused(what: str) -> TargetExists:
+    return TargetExists(what, advice="choose a folder elsewhere", written=_NOTHING)

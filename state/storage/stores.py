@@ -1,0 +1,357 @@
+"""Which store a place lies in, how it is opened, and what its failures are called.
+
+    s3://bucket/folder?endpoint_override=127.0.0.1:9000&scheme=http      what follows `?` tells how the store is reached
+
+pyarrow is imported where it is first needed. Local files are read without it: to load it, and numpy with it, takes as
+long as a check of some hundred states.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+from functools import lru_cache
+from io import FileIO
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from ...serializers.errors import NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_SAME_STORE = {"s3a": "s3", "s3n": "s3", "s3p": "s3", "gcs": "gs"}
+_OBJECT_STORES = {"s3", "gs", "abfs", "abfss"}
+_NO_SPACE = {errno.ENOSPC: "no space is left on the device", errno.EDQUOT: "the quota of the disk is used up"}
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_SECRET = re.compile(r"key|secret|token|passw|pwd|credential|^sig|^sas", re.IGNORECASE)
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
+_OPTION = re.compile(r"([?&]([^=&#\s]*))=([^&#\s'\"]*)")
+_KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # a user's name, or a container's
+_FAILURES = (
+    (
+        re.compile(r"Unrecognized filesystem type"),
+        "there is no such kind of store",
+        "give a local path, or a URI that begins with s3://, gs://, abfs:// or hdfs://",
+    ),
+    (
+        re.compile(r"NO_SUCH_BUCKET|Bucket '[^']*' not found"),
+        "there is no such bucket",
+        "check its name, or make the bucket first: stateshift makes folders, and no buckets",
+    ),
+    (
+        re.compile(r"ACCESS_DENIED|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN_ID|status 403"),
+        "the store refuses the credentials, or they do not allow this",
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, for the driver and for every worker",
+    ),
+    (
+        re.compile(r"NETWORK_CONNECTION|curlCode: \d+"),
+        "the store does not answer",
+        "check the address (?endpoint_override=host:port&scheme=http, or AWS_ENDPOINT_URL) and the network",
+    ),
+)
+
+
+def is_uri(place: str) -> bool:
+    """Whether a place is a URI, and no local path."""
+    return _URI.match(place) is not None
+
+
+def store_of(place: str) -> str:
+    """The scheme of a URI as pyarrow spells it, such as `s3` for `s3a://…`; of a local path "file"."""
+    found = _URI.match(place)
+    scheme = found[1].lower() if found else "file"
+    return _SAME_STORE.get(scheme, scheme)
+
+
+def shows_whole_files_only(place: str) -> bool:
+    """Whether a file of the store is seen only when it was written to its end: an object store, which cannot rename."""
+    return store_of(place) in _OBJECT_STORES
+
+
+def parted(place: str) -> tuple[str, str]:
+    """Give a place without the options of its URI, and the options with their `?`."""
+    if not is_uri(place):
+        return place, ""
+    base, mark, options = place.partition("?")
+    return base.rstrip("/"), mark + options
+
+
+def below(place: str, name: str) -> str:
+    """Give the place of a file or folder inside a folder."""
+    base, options = parted(place)
+    return f"{base.rstrip('/')}/{name}{options}"
+
+
+def refuse_secrets(uri: str) -> None:
+    """Refuse a URI with credentials in it: places are told in messages, reports and lineages.
+
+    Raises:
+        StorageFailed: It has some, or is none; they are not in the message.
+    """
+    parts = _of_a_store(uri)
+    names = [name for name, value in parse_qsl(parts.query) if _SECRET.search(name) or "@" in value]
+    user, at, _ = parts.netloc.rpartition("@")
+    has_user = bool(at) and (":" in unquote(user) or store_of(uri) not in _KEEPS_USER)
+    if not has_user and not names:
+        return
+    raise StorageFailed(
+        f"the {parts.scheme} URI has credentials in it, and a place is told in messages, reports and lineages",
+        advice="take them out, and set them in the environment of the driver and of every worker"
+        " (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)",
+        written="Nothing was written.",
+    )
+
+
+def _split(uri: str) -> SplitResult:
+    """Take a URI apart.
+
+    Raises:
+        StorageFailed: It is none, or has a fragment, which would stand for the place before it; the message does not
+            show it, for it may have credentials in it.
+    """
+    if "#" in uri:
+        raise StorageFailed(
+            f"the {store_of(uri)} URI has a #, and what is behind that is no part of a place",
+            advice="write %23 for a # that is part of a name",
+        )
+    try:
+        return urlsplit(uri)
+    except ValueError as error:  # all that is checked is the host
+        raise StorageFailed(
+            f"the {store_of(uri)} URI names a host that cannot be one",
+            advice="write it as scheme://host/folder; an address of IPv6 stands in brackets: [::1]",
+        ) from error
+
+
+def _of_a_store(uri: str) -> SplitResult:
+    """Take the URI of a store apart; one that names nothing in it is refused: it would be taken for a local path."""
+    parts = _split(uri)
+    if not parts.netloc and not parts.path.strip("/"):
+        raise StorageFailed(f"the {store_of(uri)} URI names no folder", advice="write it as scheme://host/folder")
+    return parts
+
+
+def masked(text: str) -> str:
+    """Give a text without what URIs in it may have of credentials: users, passwords, and options that hold such."""
+
+    def option(found: re.Match[str]) -> str:
+        holds = _SECRET.search(unquote(found[2])) or "@" in unquote(found[3])
+        return f"{found[1]}=…" if holds else found[0]
+
+    return _OPTION.sub(option, _USER_INFO.sub("…@", text))
+
+
+def bare(uri: str) -> str:
+    """Give a URI that somebody else wrote, to be shown: without credentials, and without its options."""
+    end = min((at for at in map(uri.find, "?#") if at >= 0), default=len(uri))
+    return masked(uri[:end]) + uri[end : end + 1] + ("…" if end < len(uri) else "")
+
+
+class _Asking:
+    """A `with` block of `asking`; a generator's would cost as much as some of the reads within."""
+
+    __slots__ = ("_name", "_place")
+
+    def __init__(self, place: str, name: str) -> None:
+        self._place, self._name = place, name
+
+    def __enter__(self) -> None:
+        """Wait for an error."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, StateShiftError) or not isinstance(error, Exception):
+            return
+        # Some of pyarrow's errors are none of Python's.
+        if isinstance(error, (OSError, ValueError)) or type(error).__module__.partition(".")[0] == "pyarrow":
+            raise _told(error, self._place, self._name) from error
+
+
+def asking(place: str, name: str) -> _Asking:
+    """Turn what a store raises in a `with` block into errors that say which file."""
+    return _Asking(place, name)
+
+
+def _told(error: Exception, place: str, name: str) -> StateShiftError:
+    name = masked(name)
+    where: dict[str, Any] = {"savepoint": place or None, "file": name or None}
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        missing = f"there is no file {name}" if name else "there is no such folder"
+        is_file = not name and isinstance(error, NotADirectoryError)
+        return SavepointNotFound("it is a file, or lies in one, and no folder" if is_file else missing, **where)
+    if isinstance(error, _NotRegularError):
+        return StorageFailed(
+            f"{error}, and no regular file",
+            advice="nothing else is read, for it may never end; if it stands for a file, copy that there",
+            **where,
+        )
+    full = _NO_SPACE.get(getattr(error, "errno", None) or 0)
+    if full is not None:
+        return NoSpaceLeft(full, **where)
+    text = masked(str(error))
+    for pattern, what, advice in _FAILURES if is_uri(place or name) else ():
+        if pattern.search(text):
+            return StorageFailed(f"{what}: {text}", advice=advice, **where)
+    return StorageFailed(f"the store says: {text}", **where)
+
+
+@lru_cache(maxsize=64)
+def opened(place: str) -> tuple[Any, str]:
+    """Give the file system of a place, with pyarrow's methods, and the path in it."""
+    if not is_uri(place):
+        return LOCAL, place.rstrip("/")
+    from pyarrow import fs
+
+    _of_a_store(place)  # before a library of the store is loaded for it
+    base, options = parted(place)
+    store = store_of(place)
+    uri = store + base[base.index(":") :] + options
+    with asking(place, ""):
+        try:
+            files, path = fs.FileSystem.from_uri(_in_one_request(uri))
+        except ValueError:  # before pyarrow 21; an upload that takes three requests is seen whole, too
+            files, path = fs.FileSystem.from_uri(uri)
+    return files, str(path).rstrip("/")
+
+
+def _in_one_request(uri: str) -> str:
+    """Let a small file on S3 be written by a single request."""
+    if not uri.startswith("s3:"):
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
+
+
+def local_path(uri: str) -> str:
+    """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
+    return str(Path(unquote(_split(uri).path)).absolute())
+
+
+class _NotRegularError(OSError):
+    """A folder, pipe, socket or device stands where a file should."""
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise _NotRegularError(f"it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}")
+
+
+def _regular_file(path: str) -> FileIO:
+    """Open a regular file for reading, and nothing else: to open a pipe waits, and some devices act."""
+    _require_regular(Path(path).stat().st_mode)
+    file = FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+    try:
+        _require_regular(os.fstat(file.fileno()).st_mode)  # another may have come in its place
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+class LocalFiles:
+    """The local file system, with as much of pyarrow's methods as `Folder` calls, and what a power cut makes needed.
+
+    What was written outlasts a power cut once `sync` has been called: on the file for its bytes, on the folder for the
+    names in it.
+    """
+
+    @staticmethod
+    def open_input_stream(path: str) -> Any:
+        return _regular_file(path)
+
+    @staticmethod
+    def open_input_file(path: str) -> Any:
+        return _LocalFile(_regular_file(path))
+
+    @staticmethod
+    def open_output_stream(path: str) -> Any:
+        return LocalOutput(path)
+
+    @staticmethod
+    def names(path: str) -> list[str]:
+        return [found.name for found in os.scandir(path)]
+
+    @staticmethod
+    def move(path: str, new_path: str) -> None:
+        Path(path).replace(new_path)
+
+    @staticmethod
+    def delete_file(path: str) -> None:
+        Path(path).unlink()
+
+    @staticmethod
+    def delete_empty_dir(path: str) -> None:
+        Path(path).rmdir()
+
+    @staticmethod
+    def create_dir(path: str) -> None:
+        Path(path).mkdir()
+
+    @staticmethod
+    def sync_dir(path: str) -> None:
+        folder = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+class LocalOutput:
+    """A local file that is written from its start."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, path: str) -> None:
+        self._file = FileIO(path, "wb")
+
+    def write(self, data: bytes | memoryview) -> None:
+        view = memoryview(data).cast("B")
+        while view:  # one call takes 2 GB at most, and less where a signal comes
+            view = view[self._file.write(view) or 0 :]
+
+    def sync(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _LocalFile:
+    """As much of `pyarrow.NativeFile` as `FileRange` uses, and reading into a buffer that is there."""
+
+    __slots__ = ("_file", "path")
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self.path = str(file.name)
+
+    def size(self) -> int:
+        return os.fstat(self._file.fileno()).st_size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        data = os.pread(self._file.fileno(), size, offset)
+        if not data or len(data) == size:
+            return data
+        return data + self.read_at(size - len(data), offset + len(data))  # one call gives 2 GB at most
+
+    def read_into(self, buffer: memoryview, offset: int) -> int:
+        count = os.preadv(self._file.fileno(), [buffer], offset)
+        if not count or count == len(buffer):
+            return count
+        return count + self.read_into(buffer[count:], offset + count)  # a network's file system may give less at once
+
+    def __enter__(self) -> None:
+        """The one who opened it closes it."""
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+LOCAL = LocalFiles()
+"""The local file system; a test of power cuts puts another one in its place."""
