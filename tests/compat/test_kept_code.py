@@ -42,6 +42,18 @@ counts = {} if kernels is None else {
 print(json.dumps({"loaded": loaded, "compiles": said[0], "counts": counts}))
 """
 
+COMMANDS = """
+import contextlib, io, json, sys
+from stateshift.cli import main
+
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    try:
+        main(sys.argv[1:])
+    except SystemExit as ended:
+        status = ended.code
+print(json.dumps([status, [name for name in ("numba", "numpy", "llvmlite") if name in sys.modules]]))
+"""
+
 
 def job_of(item):
     return Job([Operator("op", key=int, states=[ValueStateDescriptor("s", item)])])
@@ -89,6 +101,15 @@ def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_
 
     assert {"loaded": [], "compiles": False, "counts": {}} == told
     assert {} == files_in(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "verify --values", "export -o"])
+def test_commands_on_little_state_load_neither_though_code_is_kept(tmp_path, command):
+    place = savepoint_of(tmp_path / "old", 500)
+    name, *options = command.split()
+    more = [tmp_path / "out"] if name == "export" else []
+
+    assert [0, []] == run("-c", COMMANDS, name, place, *options, *more, cache=kept_code.folder().parent)
 
 
 def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path):
