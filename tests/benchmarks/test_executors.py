@@ -15,7 +15,7 @@ from stateshift.compat.transcode.numba_executor import NumbaExecutor
 from stateshift.compat.transcode.numba_key_groups import NumbaKeyGroups
 from stateshift.compat.transcode.objects import ObjectTranscoder
 from stateshift.state.migration.performing import perform
-from stateshift.state.savepoint.files import Folder
+from stateshift.state.storage.files import Folder
 
 WORKERS = {
     "whole key groups by machine code": (NumbaKeyGroups, "rewrite"),

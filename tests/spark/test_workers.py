@@ -11,8 +11,8 @@ from stateshift.compat.transcode import executors
 from stateshift.spark import scheduling
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
-from stateshift.state.savepoint.files import Folder
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.files import Folder
 
 
 def job_of(item):
