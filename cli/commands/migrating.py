@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...compat.condensing import FEW, alike, some
 from ...compat.reference_time import time_text
 from ...compat.transcode.executors import TIMES_SLOWER
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
@@ -294,15 +295,18 @@ def _size_line(report: MigrationReport) -> str:
 def _lost_lines(report: MigrationReport) -> Iterator[str]:
     """Say what is in no value any more, beside the entries that the table counts."""
     renames: dict[str, list[str]] = {}
-    for lost in report.dropped_fields:
+    for number, lost in enumerate(report.dropped_fields):
         where = f"{lost.operator}/{lost.state}"
-        yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
+        if number < FEW:
+            yield f"dropped fields: {', '.join(f'{path} ({lost.entries:,})' for path in lost.paths)}, of {where}"
         for rename in lost.possible_renames:
             renames.setdefault(rename, []).append(where)
+    if len(report.dropped_fields) > FEW:
+        yield f"dropped fields of {many(len(report.dropped_fields) - FEW, 'other state')}, which --json tells"
     for rename, places in renames.items():
         old, _, new = rename.partition("->")
         advice = f"if it is that field, give {new} the alias {old} and migrate anew"
-        yield f"possible_rename: {rename}, of {', '.join(places)}; {advice}"
+        yield f"possible_rename: {rename}, of {some(places, most=FEW, whole='--json')}; {advice}"
 
 
 def _below(report: MigrationReport) -> Iterator[str]:
@@ -348,8 +352,13 @@ def _lost_on_the_way_back(report: MigrationReport, downgrade: str) -> Iterator[s
     if not downgrade or not lost:
         return
     yield f"  on the way back to {downgrade}, this is lost or may fail:"
-    for operator, state, finding in lost:
-        yield f"    {operator.uid or operator.operator_id}/{state.name}: {finding_line(finding)}"
+    told = [
+        (f"{operator.uid or operator.operator_id}/{state.name}", finding_line(one)) for operator, state, one in lost
+    ]
+    for (place, line), others in alike(told, words=lambda one: [one[1]], place=lambda one: one[0]):
+        yield f"    {place}: {line}"
+        if others:
+            yield f"      {others}"
 
 
 def _ending(report: MigrationReport) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Values of a stored Avro schema as those of a present one: the conversion behind AV-5.
 
-Worked out once for two schemas and kept for the process; it goes by the pairing of `avro_rules`. The raw value stands
+Worked out once for two schemas and kept for the process; it goes by the pairing of `rules`. The raw value stands
 in between: what the stored logical type made of it is undone, and the present one applied (AV-8, AV-9).
 """
 

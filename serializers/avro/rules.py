@@ -2,7 +2,7 @@
 
 A stored schema that does not resolve is refused (AV-3), with every problem. One that resolves is compatible where the
 present schema alone reads the stored bytes to the resolved value (AV-4), and otherwise takes a migration (AV-5).
-`avro_resolution` has the conversion of the values; both go by the same pairing. Source: compatibility rules, section 7.
+`resolution` has the conversion of the values; both go by the same pairing. Source: compatibility rules, section 7.
 """
 
 from __future__ import annotations

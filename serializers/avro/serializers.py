@@ -1,7 +1,7 @@
 """`AvroSerializer`: values in Avro's binary encoding, as dicts or as objects of a class, under a snapshot of ours.
 
-The bytes carry no schema; the snapshot has it. Flink's own Avro serializer has other bytes: see `flink_avro`. The
-rules AV-1 to AV-12 are in `avro_rules`.
+The bytes carry no schema; the snapshot has it. Flink's own Avro serializer has other bytes: see `flink/avro`. The
+rules AV-1 to AV-12 are in `rules`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class AvroSerializer(TypeSerializer[V]):
     """Values of an Avro schema: dicts, or objects of a class.
 
     Records are dicts, enums their symbol, unions the value of the branch. A record, enum or fixed of a union whose
-    branches look alike in Python is (full name, value). Logical types are Python's: see `avro_logical`.
+    branches look alike in Python is (full name, value). Logical types are those of Python.
 
     Args:
         schema: JSON text, or the same as dicts and lists, or the name of a primitive type.
@@ -111,7 +111,7 @@ class AvroSerializer(TypeSerializer[V]):
 
     @classmethod
     def of(cls, python_class: type[C]) -> AvroSerializer[C]:
-        """Return the serializer of a class, with the schema that the class implies (`avro_classes`)."""
+        """Return the serializer of a class, with the schema that the class implies."""
         return AvroSerializer(avro_classes.schema_of(python_class), python_class)
 
     def __attrs_post_init__(self) -> None:

@@ -3,7 +3,7 @@
     i32 ordinal: index into the symbols that the snapshot lists
 
 What is stored of a member is its name, never its value. `JavaEnumSerializer` has Flink's snapshot, which a Java job
-loads by the name of its class; `EnumSerializer` has one of stateshift's own. The rules are in `enum_rules`.
+loads by the name of its class; `EnumSerializer` has one of stateshift's own. The rules are in `rules`.
 Source: format notes 6.1 and 7; compatibility rules 4.4.
 """
 

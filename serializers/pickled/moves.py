@@ -1,6 +1,6 @@
 """The roads out of pickle and into it: FAM-1 and FAM-3.
 
-Out of it, a pickle is opened by who trusts its class: `opened_pickles`. Into it, the stored value becomes an object of
+Out of it, a pickle is opened by who trusts its class: `opened`. Into it, the stored value becomes an object of
 the described class first, by the rules of that. Source: compatibility rules, section 6.
 """
 

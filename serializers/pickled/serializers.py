@@ -4,7 +4,7 @@
 
 These are the bytes of Flink's `byte[]`, as which PyFlink keeps its pickled state. A reader restored from a snapshot
 gives `PickledValue`s, and nothing is unpickled until someone who trusts the class by its name opens one: see
-`unpickling`. The rules PKL-1 to PKL-6, FAM-1 and FAM-3 are in `pickle_rules` and `pickle_moves`.
+`unpickling`. The rules PKL-1 to PKL-6, FAM-1 and FAM-3 are in `rules` and `moves`.
 """
 
 from __future__ import annotations

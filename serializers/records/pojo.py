@@ -1,6 +1,6 @@
 """Flink's POJOs: a record with a Java class, under Flink's own snapshot, so that a Java job restores it.
 
-The bytes and the rules are those of `records`. Fields always lie in alphabetical order, because Flink pairs stored
+The bytes and the rules are those of `serializers`. Fields always lie in alphabetical order, because Flink pairs stored
 fields by their alphabetical place. Source: format notes 6.1.
 """
 

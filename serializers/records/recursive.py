@@ -1,6 +1,6 @@
 """Records that contain themselves, directly or through others: one serializer and one snapshot for a whole circle.
 
-The bytes are those of records. `record_scopes` says what a reference means. Source: compatibility rules, COMP-3.
+The bytes are those of records. `scopes` says what a reference means. Source: compatibility rules, COMP-3.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
                8: a registered subclass: u8 tag, then its whole value, flags included
 
 `RecordSerializer` has a snapshot of stateshift's own, which also keeps which fields may be null; `pojo` has the
-serializer of a record with a Java class. The rules REC-1 to REC-17 are in `record_rules`. Source: format notes 6.1, 7.
+serializer of a record with a Java class. The rules REC-1 to REC-17 are in `rules`. Source: format notes 6.1, 7.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Whether rows have a kind is told by the outer part of the snapshot:
     outer version 3   nothing: they do
     below             nothing: they do not
 
-Source: format notes 6.1 and 7. The rules are in `row_rules`.
+Source: format notes 6.1 and 7. The rules are in `rules`.
 """
 
 from __future__ import annotations

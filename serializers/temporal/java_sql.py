@@ -1,4 +1,4 @@
-"""Dates and times of `java.util` and `java.sql`: Flink's bytes and their snapshots. The rules are those of `temporal`.
+"""Dates and times of `java.util` and `java.sql`: Flink's bytes and their snapshots. The rules are those of `java_time`.
 
     Date, SqlDate, SqlTime  i64 milliseconds since 1970 UTC                     null: -2^63
     SqlTimestamp            i64 milliseconds, i32 nanoseconds of the second     null: -2^63 and i32 0

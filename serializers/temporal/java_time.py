@@ -5,7 +5,7 @@
     LocalTime      i8 hour, i8 minute, i8 second, i32 nanoseconds               null: i8 -128, i16 -32768, i32 -2^31
     LocalDateTime  LocalDate, LocalTime                                         null: both nulls
 
-`java.util.Date` and the types of `java.sql` are in `sql_temporal`. Source: format notes 6.1 and 7; compatibility
+`java.util.Date` and the types of `java.sql` are in `java_sql`. Source: format notes 6.1 and 7; compatibility
 rules 4.2.
 """
 

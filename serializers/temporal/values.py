@@ -2,7 +2,7 @@
 
 Python's own types hold microseconds and the years 1 to 9999. These hold all that Flink stores: serializers restored
 from a savepoint read them, and every temporal serializer writes them. They compare, hash and sort; `str` is ISO 8601.
-Those of `java.util` and `java.sql` are in `sql_temporal_values`.
+Those of `java.util` and `java.sql` are in `sql_values`.
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 SAMPLE_ENTRIES = 500
 SAMPLE_BYTES = 256 << 10
 """Of a state, about: once its sample has so many, or a value alone has, nothing more of it is converted."""
+BLOCK_ENTRIES, BLOCK_BYTES = 8_000, 1 << 20
+"""What is timed of a state that goes by blocks: so many that what each block costs is as small a part as in a run."""
 _COPY_BYTES_PER_S = 400 << 20
 _GIANT_BYTES_PER_S = 2 << 20
 _ELEMENT_BYTES_PER_S = 2 << 20
@@ -192,7 +194,7 @@ class _Sampler:
         rewriters: dict[int, BlockRewriter | None] = {}
         with suppress(StateShiftError), open_keyed(task.handles[0], source, groups, executor=here) as reader:
             key = reader.header.key_snapshot
-            for sample in _first_entries(reader, task.key_groups):
+            for block, sample in _first_entries(reader, task.key_groups):
                 info = reader.header.states[sample.state_id]
                 state = task.plan.state(info.name, keyed=True)
                 read += len(sample.data)
@@ -212,12 +214,15 @@ class _Sampler:
                 if sample.state_id not in rewriters:
                     rewriters[sample.state_id] = BlockRewriter.of(info, state, key, groups, here)
                     _rewritten(rewriters[sample.state_id], sample)  # not timed: it also loads code
-                rewriter, began = rewriters[sample.state_id], time.thread_time()
-                written += len(_rewritten(rewriter, sample).data)
+                rewriter = rewriters[sample.state_id]
                 has_op_list = rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder)
                 self.has_op_lists |= has_op_list
+                by_blocks = rewriter is not None and has_op_list and here is ExecutorName.NUMBA
+                timed = _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES) if by_blocks else sample
+                part, began = len(sample.data) / max(len(timed.data), 1), time.thread_time()
+                written += len(_rewritten(rewriter, timed).data) * part
                 if rewriter is not None and (self._is_timed or not has_op_list):
-                    passed += time.thread_time() - began
+                    passed += (time.thread_time() - began) * part
         if not read:
             return _PLAIN
         return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
@@ -233,27 +238,28 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
     return _Sample(1.0, max(_REKEYED_ENTRY_S * entries / size, _PLAIN.seconds_per_byte)) if size else _PLAIN
 
 
-def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[Block]:
-    """Give the first entries of the first blocks, until each state has enough: a block may take long to find."""
+def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[tuple[Block, Block]]:
+    """Yield the first blocks, and their first entries, until each state has enough: a block may take long to find."""
     wanted = dict.fromkeys(range(len(reader.header.states)), SAMPLE_ENTRIES)
     for block in islice(reader.blocks(key_groups), 4 * len(wanted)):
         if wanted[block.state_id] > 0:
-            sample = Block.of(block.key_group, block.state_id, _few(block))
-            yield sample
+            sample = _begin_of(block, SAMPLE_ENTRIES, SAMPLE_BYTES)
+            yield block, sample
             is_enough = len(sample.data) >= SAMPLE_BYTES
             wanted[block.state_id] -= SAMPLE_ENTRIES if is_enough else sample.entries
         if max(wanted.values()) <= 0:
             break
 
 
-def _few(block: Block) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the first entries of a block, until they have enough bytes."""
-    size = 0
-    for key, value in islice(block.items(), SAMPLE_ENTRIES):
-        yield key, value
+def _begin_of(block: Block, entries: int, size_bytes: int) -> Block:
+    """Return the first entries of a block, until they have enough bytes."""
+    few, size = [], 0
+    for key, value in islice(block.items(), entries):
+        few.append((key, value))
         size += len(value)
-        if size >= SAMPLE_BYTES:
+        if size >= size_bytes:
             break
+    return Block.of(block.key_group, block.state_id, few)
 
 
 def _growth(sample: Block, rewriter: BlockRewriter | None) -> float:

@@ -4,7 +4,7 @@
     /data/link/x, file:///real/x             the folders by device and inode, from the root down; then missing names
 
 Equal identities are one place. Unequal ones prove nothing: a store may be reached by two addresses, a folder be mounted
-twice. What proves it is a file that was written to one and looked for in the other (`gate`).
+twice. What proves it is a file that was written to one and looked for in the other (`source_guard`).
 """
 
 from __future__ import annotations

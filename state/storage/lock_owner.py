@@ -1,7 +1,7 @@
 """Who holds a claim: a process, known again by the boot of its kernel, its PID namespace, its number and its start.
 
 Two containers may have one host name, and one number for two processes. So only who shares boot and namespace with a
-process can tell from its number whether it runs; for anybody else there is the lease alone (`claim`).
+process can tell from its number whether it runs; for anybody else there is the lease alone (`target_lock`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+
+from stateshift import SavepointWriter, load_job
 
 OTHERS = "account-state/account-by-name (${}), account-state/accounts ($[]), account-state-lists/pending ($[])"
 PROBLEM = "the field is gone; its stored value is dropped"
@@ -58,6 +62,16 @@ class TestFourPlaces:
         assert f"\n  the same at 3 other places: {OTHERS}\n" in short.stdout
         assert "the same at" not in whole.stdout
 
+    def test_so_does_a_migration_back(self, run, savepoint_of, tmp_path):
+        run("snapshot", "--job", "accounts_v1:job", "-m", "One")
+        run("migrate", savepoint_of("rocksdb-account-v1"), tmp_path / "new", "--job", "accounts_v2:job")
+        ran = run("migrate", tmp_path / "new", tmp_path / "back", "--downgrade", "1")
+
+        _, _, lost = ran.stdout.partition("on the way back to 1, this is lost or may fail:\n")
+        assert "    account-state/account: $.score  double -> (gone)" in lost
+        assert 1 == lost.count(".score  double -> (gone)")
+        assert f"      the same at 3 other places: {OTHERS}\n" in lost
+
     def test_so_does_a_difference(self, run):
         asked = ("diff", "accounts_v1:job", "accounts_v2:job")
         short, whole = run(*asked), run(*asked, "--all")
@@ -66,9 +80,27 @@ class TestFourPlaces:
         assert f"\n    the same at 3 other places: {OTHERS}\n" in short.stdout
 
 
-def test_very_many_places_take_few_lines(run, job_folder):
+@pytest.fixture
+def _two_versions(job_folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(job_folder))
     for name, field in (("one", ""), ("two", "note: str = ''")):
         (job_folder / f"wide_{name}.py").write_text(WIDE.format(field), encoding="utf-8")
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_of_very_many_dropped_fields_the_rest_is_counted(run, tmp_path):
+    job = load_job("wide_two:job")
+    with SavepointWriter(tmp_path / "old", job) as writer:
+        for operator in job.operators:
+            writer.put(operator.uid, "last", 1, sys.modules["wide_two"].Order(1, "x"))
+    ran = run("migrate", tmp_path / "old", tmp_path / "new", "--job", "wide_one:job")
+
+    assert 20 == ran.stdout.count("  dropped fields: $")
+    assert "  dropped fields of 100 other states, which --json tells\n" in ran.stdout
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_very_many_places_take_few_lines(run):
     run("snapshot", "--job", "wide_one:job", "-m", "One")
 
     for asked in (

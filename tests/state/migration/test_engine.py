@@ -5,8 +5,10 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from stateshift import BigInt, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
+from stateshift import BigInt, Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.repartition import Repartition
+from stateshift.compat.transcode import executors
+from stateshift.state.migration import estimate as estimating
 from stateshift.state.migration.engine import SPARK_START_S, Engine, choose_engine, seconds_on_spark
 from stateshift.state.migration.estimate import estimate
 from stateshift.state.migration.options import MigrationOptions
@@ -91,3 +93,25 @@ def test_twenty_million_small_entries_are_done_before_two_cores_of_spark_would_b
 
     assert expected.bytes_to_read >= 1_400_000_000
     assert expected.engine is Engine.PROCESS
+
+
+def test_what_goes_by_blocks_is_timed_in_blocks_as_large_as_in_a_run(tmp_path, monkeypatch):
+    def job(item):
+        return Job([Operator("o", key=int, states=[ValueStateDescriptor(name, item) for name in ("many", "few")])])
+
+    with SavepointWriter(tmp_path / "old", job(Int32), max_parallelism=1) as writer:
+        for key in range(12_000):
+            writer.put("o", "many", key, key)
+        writer.put("o", "few", 1, 1)
+    source = Savepoint.open(tmp_path / "old")
+    monkeypatch.setenv(executors.VARIABLE, "numpy")
+    seen, rewritten = {}, estimating._rewritten
+    monkeypatch.setattr(
+        estimating,
+        "_rewritten",
+        lambda rewriter, block: seen.setdefault(block.state_id, []).append(block.entries) or rewritten(rewriter, block),
+    )
+
+    estimate(prepare(source, job(int), MigrationOptions()).tasks, source.folder, Folder.at(tmp_path / "new"), 2)
+
+    assert {(500, 8_000), (1, 1)} == {tuple(entries) for entries in seen.values()}
