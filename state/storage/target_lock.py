@@ -4,9 +4,9 @@
 
 A run writes its claim first and lists the others afterwards, so of two that come at once at least one sees the other;
 no store has to create a file under a condition for that. A claim is renewed every few seconds. It is dead when its
-process is gone, where that can be told from here (`lock_owner`); else when it was not renewed for two minutes by the clock
-of the store. What a dead run has claimed, the next one takes over; who lost a claim finds out before each name that it
-gives, and removes what it has written since.
+process is gone, where that can be told from here (`lock_owner`); else when it was not renewed for two minutes by the
+clock of the store. What a dead run has claimed, the next one takes over; who lost a claim finds out before each name
+that it gives, and removes what it has written since.
 """
 
 from __future__ import annotations
