@@ -41,10 +41,8 @@ WARM_UP = 2
 SLOWER = 20
 LEAST_ENTRIES = 1000
 """A stream of fewer bytes than these have would lie within `_metadata`."""
-EXECUTORS = ("numba", "numpy", "plain", "objects")
+EXECUTORS = ("numba", "plain", "objects")
 SLOW = {"plain", "objects", "fastavro"}
-LEFT_TO_PLAIN = {("numpy", "list")}
-"""Ways and shapes: what the former leaves to plain Python."""
 _PIECE = 8 << 20
 
 
@@ -177,8 +175,7 @@ def measure(shape: Shape, peers: Peers | None, scratch: Path, arguments: argpars
     for way in ways:
         way.wait_until_ready()
     reference = ways[0]
-    slow = SLOW | {way for way, left in LEFT_TO_PLAIN if left == shape.name}
-    asked = {way.name: few if way.name in slow else whole for way in ways}
+    asked = {way.name: few if way.name in SLOW else whole for way in ways}
     times: dict[str, list[float]] = {way.name: [] for way in ways}
     used: dict[str, list[float]] = {way.name: [] for way in ways}
     kernels: dict[str, list[float]] = {way.name: [] for way in ways}

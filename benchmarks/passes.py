@@ -110,7 +110,7 @@ def _kernel(shape: Shape) -> Way:
         with open_keyed(task.handles[0], Folder.at(savepoint), task.max_parallelism) as reader:
             (info,) = reader.header.states
             plan = task.plan.state(info.name, keyed=True)
-            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, task.max_parallelism)
+            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, task.max_parallelism, reader.executor)
             seconds, entries = 0.0, 0
             for block in reader.blocks(task.key_groups):
                 started = time.perf_counter()

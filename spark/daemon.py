@@ -7,19 +7,13 @@ once and not by each of them. Source: Spark, `PythonWorkerFactory`.
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from pathlib import Path
 
-from ..compat.transcode.executors import expect, machine_code
+from ..compat.transcode.executors import has_numba
 
-EXPECTED_BYTES = "STATESHIFT_EXPECTED_BYTES"
-"""How many bytes a run goes through: that tells whether machine code pays, and may even be compiled first."""
-
-
-def settings(expected_bytes: int) -> dict[str, str]:
-    """Return those of a session whose workers are to be forked from it, to go through so many bytes."""
-    return {"spark.python.daemon.module": __name__, f"spark.executorEnv.{EXPECTED_BYTES}": str(expected_bytes)}
+SETTINGS = {"spark.python.daemon.module": __name__}
+"""Those of a session whose workers are to be forked from it."""
 
 
 def prefer_installed() -> None:
@@ -44,8 +38,7 @@ def load() -> None:
     from ..state.migration import performing  # noqa: F401 - what each task does
     from . import scheduling  # noqa: F401 - who asks for it
 
-    expect(int(os.environ.get(EXPECTED_BYTES) or 0))
-    if machine_code(0) is not None:
+    if has_numba():
         from ..compat.transcode.numba_executor import load_compiled
 
         load_compiled()

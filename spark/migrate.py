@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.repartition import Repartition
-from ..compat.transcode.executors import LITTLE_BYTES, ExecutorName, chosen_executor, pays_to_load
+from ..compat.transcode.executors import ExecutorName
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -71,8 +71,6 @@ if TYPE_CHECKING:
 
 NOTHING_PUBLISHED = "Nothing was published: the target has no _metadata. Nothing was written to the source."
 DEFAULTS = MigrationOptions()
-_MUCH_BYTES = 700 << 10
-"""From here on two workers would each load machine code for itself: bytes count as found, converted and looked at."""
 _JAVA_SCHEDULES = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 """Java that does no more has ended before its better compiler pays: without that, all is done half a second sooner."""
 
@@ -171,13 +169,14 @@ def migrate(
             claim,
             files,
             generation,
-            needed.engine,
+            needed,
             session=lambda: session or until_published.enter_context(_own_driver(master, needed, prepared.tasks)),
             py_files=py_files,
             tell=stopwatch,
         )
         phases = stopwatch.stopped()
-    report = attrs.evolve(report, resumed=resumed, redone=redone)
+    is_slow = needed.lacks_numba if needed.engine is Engine.PROCESS else any(result.lacks_numba for result in results)
+    report = attrs.evolve(report, resumed=resumed, redone=redone, lacks_numba=is_slow)
     size = sum(result.stored.size for result in results)
     return report.finished(lineage, size, time.monotonic() - started, phases)
 
@@ -240,7 +239,7 @@ def _run(
     claim: Claim,
     source: SourceFiles,
     generation: str,
-    engine: Engine,
+    needed: Estimate,
     *,
     session: Callable[[], Driver],
     py_files: tuple[str | Path, ...],
@@ -258,8 +257,8 @@ def _run(
     clear_unfinished(claim, _files_of(finished.values(), generation))
     left = [task for task in prepared.tasks if name_of(task) not in finished]
     results = list(finished.values())
-    if engine is Engine.PROCESS:
-        results += carry_out_here(left, savepoint.folder, journal, tell)
+    if needed.engine is Engine.PROCESS:
+        results += carry_out_here(left, savepoint.folder, journal, needed.executor, tell)
     else:
         with interrupts_kept():
             results += _on_spark(left, savepoint.folder, journal, session=session, py_files=py_files, tell=tell)
@@ -311,13 +310,9 @@ def _tidied(
 
 
 def _own_driver(master: str | None, needed: Estimate, tasks: Iterable[Task]) -> AbstractContextManager[Driver]:
-    """Start Spark for a run; where there is much to do, machine code is loaded before workers are forked."""
-    much, wanted = needed.bytes_to_read >= _MUCH_BYTES, chosen_executor()
-    by_machine_code = wanted is ExecutorName.NUMBA or (
-        wanted is ExecutorName.AUTO and much and pays_to_load(needed.bytes_to_read)
-    )
+    """Start Spark for a run; machine code is loaded before workers are forked, where it does the work."""
     shuffles = any(isinstance(task, RekeyTask) for task in tasks)
-    forked = daemon.settings(max(needed.bytes_to_read, LITTLE_BYTES)) if by_machine_code else {}
+    forked = daemon.SETTINGS if needed.executor is ExecutorName.NUMBA else {}
     return own_driver(master or DEFAULT_MASTER, forked | ({} if shuffles else _JAVA_SCHEDULES))
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
+from ..compat.transcode.executors import choose_executor, lacks_numba
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
 from ..state.migration.parcels import Parcel
@@ -24,7 +25,7 @@ from ..state.migration.uniting import write_parcels
 from ..state.progress import Progress
 from .connect import refuse_connect
 from .in_arrow import mapped
-from .scheduling import Failures, answer_of, description_of, failure_of
+from .scheduling import Failures, answer_of, description_of, failure_of, share_of
 from .session import with_sql
 from .shipping import shipped
 from .watching import attempts_of, run_watched
@@ -87,6 +88,7 @@ def write_keys_anew(
         attempts_of(context),
         failures,
         values_are_redacted(),
+        share_of(tasks, context.defaultParallelism),
     )
 
     def tell_unless_failed(step: Progress) -> None:
@@ -134,6 +136,7 @@ class _Work:
     attempts: int
     failures: Any
     redacted: bool
+    share_bytes: int
 
     def _begin(self) -> None:
         begin_work(self.snapshots, redacted=self.redacted)
@@ -141,13 +144,14 @@ class _Work:
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the parcels of readings, by their numbers."""
         self._begin()
+        executor = choose_executor(self.share_bytes, compiles=True)
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
             at, reading = self.readings[number]
             operator_id = self.tasks[at].plan.operator_id
             streams = {
                 task.subtask: stream for stream, task in enumerate(self.tasks) if task.plan.operator_id == operator_id
             }
-            parcels = read_parcels(self.tasks[at], reading, self.source, streams.keys())
+            parcels = read_parcels(self.tasks[at], reading, self.source, streams.keys(), executor)
             yield from self._guarded(_batched(parcels, streams), self.tasks[at].title)
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,6 +162,8 @@ class _Work:
 
     def _written(self, stream: int, parcels: Iterable[tuple[int, Parcel]]) -> Iterator[pa.RecordBatch]:
         result = write_parcels(self.tasks[stream], (parcel for _, parcel in parcels), self.journal.folder)
+        is_slow = lacks_numba(choose_executor(self.share_bytes, compiles=True), self.share_bytes)
+        result = attrs.evolve(result, lacks_numba=is_slow)
         self.journal.record(result)
         yield pa.RecordBatch.from_pydict({"result": pa.array([pickle.dumps(result)], pa.binary())})
 

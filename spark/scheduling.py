@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ..compat.transcode.executors import choose_executor, lacks_numba
 from ..serializers.errors import MigrationFailed, StateShiftError, values_are_redacted
 from ..serializers.registry import registry
 from ..serializers.wording import many
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from ..compat.transcode.executors import ExecutorName
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
     from ..state.storage.files import Folder
@@ -70,6 +72,7 @@ def carry_out(
         None if remote else spark.sparkContext.accumulator([], Failures()),  # type: ignore[arg-type]
         values_are_redacted(),
         _are_even(tasks, cores),
+        share_of(tasks, cores),
     )
     with shipped(spark, work, py_files):
         bundles = _bundled(tasks, cores if remote else cores * _bundles_per_core(tasks, cores))
@@ -99,6 +102,11 @@ def _are_even(tasks: Sequence[Task], cores: int) -> bool:
     """Whether the largest task is hardly more than a core's share: then no core works on when the others are done."""
     sizes = [task.size_bytes for task in tasks]
     return cores * max(sizes, default=0) <= _EVEN * sum(sizes)
+
+
+def share_of(tasks: Iterable[Task], cores: int) -> int:
+    """Return about how many bytes a core goes through."""
+    return sum(task.size_bytes for task in tasks) // max(cores, 1)
 
 
 def _bundles_per_core(tasks: Sequence[Task], cores: int) -> int:
@@ -148,6 +156,7 @@ class _Work:
     failures: Any
     redacted: bool
     are_even: bool
+    share_bytes: int
 
     def __call__(self, bundles: Iterable[list[int]]) -> Iterator[bytes]:
         """Carry out bundles.
@@ -158,9 +167,9 @@ class _Work:
         from pyspark import cloudpickle
 
         begin_work(self.snapshots, redacted=self.redacted)
-        finished = self._finished_before()
+        finished, executor = self._finished_before(), choose_executor(self.share_bytes, compiles=True)
         for index in (index for bundle in bundles for index in bundle):
-            answer = finished.get(name_of(self.tasks[index])) or self._answer(index)
+            answer = finished.get(name_of(self.tasks[index])) or self._answer(index, executor)
             # By cloudpickle: a class of the user's errors is not importable here.
             data: bytes = cloudpickle.dumps(answer)  # type: ignore[no-untyped-call]
             if isinstance(answer, StateShiftError):
@@ -183,13 +192,15 @@ class _Work:
         except (StateShiftError, OSError):  # a store that fails is told by the work itself, which is then done again
             return {}
 
-    def _answer(self, index: int) -> TaskResult | StateShiftError:
+    def _answer(self, index: int, executor: ExecutorName) -> TaskResult | StateShiftError:
+        task, is_slow = self.tasks[index], lacks_numba(executor, self.share_bytes)
         try:
-            result = perform(self.tasks[index], self.source, self.journal.folder, is_one_of_many=self.are_even)
+            result = perform(task, self.source, self.journal.folder, executor, is_one_of_many=self.are_even)
+            result = attrs.evolve(result, lacks_numba=is_slow)
             self.journal.record(result)
             return result
         except Exception as error:  # noqa: BLE001 - whatever the user's code raises is told
-            return answer_of(error, self.tasks[index].title, self.attempts)
+            return answer_of(error, task.title, self.attempts)
 
 
 def answer_of(error: Exception, title: str, attempts: int) -> StateShiftError:

@@ -7,14 +7,13 @@ import tempfile
 import attrs
 import pytest
 
-from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration import performing
 from stateshift.state.migration.performing import perform
 from stateshift.state.storage.files import Folder
 
-EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.AUTO]
+EXECUTORS = [*ExecutorName]
 
 
 def by_each_executor(ready):
@@ -26,7 +25,6 @@ def by_each_executor(ready):
     for name in EXECUTORS:
         with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
             patch.setenv(VARIABLE, name)
-            patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
             patch.setattr(performing, "cores", lambda: 2)
             folder = Folder.at(place)
             outcomes[name] = [_outcome(task, ready.savepoint.folder, folder) for task in ready.tasks]

@@ -7,6 +7,7 @@ from stateshift.compat.description import JobDescription, OperatorDescription, S
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.serializers.views import DataOutputView
 
@@ -26,7 +27,7 @@ def planned(old, new, kind=StateKind.VALUE, keys=(None, None)):
 def transcoder(old, new, kind=StateKind.VALUE):
     """What rewrites the entries of `block`."""
     framing = entry_framing(kind, key_group_bytes=1, key=KEY, namespace=ByteSerializer())
-    return make_transcoder(planned(old, new, kind), framing)
+    return make_transcoder(planned(old, new, kind), framing, choose_executor(0))
 
 
 def written(serializer, value):

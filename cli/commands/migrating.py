@@ -10,6 +10,7 @@ import click
 
 from ...compat.condensing import FEW, alike, some
 from ...compat.reference_time import time_text
+from ...compat.transcode.executors import TIMES_SLOWER
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
@@ -37,6 +38,7 @@ _COLUMNS = (Column("operator", is_name=True), Column("state", is_name=True), Col
             Column("dropped", is_number=True))  # fmt: skip
 _DONE = {"copy": "copied as bytes", "relabel": "copied, new header", "rekey": "copied under new keys",
          "convert": "converted", "drop": "dropped"}  # fmt: skip
+_SLOWER = f"without numba, so {TIMES_SLOWER} times as slow, about (pip install 'stateshift[spark]')"
 
 
 @click.command(
@@ -169,13 +171,18 @@ def _announce(report: MigrationReport) -> None:
         print_notice(
             f"to do: {many(report.tasks, 'stream')} to rewrite, {many(report.copies, 'file')} to copy, "
             f"{size_text(expected.bytes_to_read)} to read{writing}{room}; "
-            f"about {max(round(expected.seconds), 1)} s {_where(expected)}"
+            f"about {max(round(expected.seconds), 1)} s {_expected_of(expected)}"
         )
 
 
 def _where(expected: Estimate) -> str:
     """Say who carries out the tasks."""
     return _engine(expected) + ("; machine code is compiled first, once on this machine" if expected.compiles else "")
+
+
+def _expected_of(expected: Estimate) -> str:
+    """Say before a run who carries out the tasks, and what makes that slow."""
+    return _where(expected) + (f"; {_SLOWER}" if expected.lacks_numba else "")
 
 
 def _engine(expected: Estimate) -> str:
@@ -313,6 +320,8 @@ def _below(report: MigrationReport) -> Iterator[str]:
         yield f"not looked at: state of operator {operator}, which was carried over as bytes: {why.splitlines()[0]}"
     if report.unseen_damage:
         yield report.unseen_damage
+    if report.slowness:
+        yield report.slowness
     yield _size_line(report)
     for why, count in Counter(stream.why for stream in report.redone).items():
         yield f"{many(count, 'stream')} finished before and done again: {why}"
@@ -383,7 +392,7 @@ def _dry_lines(report: MigrationReport) -> Iterator[str]:
             yield f"tried: one entry each of {converted} was read, converted and written to nowhere"
         if empty:
             yield f"not tried, since there is no entry{_or_none(report.plan)}: {empty}"
-    where = "" if report.estimate is None else f", {_where(report.estimate)}"
+    where = "" if report.estimate is None else f", {_expected_of(report.estimate)}"
     yield f"dry run: nothing was written; {size_text(report.bytes_read)} would be read{where}"
 
 

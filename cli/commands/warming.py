@@ -27,20 +27,21 @@ Examples:
   NUMBA_CACHE_DIR=/opt/machine-code stateshift warm-up
 
 \b
-It takes up to a minute of one core, once for each version of stateshift, numba and Python, and each
+It takes about 20 seconds of one core, once for each version of stateshift, numba and Python, and each
 kind of processor; what is there already is left as it is. In an image: run it after the install.
 It is kept where NUMBA_CACHE_DIR says, else beside the package, else in the user's cache folder.
-Without it a migration compiles only where there is so much state that it pays, and else goes by numpy.""",
+Without it a migration compiles only where there is so much state that it pays, and else goes by plain
+Python.""",
 )
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ...compat.transcode.executors import ExecutorName, has_module
+    from ...compat.transcode.executors import has_numba
     from ...compat.transcode.kept_code import folder
 
-    if not has_module(ExecutorName.NUMBA):
+    if not has_numba():
         raise DeclarationError(
-            "machine code needs numba, which is not installed", advice="pip install 'stateshift[fast]'"
+            "machine code needs numba, which is not installed", advice="pip install 'stateshift[spark]'"
         )
     place, found = folder(), [*_functions()]
     total = sum(seconds or 0.0 for _, seconds in found)

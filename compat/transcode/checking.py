@@ -1,4 +1,4 @@
-"""Blocks held against what their entries must be: by machine code, by columns, or not at all where neither pays.
+"""Blocks held against what their entries must be: by machine code, or not at all where that does not pay.
 
 What is not plain is no failure: it is named, and who asks looks at it entry by entry, in plain Python.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .blocks import entry_end
-from .executors import ExecutorName, chosen_executor, load_machine_code, make_executor, paying
+from .executors import ExecutorName, load_machine_code, make_executor
 from .interpreter import DONE, FULL, ODD
 from .placed import AHEAD, CRAMPED, table_size
 
@@ -43,24 +43,19 @@ class BlockChecker:
     Attributes:
         check: What they are held against.
         prefix_bytes: How many bytes of a key tell its key group.
+        executor: Who looks.
     """
 
     check: EntryCheck
     prefix_bytes: int
+    executor: ExecutorName
     _executor: Executor | None = attrs.field(default=None, init=False)
     _table: Any = attrs.field(default=None, init=False)
     _shape: Any = attrs.field(default=None, init=False)
 
     def keys(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
         """Look at the keys of a block; None where they must be looked at one by one."""
-        name = paying(len(data))
-        if name is ExecutorName.NUMBA:
-            return self._by_machine_code(data, key_group)
-        if name is ExecutorName.NUMPY:
-            from .numpy_placed import look_at_keys
-
-            return look_at_keys(data, key_group, self.prefix_bytes, self.check.shape.numbers)
-        return None
+        return self._by_machine_code(data, key_group) if self.executor is ExecutorName.NUMBA else None
 
     def _by_machine_code(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
         import numpy as np
@@ -87,7 +82,7 @@ class BlockChecker:
         at = 0 if program is not None else len(data)
         while at < len(data) and program is not None:
             if self._executor is None:
-                self._executor = make_executor(chosen_executor(), program)
+                self._executor = make_executor(self.executor, program)
             done = self._executor.rewrite(data, at)
             at = done.stop
             if done.status == ODD:

@@ -4,7 +4,8 @@ Where an op list only passes over bytes, looks whether some are as expected, and
 numbers in a row, all places are known before. Then it is as good as a list of moves, each of 1, 2, 4 or 8 bytes from
 one place of the old value to one of the new, and each move can be made for many entries in a row. Bytes that a value
 ends with, and those that the next one begins with, lie around its key before and after: they are copied with it. That
-takes keys of one size too; where they have many, and for the last few entries, the interpreter goes on.
+takes keys of one size too; where they have many, and for the last few entries, the interpreter goes on. Of the speed
+at which tuples of two numbers are migrated it gives a sixth.
 """
 
 from __future__ import annotations

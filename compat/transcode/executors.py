@@ -1,9 +1,9 @@
-"""Who carries out op lists: numba where it is installed, else numpy, else plain Python; to the same bytes.
+"""Who carries out op lists: machine code where numba is installed, else plain Python; to the same bytes.
 
-Little state is done in plain Python before either is even loaded. Machine code that this machine has not compiled yet
-takes longer to compile than most state takes without: until there is so much that it pays, numpy does the work, and
-plain Python what numpy has no op for. `stateshift warm-up` compiles it beforehand. The environment variable
-`STATESHIFT_EXECUTOR` names who is to do all, or `objects`, to use no op list.
+Whoever opens a plan or a reader chooses once, and passes the choice on. Little state is done in plain Python, and numba
+is not even loaded. Machine code that this machine has not compiled yet takes longer to compile than some state takes
+without: it is compiled for a plan of so much state that it pays, and never for a reader. `stateshift warm-up` compiles
+it beforehand. The environment variable `STATESHIFT_EXECUTOR` names who is to do all, or `objects`, to use no op list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 import os
 import sys
-from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,29 +23,25 @@ from .interpreter import FULL, interpret
 from .kept_code import is_compiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from .framed import Survey
     from .program import Program
 
 VARIABLE = "STATESHIFT_EXECUTOR"
-LITTLE_BYTES = 1 << 20
-"""Less is gone through in plain Python."""
-COMPILING_BYTES = 4 << 30
-"""From here on it pays to compile machine code first: half a minute, and numpy is two to four seconds a GB slower."""
-_SLOW_COMPILING_BYTES = 32 << 20
-"""The same of op lists that numpy cannot carry out: plain Python takes a second for each, or half of one."""
-COMPILING_S = 35.0
-"""How long that takes, about."""
-_NUMBA_MODULE = f"{__package__}.numba_kernels"
+LOADING_BYTES = 1 << 20
+"""Less is gone through in plain Python, by the time in which numba is loaded: half a second."""
+COMPILING_S = 20.0
+"""How long it takes to compile machine code, about."""
+COMPILING_BYTES = 128 << 20
+"""From here on that pays: plain Python takes 0.15 to 0.45 seconds for each MB, and for these twice as long."""
+TIMES_SLOWER = 400
+"""How many times as long as machine code plain Python takes, about: 150 with long lists, 550 with two numbers."""
+_AUTO, _NUMBA_MODULE = "auto", f"{__package__}.numba_kernels"
 
 
 class ExecutorName(enum.StrEnum):
     """Who rewrites blocks."""
 
-    AUTO = "auto"
     NUMBA = "numba"
-    NUMPY = "numpy"
     PLAIN = "plain"
     OBJECTS = "objects"
 
@@ -111,138 +106,62 @@ class PlainExecutor:
             room *= 2
 
 
-@attrs.define
-class EventualExecutor:
-    """Carries out an op list in plain Python, and by numba or numpy once that pays."""
-
-    program: Program
-    _made: Executor = attrs.field(init=False)
-    _name: ExecutorName = attrs.field(default=ExecutorName.PLAIN, init=False)
-
-    @_made.default
-    def _make_plain(self) -> Executor:
-        return PlainExecutor(self.program)
-
-    def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        is_slow = isinstance(self._made, PlainExecutor)
-        if is_slow and (name := paying(len(block) - start, is_slow=self._name is ExecutorName.NUMPY)) is not self._name:
-            self._name, self._made = name, make_executor(name, self.program)
-        return self._made.rewrite(block, start, prefix)
-
-
-@attrs.define
-class _Passed:
-    """How much this process has gone through, and will in all where that is known: machine code takes a while to load.
-
-    What goes through it is found, converted and looked at, and counts each time.
-    """
-
-    size_bytes: int = 0
-    expected_bytes: int = 0
-
-    @property
-    def ahead_bytes(self) -> int:
-        """How much there is to go through; as much as there was, where it is not known."""
-        return self.expected_bytes or self.size_bytes // 3
-
-
-_passed = _Passed()
-
-
-def paying(size_bytes: int, *, is_slow: bool = False) -> ExecutorName:
-    """Tell who is to go through some bytes: of those that are installed and wanted, the fastest that pays.
+def choose_executor(size_bytes: int, *, compiles: bool = False) -> ExecutorName:
+    """Choose who goes through some bytes: as the environment says, else who is done first, what it loads included.
 
     Args:
-        size_bytes: To go through; with what this process was asked for before, it decides.
-        is_slow: Whether numpy was asked and cannot do it: then machine code pays earlier.
-    """
-    name = chosen_executor()
-    if name is not ExecutorName.AUTO:
-        return name
-    _passed.size_bytes += size_bytes
-    if _NUMBA_MODULE in sys.modules:
-        return ExecutorName.NUMBA
-    if _passed.size_bytes < LITTLE_BYTES:
-        return ExecutorName.PLAIN
-    scale = COMPILING_BYTES // _SLOW_COMPILING_BYTES if is_slow else 1
-    if pays_to_load(scale * _passed.ahead_bytes):
-        return ExecutorName.NUMBA
-    return ExecutorName.NUMPY if has_module(ExecutorName.NUMPY) else ExecutorName.PLAIN
-
-
-def pays_to_load(size_bytes: int) -> bool:
-    """Whether machine code pays for so many bytes: it is kept on this machine, or they take longer than to compile."""
-    return has_module(ExecutorName.NUMBA) and (size_bytes >= COMPILING_BYTES or is_compiled())
-
-
-def compiles(size_bytes: int) -> bool:
-    """Whether to go through so many bytes begins with compiling machine code."""
-    wanted = chosen_executor()
-    is_wanted = wanted is ExecutorName.NUMBA or (wanted is ExecutorName.AUTO and pays_to_load(size_bytes))
-    return is_wanted and size_bytes >= LITTLE_BYTES and not is_compiled()
-
-
-def expect(size_bytes: int) -> None:
-    """Tell that this process will go through so many bytes in all: so it is known early whether machine code pays."""
-    _passed.size_bytes += size_bytes
-    _passed.expected_bytes += size_bytes
-
-
-@contextmanager
-def nothing_compiled() -> Iterator[None]:
-    """Go through bytes without compiling anything for them, however many are expected."""
-    before, _passed.expected_bytes = _passed.expected_bytes, 1
-    try:
-        yield
-    finally:
-        _passed.expected_bytes = before
-
-
-@contextmanager
-def nothing_loaded() -> Iterator[None]:
-    """Go through bytes without loading anything for them, however many they are: another process does the work."""
-    before, _passed.size_bytes = _passed.size_bytes, -sys.maxsize
-    try:
-        yield
-    finally:
-        _passed.size_bytes = before
-
-
-def machine_code(size_bytes: int) -> Any:
-    """Give the module of machine code, where that is who is to go through some bytes; else None."""
-    return load_machine_code() if paying(size_bytes) is ExecutorName.NUMBA else None
-
-
-@lru_cache(maxsize=1)
-def load_machine_code() -> Any:
-    """Give the module of machine code; numba must be there."""
-    return import_module(_NUMBA_MODULE)
-
-
-@lru_cache(maxsize=4)
-def has_module(name: str) -> bool:
-    """Whether a module is installed."""
-    return find_spec(name) is not None
-
-
-def chosen_executor() -> ExecutorName:
-    """Tell who is to rewrite blocks, as the environment says.
+        size_bytes: Of all that is to be gone through.
+        compiles: Whether machine code may be compiled for it, where there is so much that it pays.
 
     Raises:
         DeclarationError: The environment names none, or one that is not installed.
     """
-    return _executor_named(os.environ.get(VARIABLE) or ExecutorName.AUTO)
+    wanted = _executor_named(os.environ.get(VARIABLE) or _AUTO)
+    if wanted is not None:
+        return wanted
+    if not has_numba():
+        return ExecutorName.PLAIN
+    if is_compiled():
+        pays = size_bytes >= LOADING_BYTES or _NUMBA_MODULE in sys.modules
+    else:
+        pays = compiles and size_bytes >= COMPILING_BYTES
+    return ExecutorName.NUMBA if pays else ExecutorName.PLAIN
+
+
+def must_compile(executor: ExecutorName) -> bool:
+    """Whether who was chosen begins with compiling machine code."""
+    return executor is ExecutorName.NUMBA and not is_compiled()
+
+
+def lacks_numba(executor: ExecutorName, size_bytes: int) -> bool:
+    """Whether plain Python was chosen for some bytes only because numba is not installed."""
+    return executor is ExecutorName.PLAIN and size_bytes >= LOADING_BYTES and not has_numba()
+
+
+@lru_cache(maxsize=1)
+def has_numba() -> bool:
+    """Whether numba is installed."""
+    return find_spec("numba") is not None
+
+
+@lru_cache(maxsize=1)
+def load_machine_code() -> Any:
+    """Return the module of machine code; numba must be there."""
+    return import_module(_NUMBA_MODULE)
 
 
 @lru_cache(maxsize=8)
-def _executor_named(named: str) -> ExecutorName:
+def _executor_named(named: str) -> ExecutorName | None:
+    if named == _AUTO:
+        return None
     if named not in set(ExecutorName):
         raise DeclarationError(
-            f"{VARIABLE} is {named!r}, and names no executor", advice=f"name one of {', '.join(ExecutorName)}"
+            f"{VARIABLE} is {named!r}, and names no executor",
+            advice=f"name one of {', '.join((_AUTO, *ExecutorName))}",
         )
-    if named in {ExecutorName.NUMBA, ExecutorName.NUMPY} and not has_module(named):
+    if named == ExecutorName.NUMBA and not has_numba():
         raise DeclarationError(
-            f"{VARIABLE} asks for {named}, which is not installed", advice="pip install 'stateshift[fast]'"
+            f"{VARIABLE} asks for {named}, which is not installed", advice="pip install 'stateshift[spark]'"
         )
     return ExecutorName(named)
 
@@ -253,9 +172,4 @@ def make_executor(name: ExecutorName, program: Program) -> Executor:
         from .numba_executor import NumbaExecutor
 
         return NumbaExecutor(program)
-    if name is ExecutorName.NUMPY:
-        from .numpy_executor import NumpyExecutor
-        from .row_ops import can_run
-
-        return NumpyExecutor(program) if can_run(program) else PlainExecutor(program)
-    return EventualExecutor(program) if name is ExecutorName.AUTO else PlainExecutor(program)
+    return PlainExecutor(program)

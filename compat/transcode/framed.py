@@ -9,36 +9,21 @@ With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, i
 the size, the first word, those between, and the last one, and adds what comes out. That tells what was lost or
 changed by mistake, not on purpose.
 
-The functions with a leading underscore, and the two that they share, are compiled by numba as they are; where it pays,
-that is what runs.
+The functions with a leading underscore, and the two that they share, are compiled by numba as they are.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from ...serializers.errors import CorruptSavepoint
-from .executors import ExecutorName, load_machine_code, machine_code, paying
-from .memory import (
-    SUMS_AT_ONCE,
-    any_key_sum,
-    begun_key_sum,
-    has_short_sum,
-    key_sum,
-    load,
-    short_key_sum,
-    short_key_sums,
-    unlike,
-)
-from .ops import WORD
+from .executors import ExecutorName, load_machine_code
+from .memory import key_sum, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .lockstep import Entries
+    from collections.abc import Iterable, Sequence
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
@@ -61,7 +46,6 @@ class Run:
         entries: How many there are.
         detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
             of a value with more bytes than an i32 tells, that number, taken as signed.
-        found: Where the entries lie, as seen from the first, where that is known.
     """
 
     ending: int
@@ -69,20 +53,6 @@ class Run:
     last: int
     entries: int
     detail: int
-    found: Entries | None = attrs.field(default=None, eq=False, repr=False, kw_only=True)
-
-    def known_in(self, block: memoryview) -> None:
-        """Keep for a while that `block` holds the entries of the run, so that nobody looks for them."""
-        if self.found is not None:
-            from .numpy_framing import known
-
-            known.put(block, self.found)
-
-    def go_on(self, rest: Run) -> Run:
-        """Put behind it what follows, of the same state."""
-        if rest.entries:
-            return attrs.evolve(rest, entries=self.entries + rest.entries)
-        return attrs.evolve(rest, entries=self.entries, last=self.last, found=self.found)
 
 
 @attrs.frozen
@@ -109,56 +79,24 @@ class Survey:
         return Survey(self.entries + rest.entries, self.keys + rest.keys & _MASK, misplaced, at + rest.last)
 
 
-def find_run(data: bytes | memoryview, start: int) -> Run:
+def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = ExecutorName.PLAIN) -> Run:
     """Go from entry to entry, to the last one of a state or of the data."""
-    name, result = paying(len(data) - start), [0, 0, 0, 0]
-    if name is ExecutorName.NUMBA:
+    result = [0, 0, 0, 0]
+    if executor is ExecutorName.NUMBA:
         fast = load_machine_code()
         ending, result = fast.call(fast.find_run, data, start, len(data))
         return Run(ending, *result)
-    if name is ExecutorName.NUMPY:
-        from .numpy_framing import find_run_in_columns
-
-        found = find_run_in_columns(data, start)
-        if found is not None and found.ending != COMPLETE:
-            rest = Run(_find_run(data, found.stop, len(data), result), *result)
-            return found.go_on(rest)
-        if found is not None:
-            return found
     return Run(_find_run(data, start, len(data), result), *result)
 
 
-def cut_key_groups(data: memoryview, begins: Sequence[int]) -> Iterator[memoryview]:
-    """Cut stored bytes into those of key groups; where it pays to go through all of them at once, that is done first.
-
-    Args:
-        data: State ids, entries and end marks.
-        begins: Where each key group begins.
-    """
-    if len(begins) == 1 and not begins[0]:
-        return iter((data,))
-    if paying(len(data)) is ExecutorName.NUMPY:
-        from . import numpy_framing
-
-        return numpy_framing.cut_key_groups(data, begins)
-    return (data[begin:end] for begin, end in pairwise([*begins, len(data)]))
-
-
-def survey(data: bytes | memoryview, prefix: bytes) -> Survey:
+def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = ExecutorName.PLAIN) -> Survey:
     """Look at all entries of a block.
 
     Raises:
         CorruptSavepoint: The block does not consist of entries.
     """
-    name, result = paying(len(data)), [0, 0, 0, 0]
-    number = int.from_bytes(prefix, "big")
-    if name is ExecutorName.NUMPY:
-        from .numpy_framing import survey_columns
-
-        found = survey_columns(data, prefix)
-        if found is not None:
-            return found
-    if name is ExecutorName.NUMBA:
+    number, result = int.from_bytes(prefix, "big"), [0, 0, 0, 0]
+    if executor is ExecutorName.NUMBA:
         fast = load_machine_code()
         is_sound, result = fast.call(fast.survey, data, len(data), number, len(prefix))
     else:
@@ -181,7 +119,7 @@ def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None
     Raises:
         CorruptSavepoint: There are not so many entries.
     """
-    find = _find_entries if isinstance(data, bytes) else machine_code(end - start).find_entries
+    find = _find_entries if isinstance(data, bytes) else load_machine_code().find_entries
     if not find(data, start, end, *places):
         raise CorruptSavepoint("the entries of a block are cut off or damaged")
 
@@ -208,27 +146,6 @@ def alike(data: Any, model: int, at: int, size: int, key_size: int, value_size: 
         prefix_bytes: How many bytes of the keys are looked at.
     """
     value_at, entry_size = key_size + _LENGTH_BYTES, key_size + value_size + 2 * _LENGTH_BYTES
-    some_end = min(size, at + _GLANCE * entry_size)
-    count = _alike_one_by_one(data, model, at, some_end, entry_size, value_at, value_size, prefix_bytes)
-    if count < _GLANCE:
-        return count
-    head_size = _LENGTH_BYTES + prefix_bytes
-    most = max(size - at - max(WORD - entry_size, 0), 0) // entry_size  # behind whose beginning there are 32 bytes
-    while count < most and value_at + _LENGTH_BYTES <= WORD:
-        end, differs = min(count + _AT_ONCE, most), 0
-        for entry in range(count, end):  # no jump depends on what one of them is like: that is faster still
-            differs |= unlike(data, at + entry * entry_size, data, model, head_size, value_at, _LENGTH_BYTES)
-        if differs:
-            break
-        count = end
-    at += count * entry_size
-    return count + _alike_one_by_one(data, model, at, size, entry_size, value_at, value_size, prefix_bytes)
-
-
-def _alike_one_by_one(
-    data: Any, model: int, at: int, size: int, entry_size: int, value_at: int, value_size: int, prefix_bytes: int
-) -> int:
-    """As `alike`, as far as the first entry that is not, which mostly is the first one."""
     count, mask = 0, -1 << 8 * (_LENGTH_BYTES - prefix_bytes)
     head = load(data, model, 8) & mask
     while size - at >= entry_size and load(data, at, 8) & mask == head and load(data, at + value_at, 4) == value_size:
@@ -239,25 +156,15 @@ def _alike_one_by_one(
 
 def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> int:
     """Sum up the keys of so many entries of one size."""
-    keys, at = 0, at + _LENGTH_BYTES
-    if has_short_sum(key_size):
-        begun = begun_key_sum(key_size)
-        for _ in range(count // SUMS_AT_ONCE):
-            keys += short_key_sums(begun, data, at, entry_size, key_size)
-            at += SUMS_AT_ONCE * entry_size
-        for _ in range(count % SUMS_AT_ONCE):
-            keys += short_key_sum(begun, data, at, key_size)
-            at += entry_size
-        return keys
-    for _ in range(count):
-        keys += any_key_sum(data, at, key_size)
-        at += entry_size
+    keys = 0
+    for key_at in range(at + _LENGTH_BYTES, at + _LENGTH_BYTES + count * entry_size, entry_size):
+        keys += key_sum(data, key_at, key_size)
     return keys
 
 
 def _find_run(data: Any, start: int, size: int, result: Any) -> int:
     at = last = start
-    entries, detail, key_size, last_size = 0, 0, 1, -1
+    entries, detail, key_size = 0, 0, 1
     ending = NEEDS_MORE
     while True:
         key_at = at + _LENGTH_BYTES
@@ -286,18 +193,12 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
         if data[key_at] >= _LAST_FLAG:
             ending = COMPLETE
             break
-        if value_size == last_size:
-            count, entry_size = alike(data, last, at, size, key_size, value_size, 1), at - last
-            entries += count
-            last += count * entry_size
-            at += count * entry_size
-        last_size = value_size
     result[0], result[1], result[2], result[3] = at, last, entries, detail
     return ending
 
 
 def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    at, entries, keys, misplaced, last, key_size, last_size = 0, 0, 0, -1, -1, 0, -1
+    at, entries, keys, misplaced, last, key_size = 0, 0, 0, -1, -1, 0
     mask = (1 << 8 * prefix_bytes) - 1
     while at < size:
         if size - at < 8:
@@ -319,15 +220,6 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
         keys += key_sum(data, key_at, key_size)
         entries += 1
         last, at = at, end
-        if value_size == last_size and key_size >= prefix_bytes:
-            entry_size = at - last
-            some_end = min(size, at + _AT_ONCE * entry_size)
-            count = alike(data, last, at, some_end, key_size, value_size, prefix_bytes)
-            keys += key_sums(data, at, count, entry_size, key_size)
-            entries += count
-            last += count * entry_size
-            at += count * entry_size
-        last_size = value_size
     result[0], result[1], result[2], result[3] = entries, keys, misplaced, last
     return True
 

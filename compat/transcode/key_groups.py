@@ -3,7 +3,8 @@
     u16 state id, entries, u16 next state id, entries, ..., 0xFFFF; a key's first byte tells where the state ends
 
 It is all or nothing. Where anything is not plain (an odd entry, one of another key group, damaged bytes), nothing is
-given: who asked goes from block to block then, and finds out. Only machine code does this.
+given: who asked goes from block to block then, and finds out. Only machine code does this. Of the speed of a migration
+it gives an eighth, with small entries a fourth.
 """
 
 from __future__ import annotations

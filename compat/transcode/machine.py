@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,9 +21,6 @@ from numba.extending import intrinsic, overload, register_jitable
 
 from .. import key_hashes
 from . import even, framed, interpreter, kept_code, memory, ops, placed, texts, varints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PADDING = 96
 _CHUNK, _LOOKED_AT, _WEIGHED = ops.WORD, 64, 16
@@ -233,48 +229,6 @@ def _mixed(number: Any, word: Any) -> Any:  # noqa: ARG001 - as above
     return mixed
 
 
-@intrinsic
-def _sums(typingctx: Any, begun: Any, data: Any, at: Any, step: Any, last: Any) -> Any:  # noqa: ARG001 - as above
-    """Sum up the checksums of keys, as vectors of words: of the first ones, so many bytes apart, and the last ones."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        begun, data, at, step, last = arguments
-        number, lanes = begun.type, range(memory.SUMS_AT_ONCE)
-        numbers = ir.VectorType(number, len(lanes))
-
-        def vector(make: Callable[[int], Any]) -> Any:
-            made = numbers(ir.Undefined)
-            for lane in lanes:
-                made = builder.insert_element(made, make(lane), number(lane))
-            return made
-
-        def call(name: str, returned: Any, argument: Any) -> Any:
-            kind = ir.FunctionType(returned, [numbers])
-            function = get_or_insert_function(builder.module, kind, f"llvm.{name}.v{len(lanes)}i{number.width}")
-            return builder.call(function, [argument])
-
-        def word(behind: Any, lane: int) -> Any:
-            place = builder.add(behind, builder.mul(step, number(lane)))
-            return builder.load(_pointer(builder, data, place, number), align=1)
-
-        total = vector(lambda _: begun)
-        for behind in (at, builder.add(at, last)):
-            words = call("bswap", numbers, vector(partial(word, behind)))
-            total = builder.mul(builder.xor(total, words), numbers([memory.MIX] * len(lanes)))
-            total = builder.xor(total, builder.lshr(total, numbers([memory.HALF_BITS] * len(lanes))))
-        return call("vector.reduce.add", number, total)
-
-    return types.int64(types.int64, data, types.int64, types.int64, types.int64), generate
-
-
-@overload(memory.short_key_sums)
-def _short_key_sums(begun: Any, data: Any, at: Any, step: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    def short_key_sums(begun: Any, data: Any, at: Any, step: Any, size: Any) -> Any:
-        return _sums(begun, data, at, step, size - 8)
-
-    return short_key_sums
-
-
 @overload(memory.store_float)
 def _store_float(data: Any, at: Any, size: Any, value: Any) -> Any:  # noqa: ARG001 - as above
     def store_float(data: Any, at: Any, size: Any, value: Any) -> None:
@@ -406,9 +360,6 @@ for _short in (
     varints.var_text_end,
     varints.maybe_var_text_end,
     memory.key_sum,
-    memory.has_short_sum,
-    memory.begun_key_sum,
-    memory.short_key_sum,
     even._move_each,  # noqa: SLF001 - what is compiled is marked so
     placed._is_before,  # noqa: SLF001 - as above
     placed._is_placed,  # noqa: SLF001 - as above
@@ -459,7 +410,6 @@ for _function in (
     even._move,  # noqa: SLF001 - as above
     even.rewrite_even,
     framed.alike,
-    framed._alike_one_by_one,  # noqa: SLF001 - as above
     framed.key_sums,
     framed._find_run,  # noqa: SLF001 - as above
     framed._survey,  # noqa: SLF001 - as above

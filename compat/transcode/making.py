@@ -1,4 +1,4 @@
-"""The one way in: a transcoder for the plan of a state, and the one place that chooses who carries it out."""
+"""The one way in: a transcoder for the plan of a state, by an op list where it has one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..plan import StateAction
 from .blocks import BlockTranscoder
 from .element_blocks import ElementBlocks
 from .elements import BroadcastMaps, ListElements
-from .executors import ExecutorName, chosen_executor
+from .executors import ExecutorName
 from .kinds import KindTranscoder
 from .objects import ObjectTranscoder
 from .recipes import element_program_of, program_of
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from .transcoder import ElementTranscoder, Transcoder
 
 
-def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool = False) -> Transcoder:
+def make_transcoder(
+    plan: StatePlan, framing: EntryFraming, executor: ExecutorName, *, quarantines: bool = False
+) -> Transcoder:
     """Make what rewrites the entries of a keyed state.
 
     Args:
         plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
         framing: How the state's entries are laid out.
+        executor: Who carries out the op list, where there is one.
         quarantines: Whether values that do not fit are handed back, and not raised (rule RUN-4).
 
     Raises:
@@ -35,12 +38,12 @@ def make_transcoder(plan: StatePlan, framing: EntryFraming, *, quarantines: bool
     _require(plan, keyed=True)
     if plan.transform is not None:
         return KindTranscoder(plan, framing, quarantines)
-    objects, executor = ObjectTranscoder(plan, framing, quarantines), chosen_executor()
+    objects = ObjectTranscoder(plan, framing, quarantines)
     program = program_of(plan, framing) if executor is not ExecutorName.OBJECTS else None
     return objects if program is None else BlockTranscoder(objects, program, executor)
 
 
-def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> ElementTranscoder:
+def make_element_transcoder(plan: StatePlan, executor: ExecutorName, *, quarantines: bool = False) -> ElementTranscoder:
     """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
 
     Raises:
@@ -48,7 +51,7 @@ def make_element_transcoder(plan: StatePlan, *, quarantines: bool = False) -> El
     """
     _require(plan, keyed=False)
     make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements
-    objects, executor = make(plan, quarantines), chosen_executor()
+    objects = make(plan, quarantines)
     program = element_program_of(plan) if executor is not ExecutorName.OBJECTS else None
     return objects if program is None else ElementBlocks(objects, program, executor)
 

@@ -17,7 +17,6 @@ _WORD_BYTES = 8
 _OFFSET_BITS = 31
 MOST_OFFSET = (1 << _OFFSET_BITS) - 1
 SEED = 0x1E3779B97F4A7C15
-SUMS_AT_ONCE = 8
 _MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
 
 
@@ -34,29 +33,9 @@ def mixed(number: int, word: int) -> int:
 
 def key_sum(data: Any, at: int, size: int) -> int:
     """Give what a key adds to the checksum (`framed`)."""
-    if has_short_sum(size):  # most keys: a few instructions that stand where they are asked for
-        return short_key_sum(begun_key_sum(size), data, at, size)
+    if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few instructions that stand where they are asked for
+        return mixed(mixed(mixed(SEED, size), load(data, at, 8)), load(data, at + size - 8, 8))
     return any_key_sum(data, at, size)
-
-
-def has_short_sum(size: int) -> bool:
-    """Whether a key of this size adds what `short_key_sum` gives."""
-    return _WORD_BYTES <= size <= 2 * _WORD_BYTES
-
-
-def begun_key_sum(size: int) -> int:
-    """Give what is alike in the sums of all keys of a size."""
-    return mixed(SEED, size)
-
-
-def short_key_sum(begun: int, data: Any, at: int, size: int) -> int:
-    """As `key_sum`, of a key of 8 to 16 bytes."""
-    return mixed(mixed(begun, load(data, at, 8)), load(data, at + size - 8, 8))
-
-
-def short_key_sums(begun: int, data: Any, at: int, step: int, size: int) -> int:
-    """Sum up `short_key_sum` of `SUMS_AT_ONCE` keys, so many bytes apart."""
-    return sum(short_key_sum(begun, data, at + place * step, size) for place in range(SUMS_AT_ONCE))
 
 
 def any_key_sum(data: Any, at: int, size: int) -> int:

@@ -7,13 +7,13 @@ last entries of a block are copied to where that is harmless.
 from __future__ import annotations
 
 import math
+from ctypes import addressof, c_char
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 
 from . import ops
-from .columns import bytes_behind
 from .even import moves_of
 from .executors import Rewritten
 from .framed import Survey
@@ -153,6 +153,22 @@ def with_room(data: bytes | memoryview) -> Any:
     """Give bytes as an array that has room behind it, and may be written; they are copied where that is not so."""
     is_plain = isinstance(data, memoryview) and not data.readonly and bytes_behind(data) >= PADDING
     return np.frombuffer(data, np.uint8) if is_plain else padded(data)
+
+
+def bytes_behind(block: bytes | memoryview) -> int:
+    """Give how many bytes are known to follow a block in memory: of those that it is a view of."""
+    if not isinstance(block, memoryview) or not block:
+        return 0
+    whole = memoryview(block.obj)
+    return _address(whole) + whole.nbytes - _address(block) - block.nbytes
+
+
+def _address(data: memoryview) -> int:
+    if not data.readonly:  # several times as fast
+        return addressof(c_char.from_buffer(data))
+    array: Any = np.frombuffer(data, np.uint8)
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def without(target: Any, size: int) -> memoryview:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...compat.transcode.numpy_placed import key_groups_of
 from ...serializers.views import DataInputView
 from ..key_groups import has_checked_hash, has_stable_hash, key_hasher
 
@@ -27,8 +26,7 @@ Codes = np.ndarray[Any, np.dtype[np.uint32]]
 _U32 = np.uint32
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
 _MASK = 0xFFFFFFFF
-
-__all__ = ["hash_column", "key_groups_of"]
+_SIGN = 1 << 31
 
 
 def hash_column(serializer: TypeSerializer[Any], column: pa.Array, encoded: pa.Array) -> Codes:
@@ -101,3 +99,22 @@ def _string_hashes(column: pa.Array) -> Codes:
     filled = lengths > 0
     code[filled] = np.add.reduceat(data * powers[following], (ends - lengths)[filled], dtype=np.uint32)
     return code
+
+
+def key_groups_of(codes: Codes, max_parallelism: int) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """Give the key group of each hash."""
+    code = codes * _U32(0xCC9E2D51)
+    code = _rotated(code, 15) * _U32(0x1B873593)
+    code = _rotated(code, 13) * _U32(5) + _U32(0xE6546B64)
+    code ^= _U32(4)
+    code = (code ^ code >> _U32(16)) * _U32(0x85EBCA6B)
+    code = (code ^ code >> _U32(13)) * _U32(0xC2B2AE35)
+    code ^= code >> _U32(16)
+    spread = code.astype(np.int64)
+    spread = np.where(spread < _SIGN, spread, (1 << 32) - spread)
+    spread[spread == _SIGN] = 0  # Java's abs of its least int, by definition
+    return np.asarray(spread % max_parallelism, dtype=np.int32)
+
+
+def _rotated(code: Codes, bits: int) -> Codes:
+    return code << _U32(bits) | code >> _U32(32 - bits)

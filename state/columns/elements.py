@@ -24,6 +24,7 @@ from .forms import Forms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...compat.transcode.executors import ExecutorName
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .form import ColumnForm
 
@@ -39,12 +40,14 @@ class ListColumns:
         """The columns."""
         return pa.schema([pa.field("subtask", pa.int32()), pa.field("value", self.value.kind)])
 
-    def batch(self, subtask: int, elements: Sequence[bytes], *, singly: bool = False) -> pa.RecordBatch:
+    def batch(
+        self, subtask: int, elements: Sequence[bytes], executor: ExecutorName, *, singly: bool = False
+    ) -> pa.RecordBatch:
         """Decode the elements of a subtask; errors as `KeyedColumns.batch`, with the place of the element."""
         raw, data = padded(*elements)
         ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        cells = Cells(raw, data, starts, ends)
+        cells = Cells(raw, data, starts, ends, executor)
         singly = singly or len(raw) > MOST_BYTES
         found = self.value.decode_singly(cells) if singly else self.value.decode(cells)
         odd = found.odd | (found.ends != ends)

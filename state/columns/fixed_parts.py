@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...compat.transcode.executors import machine_code
+from ...compat.transcode.executors import ExecutorName
 from .bytes_at import PADDING, bitmap, matrix_at, none, number_array
 from .optional import OptionalForm
 from .scalars import BooleanForm, NumberForm, StringForm
@@ -49,6 +49,8 @@ def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
         forms: Of the parts.
         cells: Where the first one of each row begins.
     """
+    if cells.executor is not ExecutorName.NUMBA:
+        return None
     bare: list[ColumnForm] = []
     flagged: list[bool] = []
     for form in forms:
@@ -57,7 +59,7 @@ def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
             break
         bare.append(inner)
         flagged.append(inner is not form)
-    if (len(bare) < _LEAST and not any(isinstance(form, StringForm) for form in bare)) or machine_code(0) is None:
+    if len(bare) < _LEAST and not any(isinstance(form, StringForm) for form in bare):
         return None
     from . import flat_numba
 

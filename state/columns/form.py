@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
+from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.views import DataInputView
 from .bytes_at import none, spread
@@ -35,23 +36,25 @@ class Cells:
         data: The same for numpy.
         starts: Where each value begins; ascending, and never past its limit.
         limits: What each may not go past.
+        executor: Who goes through them: machine code, or numpy.
     """
 
     raw: bytes = attrs.field(repr=False)
     data: Bytes = attrs.field(repr=False)
     starts: Places
     limits: Places
+    executor: ExecutorName = ExecutorName.PLAIN
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def moved(self, starts: Places) -> Cells:
         """Give the same rows at other places."""
-        return Cells(self.raw, self.data, starts, self.limits)
+        return Cells(self.raw, self.data, starts, self.limits, self.executor)
 
     def picked(self, rows: Any) -> Cells:
         """Give some of the rows: numbers or flags of them."""
-        return Cells(self.raw, self.data, self.starts[rows], self.limits[rows])
+        return Cells(self.raw, self.data, self.starts[rows], self.limits[rows], self.executor)
 
     def skipped_to(self, size: int) -> tuple[Cells, Flags]:
         """Give the same rows behind fixed bytes, and which rows do not have so many."""

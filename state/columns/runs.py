@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from ...compat.transcode.numpy_framing import known
 from .bytes_at import padded
 from .form import Cells
 from .places import places_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from ...compat.transcode.lockstep import Entries
+    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.blocks import Block
     from .bytes_at import Bytes, Flags, Places
 
@@ -30,12 +29,14 @@ class Run:
     Attributes:
         raw: The bytes, padded.
         data: The same for numpy.
+        executor: Who goes through them.
         key_groups: Of each entry.
         key_starts, key_ends, value_starts, value_ends: Of each entry.
     """
 
     raw: bytes = attrs.field(repr=False)
     data: Bytes = attrs.field(repr=False)
+    executor: ExecutorName
     key_groups: Places
     key_starts: Places
     key_ends: Places
@@ -43,12 +44,12 @@ class Run:
     value_ends: Places
 
     @classmethod
-    def of(cls, blocks: list[Block], entries: Sequence[Entries | None] = ()) -> Run:
-        """Join blocks, and find their entries where they are not known; raises `CorruptSavepoint`."""
+    def of(cls, blocks: list[Block], executor: ExecutorName) -> Run:
+        """Join blocks, and find their entries; raises `CorruptSavepoint`."""
         raw, data = padded(*(block.data for block in blocks))
         counts = [block.entries for block in blocks]
-        places = places_of(raw, data, [len(block.data) for block in blocks], counts, entries)
-        return cls(raw, data, np.repeat([block.key_group for block in blocks], counts), *places)
+        places = places_of(raw, data, [len(block.data) for block in blocks], counts, executor)
+        return cls(raw, data, executor, np.repeat([block.key_group for block in blocks], counts), *places)
 
     def __len__(self) -> int:
         return len(self.key_groups)
@@ -56,17 +57,17 @@ class Run:
     @property
     def keys(self) -> Cells:
         """Where the keys of the entries lie."""
-        return Cells(self.raw, self.data, self.key_starts, self.key_ends)
+        return Cells(self.raw, self.data, self.key_starts, self.key_ends, self.executor)
 
     @property
     def values(self) -> Cells:
         """Where the values lie."""
-        return Cells(self.raw, self.data, self.value_starts, self.value_ends)
+        return Cells(self.raw, self.data, self.value_starts, self.value_ends, self.executor)
 
     def picked(self, rows: Flags) -> Run:
         """Give some of the entries."""
         found = (self.key_groups, self.key_starts, self.key_ends, self.value_starts, self.value_ends)
-        return Run(self.raw, self.data, *(places[rows] for places in found))
+        return Run(self.raw, self.data, self.executor, *(places[rows] for places in found))
 
     def item(self, row: int) -> tuple[bytes, bytes]:
         """Give one entry as key bytes and value bytes."""
@@ -74,18 +75,16 @@ class Run:
         return key, self.raw[self.value_starts[row] : self.value_ends[row]]
 
 
-def runs_of(blocks: Iterable[Block]) -> Iterator[Run]:
+def runs_of(blocks: Iterable[Block], executor: ExecutorName) -> Iterator[Run]:
     """Gather blocks of one state to runs; an oversized value is refused, as by `Block.items`."""
     waiting: list[Block] = []
-    found: list[Entries | None] = []
     size = entries = 0
     for block in blocks:
         block.refuse_oversized()
         if waiting and (size + len(block.data) > RUN_BYTES or entries + block.entries > _RUN_ENTRIES):
-            yield Run.of(waiting, found)
-            waiting, found, size, entries = [], [], 0, 0
+            yield Run.of(waiting, executor)
+            waiting, size, entries = [], 0, 0
         waiting.append(block)
-        found.append(known.get(block.data))
         size, entries = size + len(block.data), entries + block.entries
     if waiting:
-        yield Run.of(waiting, found)
+        yield Run.of(waiting, executor)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...compat.transcode.executors import machine_code
+from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import StateShiftError
 from ...serializers.primitives.big_numbers import split_decimal
 from ...serializers.primitives.text import read_string
@@ -153,7 +153,7 @@ class StringForm(TextForm):
         return self.decode_some(cells, np.ones(len(cells), dtype=bool))
 
     def decode_some(self, cells: Cells, present: Flags) -> Decoded:
-        if machine_code(0) is not None:
+        if cells.executor is ExecutorName.NUMBA:
             return self._decoded_fast(cells, present)
         units, header = varints_at(cells.data, cells.starts)
         found = self._decoded(cells, units * present, header * present)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
+from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
 from ..key_groups import has_checked_hash, key_group, key_hasher
@@ -35,6 +36,7 @@ from .runs import runs_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.meta_info import StateMetaInfo
@@ -121,6 +123,11 @@ class StateTable:
             table.schema  # noqa: B018 - raises here what it raises at all
         return table
 
+    @property
+    def _executor(self) -> ExecutorName:
+        """Who goes through the entries, wherever a slice is read: by the size of all streams that hold some."""
+        return choose_executor(sum(slot.handle.stream.size for slot in self.slots))
+
     def located(self) -> Any:
         """Tell errors where they happened."""
         return located(savepoint=self.folder.place, operator=self.operator, state=self.name)
@@ -198,7 +205,8 @@ class StateTable:
             if isinstance(piece, ElementSlice):
                 yield from self._elements(piece, singly=singly)
                 return
-            with open_keyed(piece.handle, self.folder, self.max_parallelism) as reader, located(file=reader.name):
+            opened = open_keyed(piece.handle, self.folder, self.max_parallelism, executor=self._executor)
+            with opened as reader, located(file=reader.name):
                 for batch in self._entries(reader, piece.key_groups, key_groups, singly=singly):
                     yield batch if keys is None else _of_keys(batch, keys)
 
@@ -213,7 +221,7 @@ class StateTable:
         blocks = blocks_ahead(reader, key_groups, [state_id])
         if wanted is not None:
             blocks = (block for block in blocks if block.key_group in wanted)
-        for run in runs_of(blocks):
+        for run in runs_of(blocks, reader.executor):
             yield columns.batch(run, singly=singly or columns is not self.columns)
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
@@ -229,7 +237,7 @@ class StateTable:
             if isinstance(self.columns, ListColumns):
                 elements = stream.elements.get(self.name, ())
                 if elements:
-                    yield self.columns.batch(piece.subtask, elements, singly=singly)
+                    yield self.columns.batch(piece.subtask, elements, self._executor, singly=singly)
             elif isinstance(self.columns, BroadcastColumns) and self.name in stream.broadcast:
                 yield self.columns.batch(stream.broadcast[self.name])
 

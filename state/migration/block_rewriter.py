@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ...compat.plan import Recoding
+    from ...compat.transcode.executors import ExecutorName
     from ...compat.transcode.key_groups import StateTotal
     from ...compat.transcode.transcoder import Transcoded, Transcoder
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
@@ -160,17 +161,17 @@ class BlockRewriter:
         plan: What happens to the state.
         framing: How its entries are laid out.
         transcoder: Converts the bytes of blocks.
+        executor: Who looks at what it wrote.
         quarantine: Takes values that do not fit.
         proven: Whether a converted entry was read (rule RUN-7).
-        joins: Whether several blocks may still be converted together.
     """
 
     plan: StatePlan
     framing: EntryFraming
     transcoder: Transcoder
+    executor: ExecutorName
     quarantine: TakesBadValues | None = None
     proven: bool = False
-    joins: bool = True
 
     @classmethod
     def of(
@@ -179,6 +180,7 @@ class BlockRewriter:
         plan: StatePlan | None,
         key: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
+        executor: ExecutorName,
         quarantine: TakesBadValues | None = None,
         *,
         forgets: bool = False,
@@ -190,6 +192,7 @@ class BlockRewriter:
             plan: What happens to it.
             key: Snapshot of the operator's key.
             max_parallelism: Number of key groups.
+            executor: Who converts, where an op list tells how.
             quarantine: Takes values that do not fit; None: the first one is raised.
             forgets: Whether such values are left out and forgotten, for a trial.
         """
@@ -201,8 +204,8 @@ class BlockRewriter:
             key=key.restore_serializer(),
             namespace=info_snapshot(info, NAMESPACE_SERIALIZER).restore_serializer(),
         )
-        transcoder = make_transcoder(plan, framing, quarantines=forgets or quarantine is not None)
-        return cls(plan, framing, transcoder, quarantine)
+        transcoder = make_transcoder(plan, framing, executor, quarantines=forgets or quarantine is not None)
+        return cls(plan, framing, transcoder, executor, quarantine)
 
     def rewrite(self, block: Block, new_id: int, tally: Tally) -> Block:
         """Convert a block, and count it."""
@@ -247,9 +250,9 @@ class BlockRewriter:
         A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
         and those left out.
         """
-        found = transcoded.seen or survey(transcoded.data, prefix)
+        found = transcoded.seen or survey(transcoded.data, prefix, self.executor)
         if transcoded.keys_read is None:
-            read = survey(block.data, prefix)
+            read = survey(block.data, prefix, self.executor)
             entries, keys_read, misplaced, data = read.entries, read.keys, read.misplaced, block.data
         else:
             entries, keys_read, misplaced, data = (

@@ -14,7 +14,7 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
-from ...compat.transcode.executors import COMPILING_S, compiles, expect, nothing_compiled, nothing_loaded
+from ...compat.transcode.executors import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ...compat.transcode.framing import ValueFraming, value_framing
 from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import NoSpaceLeft, StateShiftError
@@ -25,7 +25,7 @@ from ..savepoint.keyed_readers import open_keyed
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask
-from .tasks import CopyTask, KeyedTask, OperatorTask
+from .tasks import KeyedTask, OperatorTask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,6 +62,8 @@ class Estimate:
         seconds: About how long it takes on `cores` cores, with Spark's start where Spark is used.
         cores: For which the time holds.
         compiles: Whether machine code is compiled first, which is in the time.
+        executor: Who goes through the entries where op lists tell how, in this process or one like it.
+        lacks_numba: Whether that is plain Python only because numba is not installed here.
         replaced_bytes: Of the savepoint that is in the target, and keeps its room until the new one is complete.
     """
 
@@ -73,6 +75,8 @@ class Estimate:
     cores: int
     compiles: bool = False
     replaced_bytes: int = 0
+    executor: ExecutorName = ExecutorName.PLAIN
+    lacks_numba: bool = False
 
     def require_room(self, target: Folder) -> None:
         """Refuse a run that cannot fit; errors as of the function of that name."""
@@ -113,9 +117,11 @@ def estimate(
         held_bytes: What is in the target, and will be cleared or gone on with.
         with_spark: Whether Spark is to be used, however little there is to do.
     """
-    rewritten = sum(task.size_bytes for task in tasks if not isinstance(task, CopyTask))
-    if not with_spark:
-        expect(rewritten)
+    read = sum(task.size_bytes for task in tasks)
+    share = read // (max(cores, 1) if with_spark else 1)
+    executor = choose_executor(share, compiles=True)
+    compiling = COMPILING_S if must_compile(executor) else 0.0
+    sampler = _Sampler(executor, loads=not with_spark and not compiling)
     samples: dict[str, _Sample] = {}
     written = seconds = 0.0
     for task in tasks:
@@ -123,17 +129,18 @@ def estimate(
         if isinstance(task, KeyedTask | RekeyTask):
             operator_id = task.plan.operator_id
             if operator_id not in samples:
-                with nothing_loaded() if with_spark else nothing_compiled():
-                    samples[operator_id] = _sample_of(task, source, with_spark=with_spark)
+                samples[operator_id] = sampler.sample_of(task, source)
             sample = samples[operator_id]
         written += task.size_bytes * sample.growth
         seconds += task.size_bytes * sample.seconds_per_byte
-    compiling = COMPILING_S if compiles(rewritten) else 0.0
     engine = choose_engine(tasks, seconds, cores, with_spark=with_spark)
-    read, free = sum(task.size_bytes for task in tasks), target.free_space_bytes()
+    free = target.free_space_bytes()
     room = None if free is None else free + held_bytes
     seconds, cores = (seconds, 1) if engine is Engine.PROCESS else (seconds_on_spark(seconds, cores), cores)
-    return Estimate(read, int(written), room, engine, seconds + compiling, cores, compiling > 0)
+    return Estimate(
+        read, int(written), room, engine, seconds + compiling, cores, compiling > 0,
+        executor=executor, lacks_numba=sampler.has_op_lists and lacks_numba(executor, share),
+    )  # fmt: skip
 
 
 @attrs.frozen
@@ -148,8 +155,77 @@ _PLAIN = _Sample(1.0, 1 / _COPY_BYTES_PER_S)
 _ELEMENTS = _Sample(1.0, 1 / _ELEMENT_BYTES_PER_S)
 
 
-def _sample_of(task: KeyedTask | RekeyTask, source: Folder, *, with_spark: bool) -> _Sample:
-    return _sampled(task, source, with_spark=with_spark) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+@attrs.define
+class _Sampler:
+    """Converts the first entries of streams.
+
+    Attributes:
+        executor: Who will go through the entries.
+        loads: Whether it can do so here and now: another process may be the one that needs machine code, or it may have
+            to be compiled first. Then the sample goes by plain Python, whose time says nothing of op lists.
+        has_op_lists: Whether entries were met that an op list rewrites or looks at.
+    """
+
+    executor: ExecutorName
+    loads: bool
+    has_op_lists: bool = False
+
+    @property
+    def _is_timed(self) -> bool:
+        return self.loads or self.executor is not ExecutorName.NUMBA
+
+    @property
+    def _here(self) -> ExecutorName:
+        return self.executor if self._is_timed else ExecutorName.PLAIN
+
+    def sample_of(self, task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
+        """Return what a stream's first entries tell of the whole."""
+        return self._sampled(task, source) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
+
+    def _sampled(self, task: KeyedTask, source: Folder) -> _Sample:
+        """Convert the first entries of a stream. Functions of the user are not called before the run.
+
+        What counts is the processor's time: a machine that does much else would look slow, a few entries being the
+        sample. Of a giant value the time is known well enough, and only its beginning is converted, which tells how
+        large it will be.
+        """
+        groups, here = task.max_parallelism, self._here
+        read, written, passed = 0, 0.0, 0.0
+        rewriters: dict[int, BlockRewriter | None] = {}
+        with suppress(StateShiftError), open_keyed(task.handles[0], source, groups, executor=here) as reader:
+            key = reader.header.key_snapshot
+            for block, sample in _first_entries(reader, task.key_groups):
+                info = reader.header.states[sample.state_id]
+                state = task.plan.state(info.name, keyed=True)
+                read += len(sample.data)
+                if state is not None and state.action is StateAction.DROP:
+                    continue
+                giant_s = 0.0
+                if len(sample.data) > 2 * SAMPLE_BYTES and state is not None and state.action is StateAction.CONVERT:
+                    giant_s = len(sample.data) / _GIANT_BYTES_PER_S
+                if state is not None and state.calls_users_code:
+                    passed += max(sample.entries * _USERS_ENTRY_S, giant_s)
+                    written += len(sample.data)
+                    continue
+                if giant_s:
+                    passed += giant_s
+                    written += len(sample.data) * _growth(sample, BlockRewriter.of(info, state, key, groups, here))
+                    continue
+                if sample.state_id not in rewriters:
+                    rewriters[sample.state_id] = BlockRewriter.of(info, state, key, groups, here)
+                    _rewritten(rewriters[sample.state_id], sample)  # not timed: it also loads code
+                rewriter = rewriters[sample.state_id]
+                has_op_list = rewriter is None or isinstance(rewriter.transcoder, BlockTranscoder)
+                self.has_op_lists |= has_op_list
+                by_blocks = rewriter is not None and has_op_list and here is ExecutorName.NUMBA
+                timed = _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES) if by_blocks else sample
+                part, began = len(sample.data) / max(len(timed.data), 1), time.thread_time()
+                written += len(_rewritten(rewriter, timed).data) * part
+                if rewriter is not None and (self._is_timed or not has_op_list):
+                    passed += (time.thread_time() - began) * part
+        if not read:
+            return _PLAIN
+        return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
 
 
 def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
@@ -160,51 +236,6 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
             entries += block.entries
             size += block.size_bytes
     return _Sample(1.0, max(_REKEYED_ENTRY_S * entries / size, _PLAIN.seconds_per_byte)) if size else _PLAIN
-
-
-def _sampled(task: KeyedTask, source: Folder, *, with_spark: bool) -> _Sample:
-    """Convert the first entries of a stream. Functions of the user are not called before the run.
-
-    What counts is the processor's time: a machine that does much else would look slow, a few entries being the sample.
-    Op lists are timed only where the time decides something: then machine code is loaded, which this process needs if
-    it is the one that does the work. Of a giant value the time is known well enough, and only its beginning is
-    converted, which tells how large it will be.
-    """
-    read, written, passed = 0, 0.0, 0.0
-    rewriters: dict[int, BlockRewriter | None] = {}
-    with suppress(StateShiftError), open_keyed(task.handles[0], source, task.max_parallelism) as reader:
-        for block, sample in _first_entries(reader, task.key_groups):
-            info = reader.header.states[sample.state_id]
-            state = task.plan.state(info.name, keyed=True)
-            read += len(sample.data)
-            if state is not None and state.action is StateAction.DROP:
-                continue
-            giant_s = 0.0
-            if len(sample.data) > 2 * SAMPLE_BYTES and state is not None and state.action is StateAction.CONVERT:
-                giant_s = len(sample.data) / _GIANT_BYTES_PER_S
-            if state is not None and state.calls_users_code:
-                passed += max(sample.entries * _USERS_ENTRY_S, giant_s)
-                written += len(sample.data)
-                continue
-            if giant_s:
-                passed += giant_s
-                key = reader.header.key_snapshot
-                written += len(sample.data) * _growth(sample, BlockRewriter.of(info, state, key, task.max_parallelism))
-                continue
-            if sample.state_id not in rewriters:
-                key = reader.header.key_snapshot
-                rewriters[sample.state_id] = BlockRewriter.of(info, state, key, task.max_parallelism)
-                _rewritten(rewriters[sample.state_id], sample)  # not timed: it also loads code
-            rewriter = rewriters[sample.state_id]
-            by_blocks = rewriter is not None and isinstance(rewriter.transcoder, BlockTranscoder)
-            timed = _begin_of(block, BLOCK_ENTRIES, BLOCK_BYTES) if by_blocks and not with_spark else sample
-            share, began = len(sample.data) / max(len(timed.data), 1), time.thread_time()
-            written += len(_rewritten(rewriter, timed).data) * share
-            if rewriter is not None and not (with_spark and by_blocks):
-                passed += (time.thread_time() - began) * share
-    if not read:
-        return _PLAIN
-    return _Sample(written / read, max(passed / read, _PLAIN.seconds_per_byte))
 
 
 def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[tuple[Block, Block]]:

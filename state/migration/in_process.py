@@ -19,6 +19,7 @@ from .tasks import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ...compat.transcode.executors import ExecutorName
     from ..progress import Progress
     from ..storage.files import Folder
     from .journal import Journal
@@ -28,7 +29,7 @@ _ATTEMPTS = 4
 
 
 def carry_out_here(
-    tasks: Sequence[Task], source: Folder, journal: Journal, tell: Callable[[Progress], None]
+    tasks: Sequence[Task], source: Folder, journal: Journal, executor: ExecutorName, tell: Callable[[Progress], None]
 ) -> list[TaskResult]:
     """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
 
@@ -36,6 +37,7 @@ def carry_out_here(
         tasks: Those that are to be done.
         source: Where the stored streams are.
         journal: Of the target.
+        executor: Who goes through the entries.
         tell: Is called with what is done.
 
     Raises:
@@ -45,7 +47,7 @@ def carry_out_here(
     meter = Meter(phase, tasks, journal, tell)
     results: list[TaskResult] = []
     for together in _pieces(tasks):
-        found = _tried(together, source, journal)
+        found = _tried(together, source, journal, executor)
         meter.add(found)
         results += found
     return results
@@ -62,12 +64,12 @@ def _pieces(tasks: Sequence[Task]) -> Iterator[list[Task]]:
     yield from anew.values()
 
 
-def _tried(tasks: list[Task], source: Folder, journal: Journal) -> list[TaskResult]:
+def _tried(tasks: list[Task], source: Folder, journal: Journal, executor: ExecutorName) -> list[TaskResult]:
     """Do what is done at a time, again where that may help, and tell why it cannot be done."""
     attempt = 1
     while True:
         try:
-            results = _done(tasks, source, journal.folder)
+            results = _done(tasks, source, journal.folder, executor)
             for result in results:
                 journal.record(result)
         except Exception as error:
@@ -81,6 +83,8 @@ def _tried(tasks: list[Task], source: Folder, journal: Journal) -> list[TaskResu
         return results
 
 
-def _done(tasks: list[Task], source: Folder, target: Folder) -> list[TaskResult]:
+def _done(tasks: list[Task], source: Folder, target: Folder, executor: ExecutorName) -> list[TaskResult]:
     anew = [task for task in tasks if isinstance(task, RekeyTask)]
-    return rekeyed_here(anew, source, target) if anew else [perform(task, source, target) for task in tasks]
+    if anew:
+        return rekeyed_here(anew, source, target, executor)
+    return [perform(task, source, target, executor) for task in tasks]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
+from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import CorruptSavepoint, located
 from ..savepoint.sources import open_stream, require_digest
 from ..savepoint.stream_proofs import prove_copied
@@ -15,17 +16,26 @@ from .rewrite import rewrite_keyed, rewrite_operator
 from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
+    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.sources import ByteSource
     from ..storage.files import Folder
 
 
-def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool = False) -> TaskResult:
+def perform(
+    task: Task,
+    source: Folder,
+    target: Folder,
+    executor: ExecutorName | None = None,
+    *,
+    is_one_of_many: bool = False,
+) -> TaskResult:
     """Carry out a task.
 
     Args:
         task: What is to be done.
         source: The savepoint that is read.
         target: Where to write.
+        executor: Who goes through the entries; None: it is chosen by the size of this task alone.
         is_one_of_many: Whether every core has tasks enough. Then, as where there is one core, a second thread pays only
             where it waits for a store; else it would take the time of another task, and memory.
 
@@ -35,17 +45,19 @@ def perform(task: Task, source: Folder, target: Folder, *, is_one_of_many: bool 
         MigrationFailed: What was written is not what was read.
         StorageFailed: A store failed; the task may be tried again.
     """
+    executor = executor or choose_executor(task.size_bytes)
     with located(savepoint=source.place, operator=task.title):
         match task:
             case KeyedTask():
                 alone = _is_alone(source, target, is_one_of_many=is_one_of_many)
-                return rewrite_keyed(task, source, target, alone=alone)
+                return rewrite_keyed(task, source, target, executor, alone=alone)
             case RekeyTask():
-                return rekeyed_here([task], source, target)[0]
+                return rekeyed_here([task], source, target, executor)[0]
             case OperatorTask():
-                return rewrite_operator(task, source, target)
+                return rewrite_operator(task, source, target, executor)
             case CopyTask():
-                return _copy(task, source, target, alone=_is_alone(source, target, is_one_of_many=is_one_of_many))
+                alone = _is_alone(source, target, is_one_of_many=is_one_of_many)
+                return _copy(task, source, target, executor, alone=alone)
             case _:
                 assert_never(task)
 
@@ -56,10 +68,10 @@ def _is_alone(source: Folder, target: Folder, *, is_one_of_many: bool) -> bool:
     return has_no_other_core and source.is_local and target.is_local
 
 
-def _copy(task: CopyTask, source: Folder, target: Folder, *, alone: bool) -> TaskResult:
+def _copy(task: CopyTask, source: Folder, target: Folder, executor: ExecutorName, *, alone: bool) -> TaskResult:
     def look(stream: ByteSource) -> None:
         if task.handle is not None:
-            prove_copied(stream, task.handle, task.max_parallelism, alone=alone)
+            prove_copied(stream, task.handle, task.max_parallelism, executor, alone=alone)
 
     with open_stream(task.stream, source) as stream:
         stored = copied_stream(stream, target, task.name, look)

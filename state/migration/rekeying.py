@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ...compat.plan import OperatorPlan
+    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..storage.files import Folder
@@ -44,18 +45,22 @@ HELD_BYTES = 32 << 20
 _PARCEL_OVERHEAD = 200
 
 
-def rekeyed_here(tasks: Sequence[RekeyTask], source: Folder, target: Folder) -> list[TaskResult]:
+def rekeyed_here(
+    tasks: Sequence[RekeyTask], source: Folder, target: Folder, executor: ExecutorName
+) -> list[TaskResult]:
     """Write streams of one operator without an engine; what goes into them is held in between, sorted here."""
     held: dict[int, list[Parcel]] = {task.subtask: [] for task in tasks}
     for at in range(len(tasks[0].readings)):
-        for parcel in read_parcels(tasks[0], at, source, held.keys()):
+        for parcel in read_parcels(tasks[0], at, source, held.keys(), executor):
             held[parcel.subtask].append(parcel)
     for parcels in held.values():
         parcels.sort(key=lambda parcel: (parcel.key_group, parcel.state_id))
     return [write_parcels(task, held[task.subtask], target) for task in tasks]
 
 
-def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[int]) -> Iterator[Parcel]:
+def read_parcels(
+    task: RekeyTask, at: int, source: Folder, wanted: Collection[int], executor: ExecutorName
+) -> Iterator[Parcel]:
     """Read a piece of the stored state, and give its entries under new keys.
 
     Args:
@@ -63,6 +68,7 @@ def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[in
         at: Which of its readings.
         source: Where the stored streams are.
         wanted: Subtasks that are to be written; entries of others are read and counted, and not given.
+        executor: Who goes through the entries.
 
     Raises:
         ValueNotConvertible: A key or a value does not fit its new type.
@@ -78,6 +84,7 @@ def read_parcels(task: RekeyTask, at: int, source: Folder, wanted: Collection[in
             source,
             task.stored_max_parallelism,
             digest_of(task.digests, reading.handle.stream) if reading.is_first else "",
+            executor=executor,
         ) as reader,
     ):
         work = _Reading(task, reader, frozenset(wanted))

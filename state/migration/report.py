@@ -8,6 +8,7 @@ import attrs
 
 from ...compat.plan import MigrationPlan, OperatorAction, StateAction
 from ...compat.plan_data import to_data
+from ...compat.transcode.executors import TIMES_SLOWER
 from .tasks import CopyTask
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class MigrationReport:
         redone: Streams that it had finished, too, and that were done again: each with the reason.
         source_quarantined: How many values lie in the quarantine of the source; they stay there.
         source_has_digests: Whether digests told what each file of the source must be.
+        lacks_numba: Whether plain Python did what machine code does many times as fast, since numba was not there.
         unread: By operator whose state was carried over as bytes: why nothing of it could be read.
     """
 
@@ -82,6 +84,7 @@ class MigrationReport:
     redone: tuple[Redone, ...] = ()
     source_quarantined: int = 0
     source_has_digests: bool = True
+    lacks_numba: bool = False
     unread: dict[str, str] = attrs.field(factory=dict)
 
     @classmethod
@@ -147,6 +150,16 @@ class MigrationReport:
         )
 
     @property
+    def slowness(self) -> str:
+        """Return why the run took many times as long as it would have, or ""."""
+        if not self.lacks_numba:
+            return ""
+        return (
+            "numba is not installed where the state was gone through: plain Python did it, "
+            f"which takes about {TIMES_SLOWER} times as long (pip install 'stateshift[spark]')"
+        )
+
+    @property
     def rollback(self) -> str:
         """What to do if the new job has to go back (rule RUN-8)."""
         return f"start the old job on {self.source}: it is untouched"
@@ -185,6 +198,7 @@ class MigrationReport:
                 for (operator_id, state), found in self.tried.items()
             ],
             "unseen_damage": self.unseen_damage or None,
+            "slowness": self.slowness or None,
             "unread": self.unread,
             "source_untouched": True,
             "rollback": self.rollback,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
+from ...compat.transcode.executors import choose_executor
 from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
@@ -46,13 +47,16 @@ from .tasks import KeyedTask, OperatorTask, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..storage.files import Folder
 
 _MOST_TRIES = 100
 
 
-def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder, *, alone: bool = False) -> TaskResult:
+def rewrite_keyed(
+    task: KeyedTask, source: Folder, target: Folder, executor: ExecutorName, *, alone: bool = False
+) -> TaskResult:
     """Write the keyed stream of one new subtask; arguments and errors as of `performing.perform`."""
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
@@ -65,7 +69,7 @@ def rewrite_keyed(task: KeyedTask, source: Folder, target: Folder, *, alone: boo
         writer = KeyedStreamWriter(header, task.key_groups, sink.write)
         for handle in sorted(task.handles, key=lambda handle: handle.first_key_group):
             xxh128 = digest_of(task.digests, handle.stream)
-            with open_keyed(handle, source, task.max_parallelism, xxh128) as reader:
+            with open_keyed(handle, source, task.max_parallelism, xxh128, executor=executor) as reader:
                 stream = StreamRewriter(task.plan, task.max_parallelism, reader, header, tallies, quarantine)
                 stream.write(task.key_groups, writer, alone=alone)
         offsets = writer.finish()
@@ -115,9 +119,9 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
     return info.with_snapshots(**{role: snapshot for role, snapshot in labels.items() if snapshot is not None})
 
 
-def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> TaskResult:
+def rewrite_operator(task: OperatorTask, source: Folder, target: Folder, executor: ExecutorName) -> TaskResult:
     """Write the stream of list and broadcast state of one new subtask; errors as of `performing.perform`."""
-    stored_state = _gathered(task, source)
+    stored_state = _gathered(task, source, executor)
     header = stored_state.header
     new_header = OperatorStreamHeader(
         _relabelled_all(task.plan, header.list_states),
@@ -128,7 +132,7 @@ def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> Task
         StreamSink(target, stream_name(task.plan.operator_id, "operator", task.subtask)) as sink,
         Quarantine(target, task.plan, "operator", task.subtask) as quarantine,
     ):
-        elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state, quarantine)
+        elements, broadcast, tallies = _transcoded_elements(task.plan, stored_state, executor, quarantine)
         states = write_operator_stream(new_header, elements, broadcast, sink.write)
         stored, aside = sink.finish(), quarantine.finish()
     counts = tuple(
@@ -137,7 +141,7 @@ def rewrite_operator(task: OperatorTask, source: Folder, target: Folder) -> Task
     return TaskResult(stored, states=states, counts=counts, quarantine=aside)
 
 
-def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
+def _gathered(task: OperatorTask, source: Folder, executor: ExecutorName) -> OperatorStream:
     """Read what the subtask takes, from one stored stream after the other."""
     elements: dict[str, tuple[bytes, ...]] = {}
     broadcast: dict[str, bytes] = {}
@@ -149,7 +153,7 @@ def _gathered(task: OperatorTask, source: Folder) -> OperatorStream:
             found = read_operator_stream(stream, share.handle, share.elements)
             for info in _kept_as_they_are(task.plan, found.header):
                 with located(file=stream.name):
-                    prove_elements(info, found.parts_of(info))
+                    prove_elements(info, found.parts_of(info), executor)
         header = header or found.header
         for name, parts in found.elements.items():
             elements[name] = elements.get(name, ()) + parts
@@ -176,7 +180,7 @@ def _relabelled_all(plan: OperatorPlan, infos: tuple[StateMetaInfo, ...]) -> tup
 
 
 def _transcoded_elements(
-    plan: OperatorPlan, stored: OperatorStream, quarantine: Quarantine
+    plan: OperatorPlan, stored: OperatorStream, executor: ExecutorName, quarantine: Quarantine
 ) -> tuple[dict[str, list[bytes]], dict[str, bytes], dict[str, Tally]]:
     elements: dict[str, list[bytes]] = {}
     broadcast: dict[str, bytes] = {}
@@ -188,7 +192,7 @@ def _transcoded_elements(
         parts = list(stored.elements[info.name]) if not is_map else [] if one_map is None else [one_map]
         found, aside = parts, 0
         if state is not None and state.action is StateAction.CONVERT:
-            transcoder = make_element_transcoder(state, quarantines=plan.max_bad_values > 0)
+            transcoder = make_element_transcoder(state, executor, quarantines=plan.max_bad_values > 0)
             with trusting(state.trust):
                 transcoded = transcoder.transcode(parts)
             quarantine.put(state, transcoded.quarantined)
@@ -225,7 +229,7 @@ def sample_keyed(
         for block in reader.blocks(state_ids=wanted) if wanted else ():
             info = reader.header.states[block.state_id]
             key = reader.header.key_snapshot
-            rewriter = BlockRewriter.of(info, state, key, max_parallelism, forgets=quarantines)
+            rewriter = BlockRewriter.of(info, state, key, max_parallelism, reader.executor, forgets=quarantines)
             if rewriter is None:
                 continue
             rewriter.rewrite(block if looks_on else rewriter.first_of(block), block.state_id, tally)
@@ -243,7 +247,7 @@ def sample_elements(
     parts = stored.elements.get(state.name) or tuple(
         data for name, data in stored.broadcast.items() if name == state.name
     )
-    transcoder = make_element_transcoder(state, quarantines=quarantines)
+    transcoder = make_element_transcoder(state, choose_executor(0), quarantines=quarantines)
     tried = parts[: _MOST_TRIES if quarantines else 1]
     with trusting(state.trust):
         return any(transcoder.transcode([part]).elements for part in tried)

@@ -10,6 +10,7 @@ import attrs
 
 from ...compat.plan import StateAction
 from ...compat.transcode.blocks import BlockTranscoder
+from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
@@ -19,7 +20,6 @@ from ..savepoint.keyed_stream import KeyedStreamReader
 from ..savepoint.stretches import Stretch
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .stretch_rewriter import StretchRewriter, may_be_whole
-from .together import convert_together
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from ..savepoint.meta_info import StateMetaInfo
     from .block_rewriter import Tally
     from .quarantine import TakesBadValues
-    from .together import Step
 
     Rewriters = Sequence[BlockRewriter | None]
 
 Batch = Stretch | list[Block]
+Step = Callable[[], Block | None]
+"""What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
 Finish = Callable[[], None]
 
 
@@ -105,10 +106,11 @@ class StreamRewriter:
 
     def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
         """Give the stored bytes as they are best worked on: in stretches where whole key groups can be converted."""
-        is_plain = not self.reader.header.compressed and not self.header.compressed
-        if not isinstance(self.reader, KeyedStreamReader) or not is_plain or not may_be_whole(rewriters):
-            return batches(whole_runs(self.reader.blocks(key_groups), rewriters))
-        return _stretched(self.reader, key_groups)
+        reader, is_compressed = self.reader, self.reader.header.compressed or self.header.compressed
+        by_machine_code = reader.executor is ExecutorName.NUMBA and may_be_whole(rewriters)
+        if not isinstance(reader, KeyedStreamReader) or is_compressed or not by_machine_code:
+            return batches(whole_runs(reader.blocks(key_groups), rewriters))
+        return _stretched(reader, key_groups)
 
     def _worked(self, batch: Batch, worker: StretchRewriter, writer: KeyedStreamWriter) -> Finish:
         """Convert a batch; give what is left to do."""
@@ -152,25 +154,22 @@ class StreamRewriter:
     def _worker(self) -> StretchRewriter:
         """Make who looks at the states and converts them, for one thread."""
         aside = self.quarantine if self.plan.max_bad_values else None
-        key = self.reader.header.key_snapshot
+        key, executor = self.reader.header.key_snapshot, self.reader.executor
         rewriters = [
-            BlockRewriter.of(info, self.plan.state(info.name, keyed=True), key, self.max_parallelism, aside)
+            BlockRewriter.of(info, self.plan.state(info.name, keyed=True), key, self.max_parallelism, executor, aside)
             for info in self._infos
         ]
         converted = [at for at, rewriter in enumerate(rewriters) if rewriter is not None]
-        check = StreamCheck.of(self.reader.header, self.max_parallelism, converted=converted)
+        check = StreamCheck.of(self.reader.header, self.max_parallelism, executor, converted=converted)
         return StretchRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
 
     def _converted(self, batch: list[Block], worker: StretchRewriter) -> list[Step]:
         """Look at blocks and convert them; what fails is raised by the last of the steps, after those before it."""
         looked_at, failure = self._looked_at(batch, worker.check)
-        together = convert_together([block for block, _ in looked_at], worker.rewriters, self._new_ids)
-        made = {state_id: found.steps(self._tally(state_id)) for state_id, found in together.items()}
         steps: list[Step] = []
         try:
             for block, seen in looked_at:
-                found = made.get(block.state_id)
-                step = self._step(block, worker.rewriters) if found is None else next(found)
+                step = self._step(block, worker.rewriters)
                 steps.append(step if seen is None else partial(self._told_apart, step, block, seen))
         except StateShiftError as error:
             failure = error

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.transcode.blocks import BlockTranscoder, entry_end
-from ...compat.transcode.executors import ExecutorName, paying
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import StateShiftError
 from ..savepoint.blocks import Block
@@ -46,10 +45,9 @@ class StretchRewriter:
     def convert(self, stretch: Stretch) -> NewKeyGroups | None:
         """Convert all entries of a stretch; None where that is to be done block by block.
 
-        Once more stretches could not be converted than could, by two, none is tried any more. Whether machine code pays
-        is asked until there is some.
+        Once more stretches could not be converted than could, by two, none is tried any more.
         """
-        if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
+        if not self._credit:
             return None
         found = self._executor().rewrite(stretch.data, stretch.begins, stretch.key_groups)
         if found is None or not self._are_proven(found, stretch.extents[0].key_group):
@@ -79,14 +77,9 @@ class StretchRewriter:
 
 
 def may_be_whole(rewriters: Sequence[BlockRewriter | None]) -> bool:
-    """Whether entries can be rewritten without a look at others of their key group, by machine code."""
+    """Whether entries can be rewritten by an op list, without a look at others of their key group."""
     transcoders = [one.transcoder for one in rewriters if one is not None]
-    return all(
-        isinstance(one, BlockTranscoder)
-        and not one.needs_whole_run
-        and one.executor in {ExecutorName.AUTO, ExecutorName.NUMBA}
-        for one in transcoders
-    )
+    return all(isinstance(one, BlockTranscoder) and not one.needs_whole_run for one in transcoders)
 
 
 def _treatment(new_id: int | None, rewriter: BlockRewriter | None, check: EntryCheck) -> Treatment:

@@ -124,6 +124,7 @@ class TaskResult:
         quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
         sent: Where keys were written anew, of the first subtask: the counts of everything that was read for all of
             them. What the subtasks have received must be that.
+        lacks_numba: Whether plain Python did it only because numba is not installed where it was done.
     """
 
     stored: StoredBytes
@@ -132,6 +133,7 @@ class TaskResult:
     counts: tuple[StateCount, ...] = ()
     quarantine: StoredBytes | None = None
     sent: tuple[StateCount, ...] = ()
+    lacks_numba: bool = False
 
     @property
     def files(self) -> tuple[StoredBytes, ...]:

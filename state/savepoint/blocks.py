@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from ...compat.transcode.executors import ExecutorName
 from ...compat.transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ...serializers.limits import require_room
@@ -159,16 +160,24 @@ class BlockWalker:
         size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
         overlap: How many bytes each piece repeats of those before it, if there are so many: what an entry has there
             need not be put before the piece then.
+        executor: Who finds the entries.
     """
 
     def __init__(
-        self, key_group: int, states: int, pieces: Iterator[memoryview], size: int | None = None, overlap: int = 0
+        self,
+        key_group: int,
+        states: int,
+        pieces: Iterator[memoryview],
+        size: int | None = None,
+        overlap: int = 0,
+        executor: ExecutorName = ExecutorName.PLAIN,
     ) -> None:
         self._key_group = key_group
         self._states = states
         self._pieces = pieces
         self._left = size
         self._most_overlap = overlap
+        self._executor = executor
         self._given = 0
         self._data = memoryview(bytearray())
         self._at = 0
@@ -197,14 +206,13 @@ class BlockWalker:
         is_last = False
         while not is_last:
             data, begin = self._data, self._at
-            run = find_run(data, begin)
+            run = find_run(data, begin, self._executor)
             is_last = run.ending == COMPLETE
             if run.ending == NO_KEY:
                 raise self._corrupt(f"a key has {run.detail} bytes", run.stop)
             self._at = at = run.stop
             if run.entries:
                 entries = _cut(data, begin, at, run.last, is_last)
-                run.known_in(entries)
                 yield Block(self._key_group, state_id, entries, run.entries, run.last - begin)
             if run.ending == OVERSIZED:
                 is_last = data[at + _LENGTH_BYTES] >= LAST_FLAG

@@ -16,7 +16,6 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.transcode.checking import BlockChecker, SeenKeys
 from ...compat.transcode.entry_check import CheckedTypes, make_entry_check
-from ...compat.transcode.executors import ExecutorName, chosen_executor
 from ...compat.transcode.framed import survey
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...compat.transcode.entry_check import EntryCheck
+    from ...compat.transcode.executors import ExecutorName
     from ...serializers.serializer import TypeSerializer
     from .blocks import Block
     from .entry_keys import TimerKey
@@ -138,6 +138,7 @@ class StreamCheck:
         cls,
         header: KeyedStreamHeader,
         max_parallelism: int,
+        executor: ExecutorName,
         *,
         converted: Iterable[int] = (),
     ) -> StreamCheck:
@@ -146,12 +147,13 @@ class StreamCheck:
         Args:
             header: Of the stream.
             max_parallelism: Number of key groups.
+            executor: Who looks at blocks.
             converted: States whose values are read anyway.
         """
         key = _restored(header.key_snapshot.restore_serializer)
         without = frozenset(converted)
         states = [
-            _StateCheck.of(info, key, max_parallelism, with_values=at not in without)
+            _StateCheck.of(info, key, max_parallelism, executor, with_values=at not in without)
             for at, info in enumerate(header.states)
         ]
         return cls(key is not None and has_checked_hash(key), {one.name for one in states if one.is_unread}, states)
@@ -211,6 +213,7 @@ class _StateCheck:
         info: StateMetaInfo,
         key: TypeSerializer[Any] | None,
         max_parallelism: int,
+        executor: ExecutorName,
         *,
         with_values: bool,
     ) -> _StateCheck:
@@ -229,13 +232,11 @@ class _StateCheck:
         is_fast = check.is_whole or not entries.readers
         opaque = value is not None and _restored(info.value.restore_serializer) is None
         is_unread = key is None or namespace is None or value is None or opaque
-        return cls(info.name, BlockChecker(check, prefix), entries, is_unread, is_fast)
+        return cls(info.name, BlockChecker(check, prefix, executor), entries, is_unread, is_fast)
 
     def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
         """Look at a block; with what was seen of its keys comes whether all values were looked at."""
-        seen = None
-        if self.is_fast and chosen_executor() is not ExecutorName.OBJECTS:
-            seen = self.checker.keys(block.data, block.key_group)
+        seen = self.checker.keys(block.data, block.key_group) if self.is_fast else None
         if seen is None:
             return self.entries.look_at(block)
         is_read = True

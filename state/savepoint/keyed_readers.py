@@ -5,16 +5,17 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ...compat.transcode.executors import ExecutorName, paying
+from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
 from ..storage.prefetch import ahead
 from .handles import NATIVE, NATIVE_OLD
-from .keyed_stream import RUN_BYTES, KeyedStreamReader, read_stream_header
+from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from ...compat.transcode.executors import ExecutorName
     from ..storage.files import Folder
     from .blocks import Block
     from .handles import KeyedHandle
@@ -35,6 +36,11 @@ class KeyedReader(Protocol):
     @property
     def name(self) -> str:
         """What messages call the bytes."""
+        ...
+
+    @property
+    def executor(self) -> ExecutorName:
+        """Who goes through the entries."""
         ...
 
     @property
@@ -59,7 +65,14 @@ def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:
 
 
 @contextmanager
-def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int, xxh128: str = "") -> Iterator[KeyedReader]:
+def open_keyed(
+    handle: KeyedHandle,
+    folder: Folder,
+    max_parallelism: int,
+    xxh128: str = "",
+    *,
+    executor: ExecutorName | None = None,
+) -> Iterator[KeyedReader]:
     """Open the keyed state that a handle points at, until the `with` block ends.
 
     Args:
@@ -67,6 +80,7 @@ def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int, xxh128
         folder: The folder of that `_metadata`.
         max_parallelism: Number of key groups of the operator: it decides how canonical keys begin.
         xxh128: As of `open_proven`.
+        executor: Who goes through the entries; None: it is chosen by the size of the stream.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
@@ -74,16 +88,19 @@ def open_keyed(handle: KeyedHandle, folder: Folder, max_parallelism: int, xxh128
         CorruptSavepoint: The header or an offset is damaged; or the digest is another one.
     """
     with open_proven(handle.stream, folder, xxh128) as source:
-        yield keyed_reader(source, handle, max_parallelism)
+        yield keyed_reader(source, handle, max_parallelism, executor)
 
 
-def keyed_reader(source: ByteSource, handle: KeyedHandle, max_parallelism: int) -> KeyedReader:
+def keyed_reader(
+    source: ByteSource, handle: KeyedHandle, max_parallelism: int, executor: ExecutorName | None = None
+) -> KeyedReader:
     """Make the reader of keyed state whose bytes are at hand; arguments and errors as of `open_keyed`."""
+    executor = executor or choose_executor(handle.stream.size)
     if handle.tag in {NATIVE, NATIVE_OLD}:
         from .native_stream import NativeStreamReader  # for a header nobody needs it, nor for a canonical stream
 
-        return NativeStreamReader.open(source, handle, max_parallelism)
-    return KeyedStreamReader.open(source, handle)
+        return NativeStreamReader.open(source, handle, max_parallelism, executor)
+    return KeyedStreamReader.open(source, handle, executor)
 
 
 def blocks_ahead(
@@ -96,14 +113,13 @@ def blocks_ahead(
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
     """Put blocks together to lists of about as many bytes as are best worked on at once."""
-    most = RUN_BYTES if paying(0) is ExecutorName.NUMPY else _BYTES
     batch: list[Block] = []
     size = 0
     try:
         for block in blocks:
             batch.append(block)
             size += len(block.data)
-            if size >= most:
+            if size >= _BYTES:
                 yield batch
                 batch, size = [], 0
     except StateShiftError:

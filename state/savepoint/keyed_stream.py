@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.transcode.executors import ExecutorName, paying
+from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -113,17 +113,21 @@ class KeyedStreamReader:
     Attributes:
         header: Keys and states.
         source: The bytes.
+        executor: Who goes through the entries.
     """
 
     header: KeyedStreamHeader
     source: ByteSource
+    executor: ExecutorName
     _extents: tuple[Extent, ...] = attrs.field(repr=False)
 
     @classmethod
-    def open(cls, source: ByteSource, handle: KeyedHandle) -> KeyedStreamReader:
+    def open(
+        cls, source: ByteSource, handle: KeyedHandle, executor: ExecutorName = ExecutorName.PLAIN
+    ) -> KeyedStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
         with located(file=source.name):
-            return cls(_open_header(source, handle), source, tuple(extents(source, handle)))
+            return cls(_open_header(source, handle), source, executor, tuple(extents(source, handle)))
 
     @property
     def name(self) -> str:
@@ -172,20 +176,16 @@ class KeyedStreamReader:
         if self.header.compressed:
             for extent in extents:
                 pieces = decompress(self.source, extent.start, extent.end)
-                yield walked(extent, BlockWalker(extent.key_group, states, pieces))
+                yield walked(extent, BlockWalker(extent.key_group, states, pieces, executor=self.executor))
             return
-        most = self._most_bytes
+        most = min(RUN_BYTES, self.source.piece_bytes)
         for run in runs_of(extents, most):
             start, end = run[0].start, run[-1].end
             if end - start <= max(most, _WHOLE_BYTES):
-                yield Stretch(tuple(run), self._read(start, start, end - start), states)
+                yield Stretch(tuple(run), self._read(start, start, end - start), states, self.executor)
             else:
-                yield run[0].blocks((self._read(start, *place) for place in pieces_of(run, most)), states)
-
-    @property
-    def _most_bytes(self) -> int:
-        """Bytes that are read and gone through at once: numpy does so the better, the more there are."""
-        return RUN_BYTES if paying(0) is ExecutorName.NUMPY else min(RUN_BYTES, self.source.piece_bytes)
+                pieces = (self._read(start, *place) for place in pieces_of(run, most))
+                yield run[0].blocks(pieces, states, self.executor)
 
     def _read(self, start: int, offset: int, size: int) -> memoryview:
         """Read a piece of what begins at `start` into memory that may be written, with some bytes before it.

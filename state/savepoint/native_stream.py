@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from ...compat.description import StateKind
+from ...compat.transcode.executors import ExecutorName
 from ...compat.transcode.framing import end_of
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, located
 from ...serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
@@ -170,15 +171,23 @@ class NativeStreamReader:
     Attributes:
         header: Keys and states.
         source: The bytes.
+        executor: Who goes through the canonical entries.
     """
 
     header: KeyedStreamHeader
     source: ByteSource
+    executor: ExecutorName
     _extents: tuple[Extent, ...] = attrs.field(repr=False)
     _shapes: _Shapes = attrs.field(repr=False)
 
     @classmethod
-    def open(cls, source: ByteSource, handle: KeyedHandle, max_parallelism: int) -> NativeStreamReader:
+    def open(
+        cls,
+        source: ByteSource,
+        handle: KeyedHandle,
+        max_parallelism: int,
+        executor: ExecutorName = ExecutorName.PLAIN,
+    ) -> NativeStreamReader:
         """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
         header = read_stream_header(source, handle)
         with located(file=source.name):
@@ -187,7 +196,8 @@ class NativeStreamReader:
                 raise CorruptSavepoint(
                     f"key group {group} has no place in the stream, as each has in this format", offset=0
                 )
-            return cls(header, source, tuple(extents(source, handle)), _Shapes.of(header, max_parallelism))
+            shapes = _Shapes.of(header, max_parallelism)
+            return cls(header, source, executor, tuple(extents(source, handle)), shapes)
 
     @property
     def name(self) -> str:

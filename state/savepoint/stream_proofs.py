@@ -12,7 +12,7 @@ import attrs
 from ...compat.description import StateKind
 from ...compat.transcode.element_blocks import framed_elements, framed_size
 from ...compat.transcode.entry_check import element_check
-from ...compat.transcode.executors import ExecutorName, chosen_executor, make_executor, paying
+from ...compat.transcode.executors import ExecutorName, choose_executor, make_executor
 from ...compat.transcode.interpreter import ODD
 from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
@@ -77,7 +77,7 @@ def prove_stream(
         CorruptSavepoint: An entry does not lie in its key group, cannot be read, or has a key that another has, too.
     """
     states = reader.header.states
-    check = None if framing_only else StreamCheck.of(reader.header, max_parallelism)
+    check = None if framing_only else StreamCheck.of(reader.header, max_parallelism, reader.executor)
     keys, groups = DistinctKeys(reader), _WholeGroups(check, len(states), prefix_size(max_parallelism))
     proof = StreamProof(hashed=check is not None and check.hashed, hidden=set(reader.hidden))
     entries = [0] * len(states)
@@ -101,7 +101,12 @@ def prove_stream(
 
 
 def prove_copied(
-    source: ByteSource, handle: KeyedHandle | OperatorStateHandle, max_parallelism: int, *, alone: bool = False
+    source: ByteSource,
+    handle: KeyedHandle | OperatorStateHandle,
+    max_parallelism: int,
+    executor: ExecutorName | None = None,
+    *,
+    alone: bool = False,
 ) -> None:
     """Look at a stream that is copied as it is; nothing is told of one whose header this release cannot read.
 
@@ -109,6 +114,7 @@ def prove_copied(
         source: The stream.
         handle: What points at it.
         max_parallelism: Number of key groups of the operator.
+        executor: Who looks; None: it is chosen by the size of the stream.
         alone: As of `prove_stream`.
 
     Raises:
@@ -116,31 +122,37 @@ def prove_copied(
         UnsupportedFormat: An entry has more bytes than one may have.
     """
     if isinstance(handle, OperatorStateHandle):
-        _prove_elements_copied(source, handle)
+        _prove_elements_copied(source, handle, executor)
         return
     try:
-        reader = keyed_reader(source, handle, max_parallelism)
+        reader = keyed_reader(source, handle, max_parallelism, executor)
     except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
         return
     prove_stream(reader, max_parallelism, alone=alone)
 
 
-def _prove_elements_copied(source: ByteSource, handle: OperatorStateHandle) -> None:
+def _prove_elements_copied(source: ByteSource, handle: OperatorStateHandle, executor: ExecutorName | None) -> None:
     try:
         read_operator_stream_header(source, handle)
     except (UnknownSnapshot, SnapshotVersionError, UnsupportedFormat):
         return
-    prove_stored_elements(source, handle)
+    prove_stored_elements(source, handle, executor)
 
 
 def prove_stored_elements(
-    source: ByteSource, handle: OperatorStateHandle, *, opaque: Collection[str] = (), framing_only: bool = False
+    source: ByteSource,
+    handle: OperatorStateHandle,
+    executor: ExecutorName | None = None,
+    *,
+    opaque: Collection[str] = (),
+    framing_only: bool = False,
 ) -> StreamProof:
     """Look at every element of a stream of list and broadcast state.
 
     Args:
         source: The stream.
         handle: What points at it.
+        executor: As of `prove_copied`.
         opaque: States that nothing reads.
         framing_only: As of `prove_stream`.
 
@@ -149,19 +161,20 @@ def prove_stored_elements(
     """
     require_written_order(handle)
     stream, proof = read_operator_stream(source, handle), StreamProof()
+    executor = executor or choose_executor(handle.stream.size)
     with located(file=source.name):
         for info in stream.header.states:
             parts, is_map = stream.parts_of(info), info.name in stream.broadcast
             count = sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
             proof.entries[state_kind(info).room, info.name] = count
-            if not framing_only and (info.name in opaque or not prove_elements(info, parts)):
+            if not framing_only and (info.name in opaque or not prove_elements(info, parts, executor)):
                 proof.unread.add(info.name)
     return proof
 
 
 def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
     """Give the stored bytes as they are best looked at: in stretches where whole key groups can be."""
-    by_machine_code = in_stretches and chosen_executor() in {ExecutorName.AUTO, ExecutorName.NUMBA}
+    by_machine_code = in_stretches and reader.executor is ExecutorName.NUMBA
     if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
         reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
         yield from batches(reader.blocks(state_ids=reached))
@@ -186,7 +199,7 @@ class _WholeGroups:
 
     def totals(self, stretch: Stretch) -> list[StateTotal] | None:
         """Count the entries of a stretch; None where its blocks are to be looked at."""
-        if not self._credit or (self._made is None and paying(0) is not ExecutorName.NUMBA):
+        if not self._credit:
             return None
         if self._made is None:
             check = self.check
@@ -198,7 +211,7 @@ class _WholeGroups:
         return None if found is None else found.totals
 
 
-def prove_elements(info: StateMetaInfo, parts: Sequence[bytes]) -> bool:
+def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: ExecutorName) -> bool:
     """Prove that elements of a list state, or maps of a broadcast state, can be read; False where nothing reads them.
 
     Raises:
@@ -219,20 +232,20 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes]) -> bool:
             read_broadcast(data, keys, value)
 
     with located(state=info.name):
-        odd = _odd_elements(element_check(value, keys), parts)
+        odd = _odd_elements(element_check(value, keys), parts, executor)
         return min((is_read(read, None, part) for part in odd), default=True)
 
 
-def _odd_elements(program: Program | None, parts: Sequence[bytes]) -> Iterator[bytes]:
+def _odd_elements(program: Program | None, parts: Sequence[bytes], executor: ExecutorName) -> Iterator[bytes]:
     """Give the elements of which an op list cannot tell that they are sound."""
-    if program is None or chosen_executor() is ExecutorName.OBJECTS:
+    if program is None or executor is ExecutorName.OBJECTS:
         yield from parts
         return
-    executor = make_executor(chosen_executor(), program)
+    made = make_executor(executor, program)
     for first, block in framed_elements(parts):
         place, at = first, 0
         while at < len(block):
-            done = executor.rewrite(block, at)
+            done = made.rewrite(block, at)
             place, at = place + done.entries, done.stop
             if done.status == ODD:
                 yield parts[place]

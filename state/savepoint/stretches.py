@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from ...compat.transcode.framed import cut_key_groups
 from ...serializers.errors import CorruptSavepoint, located
 from .blocks import BlockWalker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ...compat.transcode.executors import ExecutorName
     from .blocks import Block
     from .handles import KeyedHandle
     from .sources import ByteSource
@@ -29,14 +29,16 @@ class Extent(NamedTuple):
     start: int
     end: int
 
-    def blocks(self, pieces: Iterator[memoryview], states: int) -> Iterator[Block]:
+    def blocks(self, pieces: Iterator[memoryview], states: int, executor: ExecutorName) -> Iterator[Block]:
         """Give the blocks of the key group.
 
         Args:
             pieces: Its bytes, each piece with some of those before it.
             states: How many states the header has.
+            executor: Who finds the entries.
         """
-        return walked(self, BlockWalker(self.key_group, states, pieces, self.end - self.start, OVERLAP_BYTES))
+        size = self.end - self.start
+        return walked(self, BlockWalker(self.key_group, states, pieces, size, OVERLAP_BYTES, executor))
 
 
 @attrs.frozen
@@ -47,11 +49,13 @@ class Stretch:
         extents: Theirs.
         data: Their bytes, in memory that may be written and that nobody else has.
         states: How many states the header has.
+        executor: Who goes through them.
     """
 
     extents: tuple[Extent, ...]
     data: memoryview = attrs.field(repr=False)
     states: int
+    executor: ExecutorName
 
     @property
     def key_groups(self) -> list[int]:
@@ -66,8 +70,9 @@ class Stretch:
 
     def blocks(self) -> Iterator[Block]:
         """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
-        for extent, piece in zip(self.extents, cut_key_groups(self.data, self.begins), strict=True):
-            yield from extent.blocks(iter((piece,)), self.states)
+        edges = [*self.begins, len(self.data)]
+        for extent, (begin, end) in zip(self.extents, pairwise(edges), strict=True):
+            yield from extent.blocks(iter((self.data[begin:end],)), self.states, self.executor)
 
 
 def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 import attrs
 
+from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
 from ..progress import Progress
 from ..storage.lineage import FileDigest
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from ...compat.transcode.executors import ExecutorName
     from ..storage.files import Folder
     from .handles import KeyedHandle
     from .reader import SavepointOperator
@@ -103,26 +105,30 @@ class Walk:
         """
         looks = [OperatorLook(*one) for one in operators]
         streams = [(look, handle) for look in looks for handle in stream_handles(look.operator)]
-        self._begin("streams", [handle.stream.size for _, handle in streams])
+        sizes = [handle.stream.size for _, handle in streams]
+        self._begin("streams", sizes)
+        executor = choose_executor(sum(sizes), compiles=True)
         alone = self._folder.is_local and len(streams) >= cores()
         for look, handle in streams:
             if isinstance(handle, OperatorStateHandle):
-                look.lists.append(self._submit(self._prove_elements, look, handle))
+                look.lists.append(self._submit(self._prove_elements, look, handle, executor))
             else:
-                look.keyed.append(self._submit(self._prove_keyed, look, handle, alone=alone))
+                look.keyed.append(self._submit(self._prove_keyed, look, handle, executor, alone=alone))
         return looks
 
-    def _prove_keyed(self, look: OperatorLook, handle: KeyedHandle, *, alone: bool) -> StreamProof:
+    def _prove_keyed(
+        self, look: OperatorLook, handle: KeyedHandle, executor: ExecutorName, *, alone: bool
+    ) -> StreamProof:
         groups = look.operator.max_parallelism
         with open_stream(handle.stream, self._folder) as source:
-            reader = keyed_reader(PassedOn(source, self._pass), handle, groups)
+            reader = keyed_reader(PassedOn(source, self._pass), handle, groups, executor)
             return prove_stream(reader, groups, alone=alone, framing_only=look.framing_only)
 
-    def _prove_elements(self, look: OperatorLook, handle: OperatorStateHandle) -> StreamProof:
+    def _prove_elements(self, look: OperatorLook, handle: OperatorStateHandle, executor: ExecutorName) -> StreamProof:
         opaque = [state.name for state in look.operator.states if not state.kind.is_keyed and state.unsupported]
         with open_stream(handle.stream, self._folder) as source:
             passed = PassedOn(source, self._pass)
-            return prove_stored_elements(passed, handle, opaque=opaque, framing_only=look.framing_only)
+            return prove_stored_elements(passed, handle, executor, opaque=opaque, framing_only=look.framing_only)
 
     def _begin(self, phase: str, sizes: list[int]) -> None:
         self._began = time.monotonic()

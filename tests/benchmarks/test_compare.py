@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.compare import print_shape
 
-EXECUTORS = {"numba", "numpy", "plain", "objects"}
+EXECUTORS = {"numba", "plain", "objects"}
 
 
 def those_that_differ(found):

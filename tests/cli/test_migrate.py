@@ -17,6 +17,7 @@ import pytest
 from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
 from stateshift.cli.commands.migrating import _announce
 from stateshift.compat.edits import Edits
+from stateshift.compat.transcode import executors
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
@@ -204,6 +205,42 @@ def lists_job(job_folder):
     """The current folder holds `lists:job`, which changes the elements of hashmap-operator-only-p2-m128."""
     (job_folder / "lists.py").write_text(LISTS, encoding="utf-8")
     return job_folder
+
+
+@pytest.mark.usefixtures("example_jobs")
+class TestWithoutNumba:
+    """Much state, and no machine code for it: that is said before a run and after it."""
+
+    @pytest.fixture(autouse=True)
+    def no_numba(self, monkeypatch):
+        monkeypatch.delenv(executors.VARIABLE, raising=False)
+        monkeypatch.setattr(executors, "has_numba", lambda: False)
+
+    @pytest.fixture
+    def migrated(self, run, savepoint_of, tmp_path, monkeypatch):
+        def migrated(least_bytes, *options):
+            monkeypatch.setattr(executors, "LOADING_BYTES", least_bytes)
+            old = savepoint_of("rocksdb-account-v1")
+            return run("migrate", old, tmp_path / "new", "--job", "accounts_v3:job", *options)
+
+        return migrated
+
+    def test_a_run_says_so_and_by_how_much_it_is_slower(self, migrated):
+        ran = migrated(1)
+
+        assert 0 == ran.status
+        assert "without numba, so 400 times as slow, about (pip install 'stateshift[spark]')" in ran.stderr
+        assert "numba is not installed where the state was gone through" in ran.stdout
+        assert "about 400 times as long" in ran.stdout
+
+    def test_so_does_a_dry_run_and_json(self, migrated):
+        assert "without numba, so 400 times as slow" in migrated(1, "--dry-run").stdout
+        assert "400 times" in migrated(1, "--json").data["slowness"]
+
+    def test_of_little_state_nothing_is_said(self, migrated):
+        ran = migrated(1 << 20)
+
+        assert "numba" not in ran.stdout + ran.stderr
 
 
 @pytest.mark.usefixtures("lists_job")

@@ -9,7 +9,6 @@ import attrs
 import pytest
 
 from stateshift.compat.description import JobDescription, OperatorDescription, SerializerDescription, StateDescription
-from stateshift.compat.transcode import numpy_framing
 from stateshift.serializers.compatibility import CompatibilityResult, Finding, Verdict
 from stateshift.serializers.errors import OldReaderUnavailable
 from stateshift.serializers.registry import register_snapshot
@@ -105,9 +104,3 @@ def make():
         LayoutSnapshot=LayoutSnapshot,
         operator_id=OPERATOR_ID,
     )
-
-
-@pytest.fixture
-def small_blocks_by_columns(monkeypatch):
-    """Let numpy take blocks of any size."""
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)

@@ -7,7 +7,6 @@ import pytest
 from rewriting import block, transcoder, written
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.compat.transcode.framed import survey
@@ -35,7 +34,6 @@ from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDa
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
 EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]
-pytestmark = pytest.mark.usefixtures("small_blocks_by_columns")
 
 
 def record(**fields):
@@ -260,29 +258,3 @@ def test_a_large_block_with_odd_entries_here_and_there_is_put_together_in_its_or
 
     assert rewrite.objects.transcode(given) == result
     assert survey(given, b"").keys == result.keys_read
-
-
-def test_many_cursors_find_what_one_finds_and_damage_makes_none_of_them_run_astray():
-    given = block(*many(3000))
-
-    found = numpy_framing.entries_of(given)
-
-    assert found.starts.tolist() == one_by_one(given)
-    for at in range(0, len(given), len(given) // 200):
-        for byte in (b"\xff", b"\0", b"\7"):
-            damaged = given[:at] + byte + given[at + 1 :]
-            expected, found = one_by_one(damaged), numpy_framing.entries_of(damaged)
-            assert expected == (None if found is None else found.starts.tolist())
-
-
-def one_by_one(data):
-    """Where entries begin that fill some bytes; None where none do."""
-    at, starts = 0, []
-    while at < len(data):
-        starts.append(at)
-        for _ in range(2):
-            size = int.from_bytes(data[at : at + 4], "big", signed=True)
-            if size < 0 or at > len(data) - 4:
-                return None
-            at += 4 + size
-    return starts if at == len(data) else None

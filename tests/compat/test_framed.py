@@ -1,17 +1,15 @@
-"""Runs of entries found by their lengths: plain Python, numba and numpy see the same, of any bytes."""
+"""Runs of entries found by their lengths: plain Python and numba see the same, of any bytes."""
 
 from __future__ import annotations
 
 import random
-from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode import numpy_framing
-from stateshift.compat.transcode.executors import VARIABLE
-from stateshift.compat.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, cut_key_groups, find_run, survey
+from stateshift.compat.transcode.executors import ExecutorName
+from stateshift.compat.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
 
 pytest.importorskip("numba")
@@ -31,38 +29,35 @@ def framed(pairs):
 
 
 def by_each(function, *arguments):
-    """What plain Python, numba and numpy give; an error is told by its message."""
+    """What plain Python and numba give; an error is told by its message."""
     found = []
-    for name in ("plain", "numba", "numpy"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(VARIABLE, name)
-            patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
-            try:
-                found.append(function(*arguments))
-            except CorruptSavepoint as error:
-                found.append(str(error))
+    for name in (ExecutorName.PLAIN, ExecutorName.NUMBA):
+        try:
+            found.append(function(*arguments, name))
+        except CorruptSavepoint as error:
+            found.append(str(error))
     return found
 
 
 @given(entries, st.binary(max_size=2))
 def test_a_survey_counts_entries_and_finds_the_first_of_another_prefix(pairs, prefix):
-    plain, fast, columns = by_each(survey, framed(pairs), prefix)
+    plain, fast = by_each(survey, framed(pairs), prefix)
 
     starts = [len(framed(pairs[:place])) for place in range(len(pairs))]
     others = [start for start, (key, _) in zip(starts, pairs, strict=True) if not key.startswith(prefix)]
     keys = add_keys(0, [key for key, _ in pairs])
     assert Survey(len(pairs), keys, [*others, -1][0], [-1, *starts][-1]) == plain
-    assert plain == fast == columns
+    assert plain == fast
 
 
 @given(st.one_of(st.binary(max_size=60), entries.map(framed)), st.integers(0, 200), st.integers(1, 255))
-def test_plain_python_numba_and_numpy_see_the_same_in_any_bytes(data, size, bits):
+def test_plain_python_and_numba_see_the_same_in_any_bytes(data, size, bits):
     changed = data[:size] + bytes(byte ^ bits for byte in data[size : size + 1]) + data[size + 1 :]
     for given_data in (data, data[:size], data + b"\xff\xff", changed):
-        plain, fast, columns = by_each(survey, given_data, b"\0")
-        assert plain == fast == columns
-        plain, fast, columns = by_each(find_run, given_data, 0)
-        assert plain == fast == columns
+        plain, fast = by_each(survey, given_data, b"\0")
+        assert plain == fast
+        plain, fast = by_each(find_run, given_data, 0)
+        assert plain == fast
 
 
 @pytest.mark.parametrize("sizes", [(0,), (0, 3), (1, 1), (1, 0), (3, 3, 2, 2, 0), (9, -1), (1, -2), (2, 1 << 30)])
@@ -70,8 +65,8 @@ def test_keys_as_long_as_the_one_before_and_others_are_seen_alike(sizes):
     given_data = b"".join(size.to_bytes(4, "big", signed=True) + bytes(max(size & 15, 0)) + VALUE for size in sizes)
 
     for function, argument in ((survey, b"\0"), (survey, b""), (find_run, 0)):
-        plain, fast, columns = by_each(function, given_data, argument)
-        assert plain == fast == columns
+        plain, fast = by_each(function, given_data, argument)
+        assert plain == fast
 
 
 @given(st.data(), st.integers(1, 40), st.integers(0, 30), st.integers(2, 300))
@@ -82,8 +77,8 @@ def test_one_among_many_of_a_size_that_is_not_so_is_seen_wherever_it_is(data, ke
     given_data = bytes(block[: data.draw(st.integers(0, len(block)) | st.just(len(block)))])
 
     for function, argument in ((survey, b"\1"), (survey, b"\1\1"), (find_run, 0)):
-        plain, fast, columns = by_each(function, given_data, argument)
-        assert plain == fast == columns
+        plain, fast = by_each(function, given_data, argument)
+        assert plain == fast
 
 
 @pytest.mark.parametrize("count", [7, 8, 9, 40, 300])
@@ -91,9 +86,9 @@ def test_one_among_many_of_a_size_that_is_not_so_is_seen_wherever_it_is(data, ke
 def test_keys_of_one_size_have_the_checksum_of_each_by_itself(key_size, count):
     keys = [b"\1" + random.Random(place).randbytes(key_size - 1) for place in range(count)]  # noqa: S311 - no secrets
 
-    plain, fast, columns = by_each(survey, framed((key, b"value") for key in keys), b"\1")
+    plain, fast = by_each(survey, framed((key, b"value") for key in keys), b"\1")
 
-    assert plain == fast == columns
+    assert plain == fast
     assert sum(add_keys(0, [key]) for key in keys) & (1 << 64) - 1 == plain.keys
 
 
@@ -135,9 +130,9 @@ def test_a_function_whose_compiled_code_can_be_kept_nowhere_is_compiled_by_each_
 
 
 def test_long_keys_have_one_checksum_too():
-    plain, fast, columns = by_each(survey, framed([(bytes(range(200)), b""), (b"\0" * 99, b"v")]), b"\0")
+    plain, fast = by_each(survey, framed([(bytes(range(200)), b""), (b"\0" * 99, b"v")]), b"\0")
 
-    assert plain == fast == columns
+    assert plain == fast
 
 
 def stored(groups):
@@ -166,27 +161,16 @@ def random_groups(seed):
         }
 
 
-def runs_of(piece):
+def runs_of(piece, executor):
     """All runs of a key group, one behind the other, up to one that is not whole."""
     at, runs = 2, []
     while at < len(piece):
-        run = find_run(piece, at)
+        run = find_run(piece, at, executor)
         runs.append(run)
         if run.ending != COMPLETE:
             break
         at = run.stop + 2
     return runs
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_key_groups_gone_through_at_once_have_the_runs_that_each_has_alone(seed):
-    groups = [*random_groups(seed)]
-    data, begins = stored(groups)
-
-    plain, _, columns = by_each(lambda: [runs_of(piece) for piece in cut_key_groups(data, begins)])
-
-    assert [[len(pairs) for pairs in states.values()] for states in groups] == [[r.entries for r in g] for g in plain]
-    assert plain == columns
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -196,35 +180,5 @@ def test_a_key_group_that_is_cut_off_or_damaged_has_the_runs_that_plain_python_s
     for _ in range(20):
         cut = random_.randrange(2, len(data))
         for piece in (data[:cut], data[:cut] + random_.randbytes(1) + data[cut + 1 :]):
-            plain, fast, columns = by_each(runs_of, piece)
-            assert plain == fast == columns
-
-
-def test_blocks_put_together_are_looked_at_together_and_none_may_be_of_another_prefix():
-    blocks = [framed([(bytes([group]) + b"key%d" % row, b"v" * row) for row in range(40)]) for group in range(3)]
-    data, prefixes = numpy_framing.put_together(blocks), [b"\0", b"\1", b"\2"]
-    data = bytes(bytearray(data))  # as bytes of which nothing is known
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
-        found = numpy_framing.survey_together(data, prefixes, [40] * 3)
-        others = [
-            numpy_framing.survey_together(data, prefixes[::-1], [40] * 3),
-            numpy_framing.survey_together(data, prefixes, [40, 41, 39]),
-            numpy_framing.survey_together(data, prefixes[:2], [40] * 2),
-            numpy_framing.survey_together(data[:-1], prefixes, [40] * 3),
-        ]
-
-    assert sum(survey(block, b"").keys for block in blocks) & (1 << 64) - 1 == found.keys
-    assert [0, *accumulate(map(len, blocks))] == found.edges
-    assert [None] * 4 == others
-
-
-def test_what_is_known_of_a_block_is_not_believed_where_its_bytes_say_otherwise():
-    data = framed([(b"\0" * 9, b"v" * 50)] * 50)
-    found = numpy_framing.entries_of(data)
-    spoilt = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in (3, 4 + 9 + 3, len(data) - 51)]
-
-    for one in (*spoilt, data + b"\0", data[:-1]):
-        numpy_framing.known.put(one, found)
-        assert numpy_framing.survey_columns(one, b"\0") is None
+            plain, fast = by_each(runs_of, piece)
+            assert plain == fast

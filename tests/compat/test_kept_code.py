@@ -12,7 +12,14 @@ import pytest
 
 from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
 from stateshift.compat.transcode import executors, kept_code
-from stateshift.compat.transcode.executors import COMPILING_BYTES, ExecutorName, nothing_compiled, paying, pays_to_load
+from stateshift.compat.transcode.executors import (
+    COMPILING_BYTES,
+    LOADING_BYTES,
+    ExecutorName,
+    choose_executor,
+    lacks_numba,
+    must_compile,
+)
 
 pytest.importorskip("numba")
 
@@ -33,6 +40,18 @@ counts = {} if kernels is None else {
     for name in names if (one := getattr(kernels, name)).signatures
 }
 print(json.dumps({"loaded": loaded, "compiles": said[0], "counts": counts}))
+"""
+
+COMMANDS = """
+import contextlib, io, json, sys
+from stateshift.cli import main
+
+with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    try:
+        main(sys.argv[1:])
+    except SystemExit as ended:
+        status = ended.code
+print(json.dumps([status, [name for name in ("numba", "numpy", "llvmlite") if name in sys.modules]]))
 """
 
 
@@ -65,8 +84,14 @@ def files_in(folder):
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv(executors.VARIABLE, raising=False)
-    monkeypatch.setattr(executors, "_passed", executors._Passed())
     monkeypatch.delitem(sys.modules, executors._NUMBA_MODULE, raising=False)
+
+
+@pytest.fixture
+def kept_cache(empty_cache):  # noqa: ARG001 - it is to be there
+    assert not kept_code.is_compiled()
+    kept_code.folder().mkdir(parents=True)
+    (kept_code.folder() / f"{kept_code.REWRITE}.nbi").touch()
 
 
 def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_numpy(tmp_path):
@@ -78,12 +103,21 @@ def test_little_state_on_a_machine_without_machine_code_loads_neither_numba_nor_
     assert {} == files_in(tmp_path / "cache")
 
 
-def test_more_state_goes_by_numpy_where_nothing_is_compiled_yet(tmp_path):
+@pytest.mark.parametrize("command", ["inspect", "verify", "verify --values", "export -o"])
+def test_commands_on_little_state_load_neither_though_code_is_kept(tmp_path, command):
+    place = savepoint_of(tmp_path / "old", 500)
+    name, *options = command.split()
+    more = [tmp_path / "out"] if name == "export" else []
+
+    assert [0, []] == run("-c", COMMANDS, name, place, *options, *more, cache=kept_code.folder().parent)
+
+
+def test_more_state_goes_by_plain_python_where_nothing_is_compiled_yet(tmp_path):
     place = savepoint_of(tmp_path / "old", 100_000)
 
     told = run("-c", MIGRATING, place, tmp_path / "new", cache=tmp_path / "cache")
 
-    assert {"loaded": ["numpy"], "compiles": False, "counts": {}} == told
+    assert {"loaded": [], "compiles": False, "counts": {}} == told
     assert {} == files_in(tmp_path / "cache")
     assert 100_000 == sum(1 for _ in Savepoint.open(tmp_path / "new").operator("op").state("s").read_entries())
 
@@ -121,42 +155,40 @@ def test_bytes_of_every_kind_have_one_signature(kind):
 
 
 @pytest.mark.usefixtures("empty_cache")
-def test_it_pays_to_compile_only_for_very_much():
-    assert not pays_to_load(COMPILING_BYTES - 1)
-    assert pays_to_load(COMPILING_BYTES)
+def test_it_pays_to_compile_only_for_a_plan_of_very_much():
+    def chosen(size, **how):
+        executor = choose_executor(size, **how)
+        return executor, must_compile(executor)
 
-    assert paying(1 << 10) is ExecutorName.PLAIN
-    assert paying(1 << 30) is ExecutorName.NUMPY
-    executors.expect(COMPILING_BYTES)
-    assert paying(0) is ExecutorName.NUMBA
-    with nothing_compiled():
-        assert paying(0) is ExecutorName.NUMPY
-    assert paying(0) is ExecutorName.NUMBA
+    assert (ExecutorName.PLAIN, False) == chosen(1 << 10, compiles=True)
+    assert (ExecutorName.PLAIN, False) == chosen(COMPILING_BYTES - 1, compiles=True)
+    assert (ExecutorName.NUMBA, True) == chosen(COMPILING_BYTES, compiles=True)
+    assert (ExecutorName.PLAIN, False) == chosen(1 << 40)
 
 
-@pytest.mark.usefixtures("empty_cache")
-def test_what_numpy_cannot_do_is_compiled_for_earlier():
-    executors.expect(64 << 20)
-
-    assert paying(0) is ExecutorName.NUMPY
-    assert paying(0, is_slow=True) is ExecutorName.NUMBA
-
-
-@pytest.mark.usefixtures("empty_cache")
+@pytest.mark.usefixtures("kept_cache")
 def test_what_is_kept_is_used_from_the_first_megabyte():
-    assert not kept_code.is_compiled()
-    kept_code.folder().mkdir(parents=True)
-    (kept_code.folder() / f"{kept_code.REWRITE}.nbi").touch()
-
-    assert paying(1 << 10) is ExecutorName.PLAIN
-    assert paying(2 << 20) is ExecutorName.NUMBA
-    assert not executors.compiles(1 << 40)
+    assert ExecutorName.PLAIN is choose_executor(LOADING_BYTES - 1, compiles=True)
+    assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES, compiles=True)
+    assert ExecutorName.NUMBA is choose_executor(LOADING_BYTES)
+    assert not must_compile(ExecutorName.NUMBA)
 
 
-@pytest.mark.usefixtures("empty_cache")
-def test_an_estimate_of_what_compiles_first_says_so():
-    assert not executors.compiles(COMPILING_BYTES - 1)
-    assert executors.compiles(COMPILING_BYTES)
+@pytest.mark.usefixtures("kept_cache")
+def test_what_is_loaded_is_used_for_anything(monkeypatch):
+    monkeypatch.setitem(sys.modules, executors._NUMBA_MODULE, object())
+
+    assert ExecutorName.NUMBA is choose_executor(0)
+
+
+@pytest.mark.usefixtures("kept_cache")
+def test_without_numba_plain_python_does_all_and_that_is_known(monkeypatch):
+    monkeypatch.setattr(executors, "has_numba", lambda: False)
+
+    assert ExecutorName.PLAIN is choose_executor(1 << 40, compiles=True)
+    assert lacks_numba(ExecutorName.PLAIN, LOADING_BYTES)
+    assert not lacks_numba(ExecutorName.PLAIN, LOADING_BYTES - 1)
+    assert not lacks_numba(ExecutorName.OBJECTS, LOADING_BYTES)
 
 
 def test_code_is_kept_at_the_users_where_the_package_may_not_be_written(tmp_path, monkeypatch):

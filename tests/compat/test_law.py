@@ -28,6 +28,7 @@ from stateshift.compat.description import (
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds
 from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.containers.either import EitherSerializer, Left, Right
@@ -318,7 +319,7 @@ def judged(kind, old, new):
     if report.decision is not Decision.MIGRATE:
         return state, None
     framing = entry_framing(kind, key_group_bytes=1, key=LONG, namespace=ByteSerializer())
-    return state, make_transcoder(plan(report, reference_time=AT).operators[0].states[0], framing)
+    return state, make_transcoder(plan(report, reference_time=AT).operators[0].states[0], framing, choose_executor(0))
 
 
 def taking_over(state, new):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stateshift.compat.description import StateKind
 from stateshift.compat.transcode.checking import BlockChecker
 from stateshift.compat.transcode.entry_check import CheckedTypes, make_entry_check
-from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.compat.transcode.placed import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.flink.windows import (
@@ -47,7 +47,8 @@ TYPES = {
 NAMESPACES = [
     (VoidNamespaceSerializer(), VoidNamespace()), (TimeWindowSerializer(), TimeWindow(5, 9)), (TEXT, "space"),
 ]  # fmt: skip
-EXECUTORS = ["numba", "numpy"]
+
+NUMBA = ExecutorName.NUMBA
 
 
 def entry(group, prefix, key, namespace, value=b"v"):
@@ -63,7 +64,7 @@ def entry(group, prefix, key, namespace, value=b"v"):
 
 def checker(key, namespace, groups, prefix):
     types = CheckedTypes(StateKind.VALUE, key, namespace, TEXT)
-    return BlockChecker(make_entry_check(types, groups=groups, prefix_bytes=prefix, with_values=False), prefix)
+    return BlockChecker(make_entry_check(types, groups=groups, prefix_bytes=prefix, with_values=False), prefix, NUMBA)
 
 
 def plainly(data, group, check, prefix):
@@ -87,37 +88,28 @@ def test_a_key_is_where_its_hash_says_and_nowhere_else(name, data):
         block = entry(place, prefix, (serializer, key), namespace)
         is_sound = place == group and not with_nan
         assert is_sound == (plainly(block, place, check.check, prefix) == AHEAD)
-        for executor in EXECUTORS:
-            pytest.importorskip(executor)
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv(VARIABLE, executor)
-                patch.setattr("stateshift.compat.transcode.numpy_framing._FEWEST_BYTES", 0)
-                seen = check.keys(block, place)
-            assert seen is None or is_sound, executor
-            assert executor == "numpy" or (seen is not None) == is_sound  # columns leave rare ones to plain Python
+        pytest.importorskip("numba")
+        seen = check.keys(block, place)
+        assert (seen is not None) == is_sound
 
 
 def blocks(keys):
     return b"".join(entry(0, 1, (LONG, key), NAMESPACES[0]) for key in keys)
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
 @given(st.lists(st.integers(0, 60), max_size=60))
-def test_a_key_that_comes_twice_is_no_plain_one_in_whatever_order(executor, keys):
-    pytest.importorskip(executor)
+def test_a_key_that_comes_twice_is_no_plain_one_in_whatever_order(keys):
+    pytest.importorskip("numba")
     check, data = checker(LONG, NAMESPACES[0][0], 1, 1), blocks([5, *keys])
     is_twice = len({5, *keys}) < len(keys) + 1
     ascends = [5, *keys] == sorted({5, *keys})
 
     assert (TWICE if is_twice else AHEAD) == plainly(data, 0, check.check, 1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, executor)
-        patch.setattr("stateshift.compat.transcode.numpy_framing._FEWEST_BYTES", 0)
-        seen = check.keys(data, 0)
+    seen = check.keys(data, 0)
     assert is_twice == (seen is None)
     if seen is not None:
         assert len(keys) * len(blocks([5])) == seen.last
-        assert seen.ascends == (ascends and executor == "numba")
+        assert seen.ascends == ascends
         assert seen.ascends == (seen.hashes is None)
 
 

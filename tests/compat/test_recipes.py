@@ -14,7 +14,7 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.element_blocks import ElementBlocks
-from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_module
+from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_numba
 from stateshift.compat.transcode.interpreter import DONE, ODD
 from stateshift.compat.transcode.objects import ObjectTranscoder
 from stateshift.serializers.avro.serializers import AvroSerializer
@@ -44,8 +44,7 @@ from stateshift.serializers.temporal.java_time import InstantSerializer
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
-EXECUTORS = [ExecutorName.PLAIN, *(name for name in (ExecutorName.NUMPY, ExecutorName.NUMBA) if has_module(name))]
-pytestmark = pytest.mark.usefixtures("small_blocks_by_columns")
+EXECUTORS = [ExecutorName.PLAIN, *([ExecutorName.NUMBA] if has_numba() else [])]
 
 ints = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(max_size=6)
@@ -387,7 +386,7 @@ def assert_elements_agree(rewrite, elements):
 @pytest.mark.parametrize("name", ["a row's columns, required", "values of a map", "Avro's unions"])
 def test_elements_of_operator_lists_come_to_what_objects_come_to(name):
     old, new, values = CASES[name]
-    rewrite = make_element_transcoder(planned(old, new, StateKind.SPLIT_LIST))
+    rewrite = make_element_transcoder(planned(old, new, StateKind.SPLIT_LIST), ExecutorName.PLAIN)
     assert isinstance(rewrite, ElementBlocks)
 
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -402,7 +401,7 @@ def test_elements_of_operator_lists_come_to_what_objects_come_to(name):
 
 @pytest.mark.parametrize("keys", [(TEXT, TEXT), (INT, LONG)], ids=["as it is", "widened"])
 def test_the_map_of_a_broadcast_state_comes_to_what_objects_come_to(keys):
-    rewrite = make_element_transcoder(planned(INT, LONG, StateKind.BROADCAST, keys))
+    rewrite = make_element_transcoder(planned(INT, LONG, StateKind.BROADCAST, keys), ExecutorName.PLAIN)
     assert isinstance(rewrite, ElementBlocks)
 
     @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
@@ -428,7 +427,7 @@ def test_days_are_those_of_the_calendar(year):
 
 def test_many_elements_arrive_in_their_order_whether_odd_or_not():
     rewrite = make_element_transcoder(
-        planned(TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT)), StateKind.SPLIT_LIST)
+        planned(TupleSerializer((INT, TEXT)), TupleSerializer((LONG, TEXT)), StateKind.SPLIT_LIST), ExecutorName.PLAIN
     )
     elements = [
         written(INT, place) + (b"\x82\0a" if place % 911 == 7 else written(TEXT, "x" * (place % 4096)))
@@ -460,7 +459,7 @@ USER_KEYS = {
 def test_user_keys_that_change_come_to_what_objects_come_to(case, namespace):
     old, new, keys, values = case
     framing = entry_framing(StateKind.MAP, key_group_bytes=1, key=TEXT, namespace=namespace)
-    rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing)
+    rewrite = make_transcoder(planned(old, new, StateKind.MAP), framing, ExecutorName.PLAIN)
     assert isinstance(rewrite, BlockTranscoder)
     assert rewrite.needs_whole_run
     rewritten = set()

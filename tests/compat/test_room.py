@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 import pytest
 
 pytest.importorskip("numba")
@@ -14,7 +16,7 @@ from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.compat.transcode.framing import ValueFraming
 from stateshift.compat.transcode.interpreter import DONE, FULL
 from stateshift.compat.transcode.machine import PADDING
-from stateshift.compat.transcode.numba_executor import NumbaExecutor
+from stateshift.compat.transcode.numba_executor import NumbaExecutor, bytes_behind
 from stateshift.compat.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
 
@@ -78,3 +80,14 @@ def test_blocks_of_which_more_becomes_than_of_those_before_have_room_too():
         assert (DONE, len(block), 20_000) == (done.status, done.stop, done.entries)
         assert plain.rewrite(block, 0).data == done.data
         assert 20_000 == done.seen.entries
+
+
+@pytest.mark.parametrize("own", [bytearray, lambda data: BytesIO(data).getbuffer(), lambda data: data])
+@pytest.mark.parametrize(("begin", "end"), [(0, 100), (0, 60), (40, 60), (40, 100), (99, 100)])
+def test_bytes_behind_a_view_are_those_of_the_memory_that_it_is_a_view_of(own, begin, end):
+    assert 100 - end == bytes_behind(memoryview(own(bytes(100)))[begin:end])
+
+
+def test_of_bytes_and_of_nothing_no_room_is_known():
+    assert 0 == bytes_behind(bytes(100))
+    assert 0 == bytes_behind(memoryview(bytes(100))[40:40])

@@ -16,6 +16,7 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.planner import plan
 from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder
+from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
@@ -50,7 +51,7 @@ def framing_of(kind, key=LONG, namespace=None):
 
 
 def transcoder(kind, old, new, **framing):
-    return make_transcoder(state_plan(kind, old, new), framing_of(kind, **framing))
+    return make_transcoder(state_plan(kind, old, new), framing_of(kind, **framing), choose_executor(0))
 
 
 def written(serializer, value):
@@ -214,7 +215,7 @@ def test_damaged_blocks_are_corrupt_and_nothing_else():
 
 
 def test_elements_of_operator_lists_are_rewritten_one_by_one():
-    rewrite = make_element_transcoder(state_plan(StateKind.SPLIT_LIST, INT, LONG))
+    rewrite = make_element_transcoder(state_plan(StateKind.SPLIT_LIST, INT, LONG), choose_executor(0))
 
     assert written(LONG, 5) == rewrite.transcode([written(INT, 5)]).elements[0]
     with pytest.raises(CorruptSavepoint) as caught:
@@ -223,14 +224,16 @@ def test_elements_of_operator_lists_are_rewritten_one_by_one():
 
 
 def test_the_map_of_a_broadcast_state_is_rewritten_as_a_whole():
-    rewrite = make_element_transcoder(state_plan(StateKind.BROADCAST, INT, LONG, keys=(BIG, BIG)))
+    rewrite = make_element_transcoder(state_plan(StateKind.BROADCAST, INT, LONG, keys=(BIG, BIG)), choose_executor(0))
     key, count = written(BIG, 300), (1).to_bytes(4, "big")
 
     assert count + key + written(LONG, 5) == rewrite.transcode([count + key + written(INT, 5)]).elements[0]
 
 
 def test_broadcast_keys_that_become_one_abort_map_3():
-    rewrite = make_element_transcoder(state_plan(StateKind.BROADCAST, BIG, BIG, keys=(LONG, FloatSerializer())))
+    rewrite = make_element_transcoder(
+        state_plan(StateKind.BROADCAST, BIG, BIG, keys=(LONG, FloatSerializer())), choose_executor(0)
+    )
     entries = [written(LONG, key) + written(BIG, 1) for key in (1 << 60, (1 << 60) + 1)]
 
     with pytest.raises(ValueNotConvertible, match="become the same"):

@@ -18,7 +18,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift.compat.plan import BadValues, Compression, StateAction
-from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.blocks import BlockTranscoder
 from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.errors import StateShiftError
@@ -33,7 +32,7 @@ from stateshift.state.savepoint.states import keyed_handles
 
 pytest.importorskip("numba")
 
-EXECUTORS = [name for name in ExecutorName if name not in {ExecutorName.AUTO, ExecutorName.OBJECTS}]
+EXECUTORS = [ExecutorName.NUMBA, ExecutorName.PLAIN]
 
 
 def outcome(transcoder, block):
@@ -55,7 +54,7 @@ def rewriters(state, job):
         with open_keyed(handle, found._folder, found._stored.max_parallelism) as reader:
             index, info = next((i, one) for i, one in enumerate(reader.header.states) if one.name == NAME)
             groups = found._stored.max_parallelism
-            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, groups)
+            rewriter = BlockRewriter.of(info, plan, reader.header.key_snapshot, groups, reader.executor)
             yield rewriter, [bytes(block.data) for block in join_pieces(reader.blocks(state_ids=[index]))]
 
 
@@ -74,8 +73,7 @@ def damaged(draw, block):
     return {"cut out": block[:at] + block[at + 1 :], "cut off": block[:at], "leave": block}[way]
 
 
-def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks(monkeypatch):
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)  # blocks are small here
+def test_all_executors_agree_with_objects_of_sound_and_damaged_blocks():
     ways = Counter()
 
     @profiles.shorter

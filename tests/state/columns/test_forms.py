@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
-from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.executors import VARIABLE, choose_executor
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
@@ -56,7 +56,7 @@ def cells_of(pieces, gap=b""):
     """The places of values with a gap before each."""
     raw, data = padded(*(gap + piece for piece in pieces))
     ends = np.cumsum([len(gap) + len(piece) for piece in pieces], dtype=np.int64)
-    return Cells(raw, data, ends - np.array([len(piece) for piece in pieces], dtype=np.int64), ends)
+    return Cells(raw, data, ends - np.array([len(piece) for piece in pieces], dtype=np.int64), ends, choose_executor(0))
 
 
 def written(serializer, value):

@@ -1,10 +1,10 @@
-"""Where the entries of blocks lie: plain Python, numpy and machine code see the same."""
+"""Where the entries of blocks lie: plain Python and machine code see the same."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode.executors import VARIABLE
+from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.errors import CorruptSavepoint
 from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.places import places_of
@@ -16,34 +16,32 @@ def framed(items):
     return b"".join(len(part).to_bytes(4, "big") + part for item in items for part in item)
 
 
-@pytest.fixture(scope="module", params=["plain", "numpy", "numba"], autouse=True)
+@pytest.fixture(scope="module", params=["plain", "numba"])
 def executor(request):
     if request.param == "numba":
         pytest.importorskip("numba")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, request.param)
-        yield
+    return ExecutorName(request.param)
 
 
-def found(raw, sizes, counts):
-    places = places_of(*padded(raw), sizes, counts)
+def found(raw, sizes, counts, executor):
+    places = places_of(*padded(raw), sizes, counts, executor)
     return [(raw[key:key_end], raw[value:value_end]) for key, key_end, value, value_end in zip(*places, strict=True)]
 
 
 @given(st.lists(entries, max_size=4))
-def test_entries_are_found_where_they_lie(blocks):
+def test_entries_are_found_where_they_lie(executor, blocks):
     parts = [framed(items) for items in blocks]
 
     assert [item for items in blocks for item in items] == found(
-        b"".join(parts), [len(part) for part in parts], [len(items) for items in blocks]
+        b"".join(parts), [len(part) for part in parts], [len(items) for items in blocks], executor
     )
 
 
 @given(entries.filter(len), st.data())
-def test_a_block_that_holds_other_entries_is_damaged(items, data):
+def test_a_block_that_holds_other_entries_is_damaged(executor, items, data):
     raw = framed(items)
     cut = data.draw(st.integers(1, len(raw)))
 
     for size, count in ((len(raw) - cut, len(items)), (len(raw), len(items) - 1), (len(raw), len(items) + 1)):
         with pytest.raises(CorruptSavepoint, match="cut off or damaged"):
-            found(raw, [size], [count])
+            found(raw, [size], [count], executor)

@@ -4,7 +4,6 @@ import attrs
 import pytest
 
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.compat.transcode import numpy_framing
 from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
 from stateshift.state.columns.table import StateTable
@@ -42,16 +41,15 @@ def test_columns_of_all_that_flink_wrote_hold_what_the_entries_hold(canonical, r
 
 def test_columns_are_the_same_whoever_decodes_them(canonical, rows_of, monkeypatch):
     pytest.importorskip("numba")
-    monkeypatch.setattr(numpy_framing, "_FEWEST_BYTES", 0)
     for operator, state in readable(canonical):
         table = StateTable.of(operator, state.name, exact=True)
         by_executor = []
-        for name in ("plain", "numpy", "numba"):
+        for name in ("plain", "numba"):
             monkeypatch.setenv(VARIABLE, name)
             by_executor.append(rows_of(table))
-        plain, numpy, numba = by_executor
+        plain, numba = by_executor
 
-        assert repr(plain) == repr(numpy) == repr(numba), (operator.title, state.name)
+        assert repr(plain) == repr(numba), (operator.title, state.name)
 
 
 def test_slices_are_between_key_groups_and_hold_all_entries_once(savepoint_of, table_of):

@@ -32,6 +32,7 @@ from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, 
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
 from stateshift.compat.transcode import entry_framing, make_transcoder
+from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import UntrustedCode, ValuesCollide
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
@@ -328,7 +329,7 @@ class TestFailures:
         entries = [(bytes(10) + encode(DOUBLE, zero), bytes(9)) for zero in (0.0, -0.0)]
 
         with pytest.raises(ValuesCollide, match="read as the same"):
-            make_transcoder(state, framing).transcode(Block.of(0, 0, entries).data)
+            make_transcoder(state, framing, ExecutorName.PLAIN).transcode(Block.of(0, 0, entries).data)
 
 
 def carried_out(source, target, job, options):

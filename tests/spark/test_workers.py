@@ -1,0 +1,45 @@
+"""Who goes through entries is chosen where that is done, and what is lacking there is told."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
+from stateshift.compat.transcode import executors
+from stateshift.spark import scheduling
+from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.migration.preparation import prepare
+from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.storage.files import Folder
+
+
+def job_of(item):
+    return Job([Operator("counter", key=int, states=[ValueStateDescriptor("count", item)])])
+
+
+@pytest.mark.parametrize(
+    ("is_there", "share", "told"), [(False, 1 << 30, True), (False, 1 << 10, False), (True, 1 << 30, False)]
+)
+def test_a_worker_that_lacks_numba_for_much_state_says_so(tmp_path, monkeypatch, is_there, share, told):
+    monkeypatch.delenv(executors.VARIABLE, raising=False)
+    monkeypatch.setattr(executors, "has_numba", lambda: is_there)
+    monkeypatch.setattr(executors, "is_compiled", lambda: False)
+    monkeypatch.setattr(executors, "COMPILING_BYTES", 1 << 40)
+    monkeypatch.setattr(scheduling, "begin_work", lambda *_, **__: None)
+    with SavepointWriter(tmp_path / "old", job_of(Int32)) as writer:
+        writer.put("counter", "count", 1, 1)
+    ready, target = (
+        prepare(Savepoint.open(tmp_path / "old"), job_of(int), MigrationOptions()),
+        Folder.at(tmp_path / "new"),
+    )
+    target.create()
+    work = scheduling._Work(
+        tuple(ready.tasks), ready.savepoint.folder, ready.journal(target), {}, 1, None, False, False, share
+    )
+
+    (result,) = map(pickle.loads, work([[0]]))
+
+    assert told is result.lacks_numba
+    assert told is ready.journal(target).finished()[result.stored.name].lacks_numba
