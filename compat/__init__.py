@@ -1,1 +1,1 @@
-"""Old descriptions against new ones: verdicts, explanations, plans, and the transcoding of entries. Opens no file."""
+"""Old descriptions against new ones: verdicts, explanations, plans. Opens no file."""

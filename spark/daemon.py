@@ -10,7 +10,7 @@ import gc
 import sys
 from pathlib import Path
 
-from ..compat.transcode.executors import has_numba
+from ..state.transcode.executors import has_numba
 
 SETTINGS = {"spark.python.daemon.module": __name__}
 """Those of a session whose workers are to be forked from it."""
@@ -39,7 +39,7 @@ def load() -> None:
     from . import scheduling  # noqa: F401 - who asks for it
 
     if has_numba():
-        from ..compat.transcode.numba_executor import load_compiled
+        from ..state.transcode.numba_executor import load_compiled
 
         load_compiled()
     sys.path_importer_cache.clear()  # each worker would read its archives again, once for each package in them

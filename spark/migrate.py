@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ..compat.repartition import Repartition
-from ..compat.transcode.executors import ExecutorName
 from ..state.migration.engine import Engine
 from ..state.migration.estimate import estimate
 from ..state.migration.in_process import carry_out_here
@@ -45,6 +44,7 @@ from ..state.storage.runs import clear_unfinished, files_there, final_name, free
 from ..state.storage.source_guard import Read, refuse_by_place
 from ..state.storage.target_lock import claimed
 from ..state.storage.unchanged import SourceFiles
+from ..state.transcode.executors import ExecutorName
 from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from ..compat.transcode.executors import choose_executor, lacks_numba
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
 from ..state.migration.parcels import Parcel
@@ -23,6 +22,7 @@ from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.uniting import write_parcels
 from ..state.progress import Progress
+from ..state.transcode.executors import choose_executor, lacks_numba
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .scheduling import Failures, answer_of, description_of, failure_of, share_of

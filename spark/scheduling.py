@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..compat.transcode.executors import choose_executor, lacks_numba
 from ..serializers.errors import MigrationFailed, StateShiftError, values_are_redacted
 from ..serializers.registry import registry
 from ..serializers.wording import many
@@ -18,6 +17,7 @@ from ..state.migration.progress import Meter
 from ..state.migration.run import name_of
 from ..state.migration.tasks import KeyedTask, OperatorTask
 from ..state.progress import Progress
+from ..state.transcode.executors import choose_executor, lacks_numba
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
-    from ..compat.transcode.executors import ExecutorName
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
     from ..state.storage.files import Folder
+    from ..state.transcode.executors import ExecutorName
     from .session import Driver
 
 _BUNDLES_PER_CORE = 2

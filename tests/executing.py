@@ -7,11 +7,11 @@ import tempfile
 import attrs
 import pytest
 
-from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration import performing
 from stateshift.state.migration.performing import perform
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode.executors import VARIABLE, ExecutorName
 
 EXECUTORS = [*ExecutorName]
 

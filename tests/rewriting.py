@@ -6,10 +6,10 @@ from stateshift.compat.check import check
 from stateshift.compat.description import JobDescription, OperatorDescription, StateDescription, StateKind
 from stateshift.compat.description import SerializerDescription as Described
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_transcoder
-from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.serializers.views import DataOutputView
+from stateshift.state.transcode import entry_framing, make_transcoder
+from stateshift.state.transcode.executors import choose_executor
 
 KEY = LongSerializer()
 

@@ -10,11 +10,11 @@ import click
 
 from ...compat.condensing import FEW, alike, some
 from ...compat.reference_time import time_text
-from ...compat.transcode.executors import TIMES_SLOWER
 from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFound, StateShiftError, StorageFailed
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ...state.migration.engine import Engine
+from ...state.transcode.executors import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from ..next_steps import start_lines

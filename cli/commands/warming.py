@@ -36,8 +36,8 @@ Python.""",
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ...compat.transcode.executors import has_numba
-    from ...compat.transcode.kept_code import folder
+    from ...state.transcode.executors import has_numba
+    from ...state.transcode.kept_code import folder
 
     if not has_numba():
         raise DeclarationError(
@@ -58,9 +58,9 @@ def command(*, with_json: bool) -> int:
 
 def _functions() -> Iterator[tuple[str, float | None]]:
     """Load every function; give the processor's seconds that it took to compile, None where it was there."""
-    from ...compat.transcode.kept_code import is_compiled
-    from ...compat.transcode.numba_executor import FUNCTIONS, load_compiled
     from ...state.columns import flat_numba
+    from ...state.transcode.kept_code import is_compiled
+    from ...state.transcode.numba_executor import FUNCTIONS, load_compiled
 
     loaders = {f"numba_kernels.{name}": partial(load_compiled, [name]) for name in FUNCTIONS}
     loaders["flat_numba._decode_flat"] = partial(flat_numba.load_compiled)

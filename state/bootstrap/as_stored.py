@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.objects import SEPARATOR
 from ...serializers.containers.either import EitherSerializer, Left
 from ...serializers.containers.lists import SetSerializer
 from ...serializers.containers.maps import MapSerializer
@@ -28,6 +27,7 @@ from ..savepoint.blocks import Block
 from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode
 from ..savepoint.value_readers import value_reader
+from ..transcode.objects import SEPARATOR
 from .column_types import SEQUENCES
 
 if TYPE_CHECKING:

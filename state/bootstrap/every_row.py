@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...compat.transcode.objects import SEPARATOR
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, shown
 from ..savepoint.entry_keys import decode, encode
+from ..transcode.objects import SEPARATOR
 from .column_bytes import encode_column, encode_values, nulls_of
 
 if TYPE_CHECKING:

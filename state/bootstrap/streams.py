@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import MigrationFailed, ValueNotConvertible, located, shown
 from ...serializers.flink.windows import GlobalWindowSerializer, VoidNamespaceSerializer
 from ..key_groups import key_group_range
@@ -25,6 +24,7 @@ from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
 from ..savepoint.new_streams import keyed_header
 from ..storage.publish import stream_name
 from ..storage.sink import StoredBytes, StreamSink
+from ..transcode.objects import SEPARATOR
 from .column_bytes import join_pieces, number_bytes, offsets_of, spread
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from .forms import Forms
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...compat.transcode.executors import ExecutorName
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..transcode.executors import ExecutorName
     from .form import ColumnForm
 
 

@@ -12,8 +12,8 @@ import attrs
 import numpy as np
 from numba.extending import register_jitable
 
-from ...compat.transcode.machine import PADDING, address, compiled
-from ...compat.transcode.memory import copy, is_ascii, load, store
+from ..transcode.machine import PADDING, address, compiled
+from ..transcode.memory import copy, is_ascii, load, store
 
 if TYPE_CHECKING:
     from .bytes_at import Bytes, Flags, Places

@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.views import DataInputView
+from ..transcode.executors import ExecutorName
 from .bytes_at import none, spread
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...compat.transcode.executors import ExecutorName
-from ...compat.transcode.framed import find_entries
+from ..transcode.executors import ExecutorName
+from ..transcode.framed import find_entries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,8 +14,8 @@ from .places import places_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.blocks import Block
+    from ..transcode.executors import ExecutorName
     from .bytes_at import Bytes, Flags, Places
 
 RUN_BYTES = 4 << 20

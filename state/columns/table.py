@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...compat.description import StateKind
-from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import OldReaderUnavailable, located
 from ...serializers.snapshot import TypeSerializerConfigSnapshot
 from ..key_groups import has_checked_hash, key_group, key_hasher
@@ -29,6 +28,7 @@ from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
 from ..savepoint.sources import open_stream
 from ..savepoint.states import keyed_handles
+from ..transcode.executors import choose_executor
 from .elements import BroadcastColumns, ListColumns, broadcast_columns, list_columns
 from .keyed import KeyedColumns, entry_reader
 from .runs import runs_of
@@ -36,13 +36,13 @@ from .runs import runs_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.meta_info import StateMetaInfo
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
 
 Snapshot = TypeSerializerConfigSnapshot[Any]
 

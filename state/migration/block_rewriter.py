@@ -13,10 +13,6 @@ import attrs
 
 from ...compat.description import StateKind
 from ...compat.plan import OperatorPlan, StateAction, StatePlan
-from ...compat.transcode.framed import Survey, add_keys, survey
-from ...compat.transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
-from ...compat.transcode.making import make_transcoder
-from ...compat.transcode.objects import SEPARATOR, expect_end
 from ...serializers.containers.lists import ArrayListSerializer, ListSerializer
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.sequences import STEP
@@ -36,15 +32,19 @@ from ..savepoint.blocks import Block, join_pieces
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER, StateMetaInfo
 from ..savepoint.state_kinds import info_snapshot, keyed_kind, state_kind
 from ..storage.lineage import StateCount
+from ..transcode.factory import make_transcoder
+from ..transcode.framed import Survey, add_keys, survey
+from ..transcode.framing import EntryFraming, ValueFraming, entry_framing, value_framing
+from ..transcode.objects import SEPARATOR, expect_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ...compat.plan import Recoding
-    from ...compat.transcode.executors import ExecutorName
-    from ...compat.transcode.key_groups import StateTotal
-    from ...compat.transcode.transcoder import Transcoded, Transcoder
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
+    from ..transcode.executors import ExecutorName
+    from ..transcode.key_groups import StateTotal
+    from ..transcode.transcoder import Transcoded, Transcoder
     from .quarantine import TakesBadValues
 
 _CHECKSUM = 0xFFFFFFFFFFFFFFFF

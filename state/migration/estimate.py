@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
-from ...compat.transcode.blocks import BlockTranscoder
-from ...compat.transcode.executors import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
-from ...compat.transcode.framing import ValueFraming, value_framing
-from ...compat.transcode.objects import SEPARATOR
 from ...serializers.errors import NoSpaceLeft, StateShiftError
 from ...serializers.layout import Counted, Nullable
 from ...serializers.views import DataInputView
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
+from ..transcode.blocks import BlockTranscoder
+from ..transcode.executors import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
+from ..transcode.framing import ValueFraming, value_framing
+from ..transcode.objects import SEPARATOR
 from .block_rewriter import BlockRewriter, Tally
 from .engine import Engine, choose_engine, seconds_on_spark
 from .rekey_task import RekeyTask

@@ -19,9 +19,9 @@ from .tasks import CopyTask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ...compat.transcode.executors import ExecutorName
     from ..progress import Progress
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
     from .journal import Journal
     from .tasks import Task, TaskResult
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.objects import converted, write
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, StateShiftError, add_step, shown
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView, DataOutputView
@@ -18,6 +17,7 @@ from ..key_groups import key_group, key_hasher
 from ..savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyFormat, decode, encode
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.state_kinds import info_snapshot, keyed_kind
+from ..transcode.objects import converted, write
 from .parcels import SentEntry
 
 if TYPE_CHECKING:

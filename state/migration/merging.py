@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.entry_values import entry_values, map_value
-from ...compat.transcode.framing import ValueFraming, value_framing
 from ...serializers.containers.ttl import TtlValue
 from ...serializers.errors import MigrationFailed, StateShiftError, ValueNotConvertible, cause_text, shown
 from ...serializers.limits import require_room
@@ -20,6 +18,8 @@ from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
 from ..savepoint.entries import read_separated
 from ..savepoint.entry_keys import decode, encode
+from ..transcode.entry_values import entry_values, map_value
+from ..transcode.framing import ValueFraming, value_framing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import CorruptSavepoint, located
 from ..savepoint.sources import open_stream, require_digest
 from ..savepoint.stream_proofs import prove_copied
 from ..storage.copying import copied_stream
 from ..storage.prefetch import cores
+from ..transcode.executors import choose_executor
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .rewrite import rewrite_keyed, rewrite_operator
 from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 
 if TYPE_CHECKING:
-    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.sources import ByteSource
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
 
 
 def perform(

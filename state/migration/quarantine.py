@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ...compat.transcode.bad_values import BadValue
     from ..storage.files import Folder
     from ..storage.lineage import StateCount
     from ..storage.sink import StoredBytes
+    from ..transcode.bad_values import BadValue
 
 
 class TakesBadValues(Protocol):

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
-from ...compat.transcode.framed import add_keys
 from ...serializers.errors import MigrationFailed, located
 from ..key_groups import subtask_of
 from ..savepoint.keyed_readers import open_keyed
+from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
 from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from ...compat.plan import OperatorPlan
-    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle
     from ..savepoint.keyed_readers import KeyedReader
     from ..storage.files import Folder
     from ..storage.lineage import StateCount
+    from ..transcode.executors import ExecutorName
     from .rekey_task import RekeyTask
     from .tasks import TaskResult
 

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import Compression, OperatorPlan, StateAction, StatePlan
-from ...compat.transcode.executors import choose_executor
-from ...compat.transcode.making import make_element_transcoder
 from ...serializers.errors import UnsupportedFormat, located
 from ...serializers.pickled.unpickling import trusting
 from ...serializers.views import DataInputView
@@ -38,6 +36,8 @@ from ..savepoint.sources import open_proven, open_stream
 from ..savepoint.stream_proofs import prove_elements
 from ..storage.publish import stream_name
 from ..storage.sink import StreamSink
+from ..transcode.executors import choose_executor
+from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine
 from .rekey_task import digest_of
@@ -47,9 +47,9 @@ from .tasks import KeyedTask, OperatorTask, TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...compat.transcode.executors import ExecutorName
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
 
 _MOST_TRIES = 100
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.plan import StateAction
-from ...compat.transcode.blocks import BlockTranscoder
-from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
@@ -18,6 +16,8 @@ from ..savepoint.entry_checks import DistinctKeys, StreamCheck
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
 from ..savepoint.stretches import Stretch
+from ..transcode.blocks import BlockTranscoder
+from ..transcode.executors import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .stretch_rewriter import StretchRewriter, may_be_whole
 from .turns import Turns
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...compat.plan import OperatorPlan, StatePlan
-    from ...compat.transcode.checking import SeenKeys
-    from ...compat.transcode.key_groups import NewKeyGroups
     from ..savepoint.keyed_readers import KeyedReader
     from ..savepoint.keyed_stream import KeyedStreamHeader, KeyedStreamWriter
     from ..savepoint.meta_info import StateMetaInfo
+    from ..transcode.checking import SeenKeys
+    from ..transcode.key_groups import NewKeyGroups
     from .block_rewriter import Tally
     from .quarantine import TakesBadValues
 

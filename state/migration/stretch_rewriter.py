@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.transcode.blocks import BlockTranscoder, entry_end
-from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import StateShiftError
 from ..savepoint.blocks import Block
+from ..transcode.blocks import BlockTranscoder, entry_end
+from ..transcode.key_groups import Treatment, make_key_groups_executor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...compat.transcode.entry_check import EntryCheck
-    from ...compat.transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
     from ..savepoint.entry_checks import StreamCheck
     from ..savepoint.stretches import Stretch
+    from ..transcode.entry_check import EntryCheck
+    from ..transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
     from .block_rewriter import BlockRewriter
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from ...compat.description import StateKind
 from ...compat.plan import StateAction
-from ...compat.transcode.framed import add_keys
 from ...serializers.errors import CorruptSavepoint, MigrationFailed, ValuesCollide, located
 from ...serializers.pickled.unpickling import trusting
 from ..savepoint.blocks import Block
@@ -21,6 +20,7 @@ from ..savepoint.state_kinds import keyed_kind
 from ..storage.lineage import StateCount
 from ..storage.publish import stream_name
 from ..storage.sink import StreamSink
+from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ...compat.transcode.executors import ExecutorName
-from ...compat.transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ...serializers.limits import require_room
+from ..transcode.executors import ExecutorName
+from ..transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

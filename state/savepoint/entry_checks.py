@@ -1,6 +1,6 @@
 """Entries of a keyed stream held against what its header says: each in its place, once, and such that it can be read.
 
-Blocks are looked at as a whole (`compat.transcode.checking`). Only entries of which that cannot tell become objects, as
+Blocks are looked at as a whole (`state.transcode.checking`). Only entries of which that cannot tell become objects, as
 `export` makes them; so what passes can be exported. Source: rule RUN-3.
 """
 
@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.checking import BlockChecker, SeenKeys
-from ...compat.transcode.entry_check import CheckedTypes, make_entry_check
-from ...compat.transcode.framed import survey
 from ...serializers.errors import (
     CorruptSavepoint,
     OldReaderUnavailable,
@@ -27,6 +24,9 @@ from ...serializers.errors import (
     shown,
 )
 from ..key_groups import has_checked_hash, key_group, key_hasher, prefix_size
+from ..transcode.checking import BlockChecker, SeenKeys
+from ..transcode.entry_check import CheckedTypes, make_entry_check
+from ..transcode.framed import survey
 from .entries import EntryDecoder
 from .entry_keys import EntryKey, TimerKeyFormat, decode
 from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
@@ -36,9 +36,9 @@ from .value_readers import value_reader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ...compat.transcode.entry_check import EntryCheck
-    from ...compat.transcode.executors import ExecutorName
     from ...serializers.serializer import TypeSerializer
+    from ..transcode.entry_check import EntryCheck
+    from ..transcode.executors import ExecutorName
     from .blocks import Block
     from .entry_keys import TimerKey
     from .keyed_readers import KeyedReader

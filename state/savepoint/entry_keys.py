@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from ...compat.transcode.framing import end_of
 from ...serializers.errors import CorruptSavepoint, ValueNotConvertible, shown
 from ...serializers.views import DataInputView, DataOutputView
 from ..key_groups import prefix_size
+from ..transcode.framing import end_of
 
 if TYPE_CHECKING:
     from ...serializers.layout import Layout

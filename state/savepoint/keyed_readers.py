@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
 from ..storage.prefetch import ahead
+from ..transcode.executors import choose_executor
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
@@ -15,8 +15,8 @@ from .sources import open_proven, open_stream
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from ...compat.transcode.executors import ExecutorName
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
     from .blocks import Block
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader

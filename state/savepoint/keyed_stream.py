@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ...compat.transcode.executors import ExecutorName
 from ...serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -26,6 +25,7 @@ from ...serializers.errors import (
 from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
+from ..transcode.executors import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, ROOM_BYTES, Block, BlockWalker
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress

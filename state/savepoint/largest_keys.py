@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.framing import end_of
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
+from ..transcode.framing import end_of
 from .entry_keys import decode
 
 if TYPE_CHECKING:

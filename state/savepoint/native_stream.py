@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.executors import ExecutorName
-from ...compat.transcode.framing import end_of
 from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, located
 from ...serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
+from ..transcode.executors import ExecutorName
+from ..transcode.framing import end_of
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat
 from .keyed_stream import RUN_BYTES, read_stream_header

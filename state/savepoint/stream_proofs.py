@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.transcode.element_blocks import framed_elements, framed_size
-from ...compat.transcode.entry_check import element_check
-from ...compat.transcode.executors import ExecutorName, choose_executor, make_executor
-from ...compat.transcode.interpreter import ODD
-from ...compat.transcode.key_groups import Treatment, make_key_groups_executor
 from ...serializers.errors import SnapshotVersionError, StateShiftError, UnknownSnapshot, UnsupportedFormat, located
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
+from ..transcode.element_blocks import framed_elements, framed_size
+from ..transcode.entry_check import element_check
+from ..transcode.executors import ExecutorName, choose_executor, make_executor
+from ..transcode.interpreter import ODD
+from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode
@@ -34,8 +34,8 @@ from .value_readers import value_reader
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from ...compat.transcode.key_groups import KeyGroupsExecutor, StateTotal
-    from ...compat.transcode.program import Program
+    from ..transcode.key_groups import KeyGroupsExecutor, StateTotal
+    from ..transcode.program import Program
     from .blocks import Block
     from .handles import KeyedHandle
     from .keyed_readers import KeyedReader

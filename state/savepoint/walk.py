@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 import attrs
 
-from ...compat.transcode.executors import choose_executor
 from ...serializers.errors import StateShiftError
 from ..progress import Progress
 from ..storage.lineage import FileDigest
 from ..storage.prefetch import cores
+from ..transcode.executors import choose_executor
 from .handles import OperatorStateHandle
 from .keyed_readers import keyed_reader
 from .sources import PassedOn, open_stream
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
-    from ...compat.transcode.executors import ExecutorName
     from ..storage.files import Folder
+    from ..transcode.executors import ExecutorName
     from .handles import KeyedHandle
     from .reader import SavepointOperator
 

@@ -17,7 +17,6 @@ from ... import __version__
 from ...compat.description import StateDescription, StateKind
 from ...compat.plan import Compression
 from ...compat.targets import Target
-from ...compat.transcode.entry_values import entry_values
 from ...serializers.containers.pieces import encode_each
 from ...serializers.errors import StateNotFound, StateShiftError, ValueNotConvertible, cause_text, located, shown
 from ...serializers.flink.timers import Timer, TimerSerializer
@@ -29,6 +28,7 @@ from ..storage.publish import Destination, all_or_nothing, check_target, now, pu
 from ..storage.runs import names_of
 from ..storage.source_guard import refuse_by_place
 from ..timers import TimeDomain, queue_name
+from ..transcode.entry_values import entry_values
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat, encode
 from .handles import CANONICAL, KeyedHandle

@@ -10,12 +10,12 @@ pytest.importorskip("numba")
 
 from benchmarks.passes import task_of
 from benchmarks.shapes import SHAPES, write_savepoint
-from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor
-from stateshift.compat.transcode.numba_executor import NumbaExecutor
-from stateshift.compat.transcode.numba_key_groups import NumbaKeyGroups
-from stateshift.compat.transcode.objects import ObjectTranscoder
 from stateshift.state.migration.performing import perform
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode.executors import ExecutorName, PlainExecutor
+from stateshift.state.transcode.numba_executor import NumbaExecutor
+from stateshift.state.transcode.numba_key_groups import NumbaKeyGroups
+from stateshift.state.transcode.objects import ObjectTranscoder
 
 WORKERS = {
     "whole key groups by machine code": (NumbaKeyGroups, "rewrite"),

@@ -17,12 +17,12 @@ import pytest
 from stateshift import Int32, Job, Operator, ValueStateDescriptor, load_job
 from stateshift.cli.commands.migrating import _announce
 from stateshift.compat.edits import Edits
-from stateshift.compat.transcode import executors
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.transcode import executors
 
 DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))
 CHILD = {

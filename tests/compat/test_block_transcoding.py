@@ -7,9 +7,6 @@ import pytest
 from rewriting import block, transcoder, written
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode.blocks import BlockTranscoder
-from stateshift.compat.transcode.executors import VARIABLE, ExecutorName
-from stateshift.compat.transcode.framed import survey
 from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer, PrimitiveArraySerializer
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer, SetSerializer, TupleSerializer
@@ -31,6 +28,9 @@ from stateshift.serializers.records.fields import RecordField
 from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.values import Record
 from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
+from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.executors import VARIABLE, ExecutorName
+from stateshift.state.transcode.framed import survey
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()
 EXECUTORS = [name for name in ExecutorName if name is not ExecutorName.OBJECTS]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode.executors import ExecutorName
-from stateshift.compat.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 from stateshift.serializers.errors import CorruptSavepoint
+from stateshift.state.transcode.executors import ExecutorName
+from stateshift.state.transcode.framed import COMPLETE, NO_KEY, Survey, add_keys, find_run, survey
 
 pytest.importorskip("numba")
 
-from stateshift.compat.transcode import machine
+from stateshift.state.transcode import machine
 
 pairs_of_one_size = st.tuples(st.binary(min_size=1, max_size=40), st.binary(max_size=20), st.integers(1, 5)).map(
     lambda one: [(bytes([one[0][0] ^ place & 1]) + one[0][1:], one[1]) for place in range(one[2])]

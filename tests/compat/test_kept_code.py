@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.compat.transcode import executors, kept_code
-from stateshift.compat.transcode.executors import (
+from stateshift.state.transcode import executors, kept_code
+from stateshift.state.transcode.executors import (
     COMPILING_BYTES,
     LOADING_BYTES,
     ExecutorName,
@@ -33,7 +33,7 @@ said = []
 job = Job([Operator("op", key=int, states=[ValueStateDescriptor("s", int)])])
 migrate(*sys.argv[1:3], job, announce=lambda report: said.append(report.estimate.compiles))
 loaded = [name for name in ("numba", "numpy", "llvmlite") if name in sys.modules]
-kernels = sys.modules.get("stateshift.compat.transcode.numba_kernels")
+kernels = sys.modules.get("stateshift.state.transcode.numba_kernels")
 names = ("rewrite", "find_run", "survey", "find_placed")
 counts = {} if kernels is None else {
     name: [len(one.signatures), sum(one.stats.cache_misses.values())]
@@ -144,7 +144,7 @@ def test_after_a_warm_up_a_migration_compiles_nothing_and_has_one_signature(tmp_
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: memoryview(bytearray(data))])
 def test_bytes_of_every_kind_have_one_signature(kind):
-    from stateshift.compat.transcode import numba_kernels as kernels
+    from stateshift.state.transcode import numba_kernels as kernels
 
     block = kind(bytes.fromhex("00000001 05 00000001 07 00000001 85 00000001 07") + bytes(96))
 

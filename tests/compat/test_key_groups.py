@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 pytest.importorskip("numba")
 
-from stateshift.compat.transcode.compiler import compile_value
-from stateshift.compat.transcode.executors import PlainExecutor
-from stateshift.compat.transcode.framed import add_keys
-from stateshift.compat.transcode.framing import ValueFraming
-from stateshift.compat.transcode.key_groups import StateTotal, Treatment, make_key_groups_executor
-from stateshift.compat.transcode.machine import PADDING
 from stateshift.serializers.recipe import Constant, Fixed, Sequence, Text, Widened
+from stateshift.state.transcode.compiler import compile_value
+from stateshift.state.transcode.executors import PlainExecutor
+from stateshift.state.transcode.framed import add_keys
+from stateshift.state.transcode.framing import ValueFraming
+from stateshift.state.transcode.key_groups import StateTotal, Treatment, make_key_groups_executor
+from stateshift.state.transcode.machine import PADDING
 
 EVEN = compile_value(Sequence((Widened(4, 8),), (0,)), ValueFraming.WHOLE, nullable=False)
 ODD = compile_value(Sequence((Text(), Constant(b"c" * 60))), ValueFraming.WHOLE, nullable=False)

@@ -27,8 +27,6 @@ from stateshift.compat.description import (
 )
 from stateshift.compat.planner import plan
 from stateshift.compat.reference_time import milliseconds
-from stateshift.compat.transcode import entry_framing, make_transcoder
-from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.containers.arrays import PrimitiveArraySerializer, is_primitive
 from stateshift.serializers.containers.either import EitherSerializer, Left, Right
@@ -55,6 +53,8 @@ from stateshift.serializers.records.values import Record
 from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.views import DataInputView, DataOutputView
+from stateshift.state.transcode import entry_framing, make_transcoder
+from stateshift.state.transcode.executors import choose_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

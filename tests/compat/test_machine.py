@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stateshift.compat.transcode import memory, ops, varints
+from stateshift.state.transcode import memory, ops, varints
 
 pytest.importorskip("numba")
 
 import numpy as np
 
-from stateshift.compat.transcode.machine import PADDING, address, compiled
+from stateshift.state.transcode.machine import PADDING, address, compiled
 
 LENGTHS = [0, 1, 2, 31, 32, 33, 62, 63, 64, 65, 126, 127, 128, 129, 200]
 

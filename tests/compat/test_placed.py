@@ -9,10 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode.checking import BlockChecker
-from stateshift.compat.transcode.entry_check import CheckedTypes, make_entry_check
-from stateshift.compat.transcode.executors import ExecutorName
-from stateshift.compat.transcode.placed import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
 from stateshift.serializers.containers.tuples import TupleSerializer
 from stateshift.serializers.flink.windows import (
     TimeWindow,
@@ -25,6 +21,10 @@ from stateshift.serializers.primitives.numeric import ByteSerializer, FloatSeria
 from stateshift.serializers.primitives.text import CharSerializer
 from stateshift.state.key_groups import java_hash, key_group
 from stateshift.state.savepoint.entry_keys import encode, length_bytes
+from stateshift.state.transcode.checking import BlockChecker
+from stateshift.state.transcode.entry_check import CheckedTypes, make_entry_check
+from stateshift.state.transcode.executors import ExecutorName
+from stateshift.state.transcode.placed import AHEAD, CRAMPED, TWICE, UNLIKE, find_placed_run, table_size
 
 LONG, TEXT = serializer_for(int), serializer_for(str)
 TYPES = {

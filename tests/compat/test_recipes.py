@@ -11,12 +11,6 @@ from hypothesis import strategies as st
 from rewriting import block, planned, transcoder, written
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
-from stateshift.compat.transcode.blocks import BlockTranscoder
-from stateshift.compat.transcode.element_blocks import ElementBlocks
-from stateshift.compat.transcode.executors import ExecutorName, PlainExecutor, has_numba
-from stateshift.compat.transcode.interpreter import DONE, ODD
-from stateshift.compat.transcode.objects import ObjectTranscoder
 from stateshift.serializers.avro.serializers import AvroSerializer
 from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.containers.either import EitherSerializer, Left, Right
@@ -42,6 +36,12 @@ from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.temporal.java_sql import DateSerializer, SqlDateSerializer
 from stateshift.serializers.temporal.java_time import InstantSerializer
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
+from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
+from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.element_blocks import ElementBlocks
+from stateshift.state.transcode.executors import ExecutorName, PlainExecutor, has_numba
+from stateshift.state.transcode.interpreter import DONE, ODD
+from stateshift.state.transcode.objects import ObjectTranscoder
 
 INT, LONG, DOUBLE, TEXT = IntSerializer(), LongSerializer(), DoubleSerializer(), StringSerializer()
 EXECUTORS = [ExecutorName.PLAIN, *([ExecutorName.NUMBA] if has_numba() else [])]

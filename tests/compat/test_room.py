@@ -10,15 +10,15 @@ pytest.importorskip("numba")
 
 import numpy as np
 
-from stateshift.compat.transcode.compiler import compile_value
-from stateshift.compat.transcode.even import moves_of
-from stateshift.compat.transcode.executors import PlainExecutor
-from stateshift.compat.transcode.framing import ValueFraming
-from stateshift.compat.transcode.interpreter import DONE, FULL
-from stateshift.compat.transcode.machine import PADDING
-from stateshift.compat.transcode.numba_executor import NumbaExecutor, bytes_behind
-from stateshift.compat.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 from stateshift.serializers.recipe import Constant, Counted, Fixed, Sequence, Text, ToFloat, Widened
+from stateshift.state.transcode.compiler import compile_value
+from stateshift.state.transcode.even import moves_of
+from stateshift.state.transcode.executors import PlainExecutor
+from stateshift.state.transcode.framing import ValueFraming
+from stateshift.state.transcode.interpreter import DONE, FULL
+from stateshift.state.transcode.machine import PADDING
+from stateshift.state.transcode.numba_executor import NumbaExecutor, bytes_behind
+from stateshift.state.transcode.numba_kernels import RESULT_NUMBERS, STATE_NUMBERS, TOTAL_NUMBERS, rewrite
 
 PAIR = Sequence((Widened(1, 8), Text(), Fixed(40), ToFloat(4, 8)), (b"x" * 70, 0, 3, b"yz", 1, 2))
 PAIR_BYTES = b"\xf0" + b"\4abc" + bytes(range(40)) + b"\0\0\0\7"

@@ -15,8 +15,6 @@ from stateshift.compat.description import (
     StateKind,
 )
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode import entry_framing, make_element_transcoder, make_transcoder
-from stateshift.compat.transcode.executors import choose_executor
 from stateshift.serializers.containers.lists import ListSerializer, MapSerializer
 from stateshift.serializers.containers.optional import OptionalSerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
@@ -29,6 +27,8 @@ from stateshift.serializers.primitives.numeric import (
     LongSerializer,
 )
 from stateshift.serializers.views import DataOutputView
+from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder
+from stateshift.state.transcode.executors import choose_executor
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
 

@@ -18,8 +18,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from stateshift.compat.plan import BadValues, Compression, StateAction
-from stateshift.compat.transcode.blocks import BlockTranscoder
-from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.options import MigrationOptions
@@ -29,6 +27,8 @@ from stateshift.state.savepoint.blocks import join_pieces
 from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
+from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.executors import ExecutorName
 
 pytest.importorskip("numba")
 

@@ -56,7 +56,7 @@ LOADING = """
 import gc, sys
 from stateshift.spark.daemon import load
 load()
-from stateshift.compat.transcode import numba_kernels as loaded
+from stateshift.state.transcode import numba_kernels as loaded
 functions = loaded.rewrite, loaded.find_run, loaded.survey
 print([len(function.signatures) for function in functions], gc.get_freeze_count() > 10_000, file=sys.stderr)
 """

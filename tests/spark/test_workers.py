@@ -7,12 +7,12 @@ import pickle
 import pytest
 
 from stateshift import Int32, Job, Operator, SavepointWriter, ValueStateDescriptor
-from stateshift.compat.transcode import executors
 from stateshift.spark import scheduling
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode import executors
 
 
 def job_of(item):

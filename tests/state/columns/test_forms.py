@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from stateshift import BigInt, Either, JavaDate, Row, serializer_for
 from stateshift.compat.testing.strategies import types, values_of
-from stateshift.compat.transcode.executors import VARIABLE, choose_executor
 from stateshift.serializers.containers.object_arrays import GenericArraySerializer, StringArraySerializer
 from stateshift.serializers.containers.ttl import TtlSerializer, TtlValue
 from stateshift.serializers.errors import StateShiftError
@@ -21,6 +20,7 @@ from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.form import Cells
 from stateshift.state.columns.forms import Forms
 from stateshift.state.columns.nested import struct_array
+from stateshift.state.transcode.executors import VARIABLE, choose_executor
 
 
 @pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)

@@ -4,11 +4,11 @@ import attrs
 import pytest
 
 from stateshift import Job, ListStateDescriptor, MapStateDescriptor, Operator, ValueStateDescriptor
-from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, ValueNotConvertible
 from stateshift.state.columns.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
+from stateshift.state.transcode.executors import VARIABLE
 
 
 def readable(place):

@@ -28,13 +28,13 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import Compression
 from stateshift.compat.repartition import Repartition
-from stateshift.compat.transcode.executors import VARIABLE, has_numba
 from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
+from stateshift.state.transcode.executors import VARIABLE, has_numba
 
 FIXTURES = [
     "hashmap-long-p2-m128-snappy", "rocksdb-string-p1-m200-snappy", "rocksdb-long-p2-m200-files",

@@ -26,8 +26,6 @@ from stateshift.compat.description import StateKind
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import BadValues, Compression, StateAction
 from stateshift.compat.reference_time import milliseconds
-from stateshift.compat.transcode.framing import entry_framing
-from stateshift.compat.transcode.recipes import program_of
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import ValueNotConvertible
 from stateshift.serializers.primitives.numeric import IntSerializer
@@ -36,6 +34,8 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.keyed_stream import RUN_BYTES
 from stateshift.state.savepoint.reader import Savepoint
+from stateshift.state.transcode.framing import entry_framing
+from stateshift.state.transcode.recipes import program_of
 
 pytest.importorskip("numba")
 

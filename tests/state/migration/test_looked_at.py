@@ -23,7 +23,6 @@ from stateshift import (
 from stateshift.compat.edits import Edits
 from stateshift.compat.plan import Compression
 from stateshift.compat.repartition import Repartition
-from stateshift.compat.transcode.executors import VARIABLE
 from stateshift.serializers.errors import CorruptSavepoint
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.performing import perform
@@ -41,6 +40,7 @@ from stateshift.state.storage import files
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.testing import migrate_in_process
+from stateshift.state.transcode.executors import VARIABLE
 
 
 class Level(enum.Enum):

@@ -9,7 +9,6 @@ import pytest
 
 from stateshift.compat.check import check
 from stateshift.compat.planner import plan
-from stateshift.compat.transcode.executors import PlainExecutor
 from stateshift.serializers.errors import (
     CorruptSavepoint,
     MigrationFailed,
@@ -37,6 +36,7 @@ from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import LINEAGE
 from stateshift.state.storage.publish import INLINE_BYTES
+from stateshift.state.transcode.executors import PlainExecutor
 
 
 def one_state(descriptor, **options):

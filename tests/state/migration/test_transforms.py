@@ -31,8 +31,6 @@ from stateshift.compat.labels import Labels
 from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
-from stateshift.compat.transcode import entry_framing, make_transcoder
-from stateshift.compat.transcode.executors import ExecutorName
 from stateshift.serializers.containers.ttl import TtlValue
 from stateshift.serializers.errors import UntrustedCode, ValuesCollide
 from stateshift.serializers.flink.windows import VoidNamespaceSerializer
@@ -49,6 +47,8 @@ from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.quarantine import read_quarantine
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode import entry_framing, make_transcoder
+from stateshift.state.transcode.executors import ExecutorName
 
 WINDOWS = ["hashmap-windows-p2-m128", "rocksdb-windows-p1-m200"]
 

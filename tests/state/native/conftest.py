@@ -8,7 +8,6 @@ import cramjam
 import pytest
 
 from stateshift.compat.description import StateKind
-from stateshift.compat.transcode.framing import end_of
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.key_groups import prefix_size
 from stateshift.state.savepoint.entry_keys import EntryKeyFormat
@@ -19,6 +18,7 @@ from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.sources import open_stream
 from stateshift.state.savepoint.state_kinds import info_snapshot, keyed_kind
 from stateshift.state.storage.files import Folder
+from stateshift.state.transcode.framing import end_of
 
 
 def native_entries(info, key, max_parallelism, block_items):

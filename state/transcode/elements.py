@@ -16,9 +16,9 @@ from .transcoder import TranscodedElements
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...compat.plan import Recoding, StatePlan
     from ...serializers.serializer import TypeSerializer
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..plan import Recoding, StatePlan
 
 
 @attrs.frozen

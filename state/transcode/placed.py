@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..key_hashes import murmur
+from ...compat.key_hashes import murmur
 from .memory import add_key, clear_keys, is_ascii, load, size_end, text_end
 
 if TYPE_CHECKING:

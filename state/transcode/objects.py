@@ -27,7 +27,7 @@ from .framing import ValueFraming
 from .transcoder import Transcoded
 
 if TYPE_CHECKING:
-    from ..plan import Recoding, StatePlan
+    from ...compat.plan import Recoding, StatePlan
     from .framing import EntryFraming
 
 SEPARATOR = b"\x2c"

@@ -19,7 +19,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 from numba.core.cgutils import get_or_insert_function, global_constant, raw_memcpy
 from numba.extending import intrinsic, overload, register_jitable
 
-from .. import key_hashes
+from ...compat import key_hashes
 from . import even, framed, interpreter, kept_code, memory, ops, placed, texts, varints
 
 PADDING = 96

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...compat.description import StateKind
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.pieces import encode_each, unique
 from ...serializers.errors import ValueNotConvertible, shown
 from ...serializers.limits import require_room
 from ...serializers.views import DataOutputView
-from ..description import StateKind
 from .objects import SEPARATOR
 
 if TYPE_CHECKING:

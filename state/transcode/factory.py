@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...compat.description import StateKind
+from ...compat.plan import StateAction
 from ...serializers.errors import DeclarationError
-from ..description import StateKind
-from ..plan import StateAction
 from .blocks import BlockTranscoder
 from .element_blocks import ElementBlocks
 from .elements import BroadcastMaps, ListElements
@@ -16,7 +16,7 @@ from .objects import ObjectTranscoder
 from .recipes import element_program_of, program_of
 
 if TYPE_CHECKING:
-    from ..plan import StatePlan
+    from ...compat.plan import StatePlan
     from .framing import EntryFraming
     from .transcoder import ElementTranscoder, Transcoder
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...compat.description import StateKind
 from ...serializers.containers.optional import OptionalSerializer
 from ...serializers.containers.ttl import stripped_recipe
 from ...serializers.errors import StateShiftError
 from ...serializers.recipe import Counted, Rest, Sequence, recipe_of, tells_apart
-from ..description import StateKind
 from .compiler import compile_value
 from .facts import stays
 from .framing import ValueFraming, value_framing
 
 if TYPE_CHECKING:
+    from ...compat.plan import Recoding, StatePlan
     from ...serializers.recipe import Recipe
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..plan import Recoding, StatePlan
     from .framing import EntryFraming
     from .program import Program
 

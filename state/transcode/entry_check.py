@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
+from ...compat.key_hashes import is_checked
 from ...serializers.flink.windows import GlobalWindowSerializer, TimeWindowSerializer, VoidNamespaceSerializer
 from ...serializers.recipe import Counted, Fixed, Literal, Sequence, Sized, recipe_of
-from ..description import StateKind
-from ..key_hashes import is_checked
 from .compiler import compile_check
 from .facts import plain_size
 from .framing import ValueFraming, value_framing

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...serializers.errors import CorruptSavepoint, shown
 from ...serializers.layout import Fixed, Layout
 from ...serializers.recipe import Fixed as FixedRecipe
 from ...serializers.recipe import Recipe, Sized, recipe_of
 from ...serializers.views import DataInputView
-from ..description import StateKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ...compat.description import StateKind
 from ...serializers.containers.pieces import unique
 from ...serializers.errors import (
     CorruptSavepoint,
@@ -23,7 +24,6 @@ from ...serializers.errors import (
     shown,
 )
 from ...serializers.views import DataInputView, DataOutputView
-from ..description import StateKind
 from .bad_values import BadValue
 from .entry_values import entry_values
 from .objects import expect_end, read_old
@@ -32,7 +32,7 @@ from .transcoder import Transcoded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..plan import Recoding, StatePlan, Transformation
+    from ...compat.plan import Recoding, StatePlan, Transformation
     from .framing import EntryFraming
 
 _WAY_OUT = "let the transform say what becomes of such a key, or correct it"
