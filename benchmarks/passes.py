@@ -81,7 +81,7 @@ def timed(work: Callable[[], T]) -> tuple[T, dict[str, Any]]:
 def _rewrite(shape: Shape, *, beside: bool = False) -> Way:
     import attrs
 
-    from stateshift.state.migration.performing import perform
+    from stateshift.state.migration.run_task import perform
     from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _kernel(shape: Shape) -> Way:
 
 
 def _copied(shape: Shape) -> Way:
-    from stateshift.state.migration.performing import perform
+    from stateshift.state.migration.run_task import perform
     from stateshift.state.storage.files import Folder
 
     def one(savepoint: Path, target: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _COMMANDS = {
     "plan": "planning",
     "migrate": "migrating",
     "verify": "verifying",
-    "diff": "differing",
+    "diff": "diff",
     "snapshot": "recording",
     "history": "histories",
     "heads": "histories",
@@ -35,7 +35,7 @@ _COMMANDS = {
     "quarantine": "quarantining",
     "clean": "cleaning",
     "warm-up": "warming",
-    "rules": "ruling",
+    "rules": "rules",
 }
 _ONLY_READ = {"inspect", "verify", "diff", "history", "heads", "show", "quarantine", "rules"}
 """Nobody asks of these whether something was written."""

@@ -14,8 +14,8 @@ from ..serializers.errors import NothingInCommon, OldReaderUnavailable, located
 from ..serializers.serializer import KEEP_OLD_TYPE
 from .description import StateKind
 from .extraction import unlike_flinks
+from .header_snapshots import Labels, label_after, label_declared, labels_after
 from .kinds import is_transformed, judge, kind_changed
-from .labels import Labels, label_after, label_declared, labels_after
 from .memo import Memo
 from .one_sided import with_likely_names
 from .policy import ACCEPT_ALL, Policy

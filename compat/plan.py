@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..serializers.serializer import TypeDeserializer, TypeSerializer
     from ..serializers.snapshot import TypeSerializerConfigSnapshot
     from .description import StateKind
-    from .labels import Labels
+    from .header_snapshots import Labels
     from .repartition import Merge
 
 

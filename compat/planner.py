@@ -13,7 +13,7 @@ from ..serializers.recipe import fits_always, recipe_of
 from ..serializers.snapshot import snapshot_to_bytes
 from .called_code import called_code
 from .explain import finding_line
-from .labels import Labels, label_after
+from .header_snapshots import Labels, label_after
 from .parts import MAP_VALUE
 from .plan import (
     NEW_SERIALIZER,

@@ -13,8 +13,8 @@ from ..serializers.compatibility import CompatibilityResult, Decision, Finding, 
 from ..serializers.errors import DeclarationError, OldReaderUnavailable
 from ..serializers.flink.timers import TimerSerializerSnapshot
 from .description import StateKind
+from .header_snapshots import label_after
 from .key_hashes import is_stable
-from .labels import label_after
 from .report import RoleReport, Status, worst_decision
 from .roles import KEEP, KEY, NAMESPACE
 

@@ -10,7 +10,7 @@ import attrs
 
 from ..serializers.compatibility import Decision, Verdict
 from .description import StateKind
-from .labels import Labels, labels_after
+from .header_snapshots import Labels, labels_after
 from .policy import ACCEPT_ALL, Policy
 
 if TYPE_CHECKING:

@@ -48,7 +48,6 @@ from .primitives.numeric import (
     ShortSerializer,
 )
 from .primitives.text import CharSerializer, StringSerializer
-from .records.class_circles import check_in_time, record_name, record_or_reference
 from .records.classes import (
     NO_RECORD_OPTIONS,
     NO_VALUE,
@@ -62,6 +61,7 @@ from .records.classes import (
 )
 from .records.fields import RecordField
 from .records.pojo import PojoSerializer
+from .records.recursive_classes import check_in_time, record_name, record_or_reference
 from .records.serializers import DescribedRecordSerializer, RecordSerializer
 from .registry import registry
 from .rows.serializers import RowSerializer

@@ -23,7 +23,6 @@ from ..serializers.errors import (
 )
 from ..serializers.registry import registry
 from ..state.bootstrap.column_order import can_order
-from ..state.bootstrap.parcels import PARCELS, packed, sorted_rows
 from ..state.bootstrap.publication import (
     check_position,
     new_operators,
@@ -33,12 +32,13 @@ from ..state.bootstrap.publication import (
 )
 from ..state.bootstrap.report import BootstrapReport
 from ..state.bootstrap.rows import RowEncoder
+from ..state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from ..state.bootstrap.sources import ResolvedSource, resolve
 from ..state.bootstrap.streams import NewOperator, RowCount, StreamResult, write_streams
 from ..state.job import Job
 from ..state.key_groups import key_group_range
 from ..state.migration.estimate import require_room
-from ..state.migration.failing import may_be_mended
+from ..state.migration.retry import may_be_mended
 from ..state.savepoint.new_streams import check_job
 from ..state.storage.files import Folder
 from ..state.storage.publish import Destination, all_or_nothing, check_target

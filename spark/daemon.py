@@ -35,7 +35,7 @@ def load() -> None:
     import pyarrow.fs  # noqa: F401 - each task opens files by it
     import pyspark.worker  # noqa: F401 - who runs tasks
 
-    from ..state.migration import performing  # noqa: F401 - what each task does
+    from ..state.migration import run_task as performing  # noqa: F401 - what each task does
     from . import scheduling  # noqa: F401 - who asks for it
 
     if has_numba():

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from ..serializers.errors import values_are_redacted
 from ..serializers.registry import registry
-from ..state.migration.parcels import Parcel
+from ..state.migration.merge_partitions import write_parcels
 from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
-from ..state.migration.uniting import write_parcels
+from ..state.migration.shuffle_batches import Parcel
 from ..state.progress import Progress
 from ..state.transcode.executors import choose_executor, lacks_numba
 from .connect import refuse_connect

@@ -11,10 +11,10 @@ import attrs
 from ..serializers.errors import MigrationFailed, StateShiftError, values_are_redacted
 from ..serializers.registry import registry
 from ..serializers.wording import many
-from ..state.migration.failing import failure_of_task, may_be_mended
-from ..state.migration.performing import perform
 from ..state.migration.progress import Meter
+from ..state.migration.retry import failure_of_task, may_be_mended
 from ..state.migration.run import name_of
+from ..state.migration.run_task import perform
 from ..state.migration.tasks import KeyedTask, OperatorTask
 from ..state.progress import Progress
 from ..state.transcode.executors import choose_executor, lacks_numba

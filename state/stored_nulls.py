@@ -19,7 +19,7 @@ from ..serializers.containers.ttl import TtlSerializerSnapshot
 from ..serializers.containers.ttl_aware import without_ttl_awareness
 from ..serializers.containers.tuples import TupleSerializerSnapshot
 from ..serializers.errors import OldReaderUnavailable, ValueNotConvertible, located
-from ..serializers.records.scopes import followed, snapshots
+from ..serializers.records.recursion import followed, snapshots
 from ..serializers.records.serializers import RecordSnapshot
 from ..serializers.rows.serializers import RowSerializerSnapshot
 from ..serializers.snapshot import snapshot_to_bytes

@@ -79,9 +79,9 @@ def migrate_in_process(
         ValueNotConvertible: A value does not fit its new type.
     """
     from .migration.options import MigrationOptions
-    from .migration.performing import perform
     from .migration.preparation import prepare
     from .migration.run import publish_result
+    from .migration.run_task import perform
     from .savepoint.reader import Savepoint
     from .storage.files import Folder
     from .storage.publish import Destination, all_or_nothing

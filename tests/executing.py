@@ -8,8 +8,8 @@ import attrs
 import pytest
 
 from stateshift.serializers.errors import StateShiftError
-from stateshift.state.migration import performing
-from stateshift.state.migration.performing import perform
+from stateshift.state.migration import run_task as performing
+from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode.executors import VARIABLE, ExecutorName
 

@@ -252,7 +252,7 @@ def _write(selected: _Selection, form: str, stream: TextStream) -> list[dict[str
 
 def _lines(operator: SavepointOperator, state: SavepointState) -> Iterator[dict[str, Any]]:
     from ...compat.description import StateKind
-    from ...state.savepoint.tagged import tagged_elements, tagged_rows, tagged_timers
+    from ...state.savepoint.json_encoding import tagged_elements, tagged_rows, tagged_timers
 
     names: dict[str, Any] = {"operator": operator.title, "state": state.name, "kind": str(state.kind)}
     if state.kind is StateKind.TIMERS:
@@ -284,7 +284,7 @@ def _write_tagged(selected: _Selection, stream: TextStream) -> list[dict[str, An
 
 def _tagged(selected: _Selection, operator: SavepointOperator, states: list[SavepointState]) -> dict[str, Any]:
     """Give an operator without the states of which a value was found unreadable."""
-    from ...state.savepoint.tagged import tagged_operator
+    from ...state.savepoint.json_encoding import tagged_operator
 
     while True:
         try:
@@ -300,7 +300,7 @@ def _tagged(selected: _Selection, operator: SavepointOperator, states: list[Save
 
 def _counts(operator: SavepointOperator, tagged: dict[str, Any]) -> Iterator[dict[str, Any]]:
     from ...compat.description import StateKind
-    from ...state.savepoint.tagged import timer_label
+    from ...state.savepoint.json_encoding import timer_label
 
     sizes = {name: len(state["entries"]) for name, state in tagged.get("keyed", {}).items()}
     sizes |= {name: sum(map(len, state["subtasks"])) for name, state in tagged.get("operator", {}).items()}

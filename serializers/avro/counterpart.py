@@ -31,8 +31,8 @@ from ..flink.void import VoidSerializer
 from ..primitives.big_numbers import DecimalSerializer
 from ..primitives.numeric import BooleanSerializer, DoubleSerializer, FloatSerializer, IntSerializer, LongSerializer
 from ..primitives.text import StringSerializer
-from ..records.circles import Circles
 from ..records.fields import RecordField
+from ..records.recursion_finder import Circles
 from ..records.recursive import RecordReference, RecursiveRecordSerializer
 from ..records.serializers import RecordSerializer
 from ..serializer import CONVERTER, KEEP_OLD_TYPE, TypeSerializer
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from ..compatibility import CompatibilityResult
-    from ..records.circles import Others
+    from ..records.recursion_finder import Others
     from ..records.serializers import DescribedRecordSerializer
     from ..views import DataInputView, DataOutputView
     from .schema import AvroField, Node

@@ -1,6 +1,6 @@
 """Records that contain themselves, directly or through others: one serializer and one snapshot for a whole circle.
 
-The bytes are those of records. `scopes` says what a reference means. Source: compatibility rules, COMP-3.
+The bytes are those of records. `recursion` says what a reference means. Source: compatibility rules, COMP-3.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ..errors import CorruptSavepoint, ValueNotConvertible
 from ..registry import register_snapshot
 from ..serializer import TypeSerializer
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, write_versioned_snapshot
-from . import scopes as record_scopes
-from .scopes import Reference, most_levels
+from . import recursion as record_scopes
+from .recursion import Reference, most_levels
 from .serializers import (
     DescribedRecordSerializer,
     RecordSerializer,

@@ -23,8 +23,8 @@ from ..registry import register_snapshot
 from ..serializer import DECLARED, IDENTITY, TypeSerializer, unrelated
 from ..snapshot import OWN_PREFIX, TypeSerializerConfigSnapshot, read_versioned_snapshot, write_versioned_snapshot
 from . import recipes as record_recipes
+from . import recursion as record_scopes
 from . import rules as record_rules
-from . import scopes as record_scopes
 from .fields import RecordField, StoredField
 from .values import Record, field_of
 

@@ -22,7 +22,7 @@ from ...state.bootstrap.row_files import RowFile
 from ...state.bootstrap.state_types import FROM_ROWS, Wanted
 from ...state.bootstrap.state_write import StateWrite, settle
 from ...state.job import load_job
-from ...state.migration.failing import may_be_mended
+from ...state.migration.retry import may_be_mended
 from ...state.savepoint.reader import Savepoint
 from ...state.storage.files import Folder
 from ...state.storage.lock_renewal import renew_apart

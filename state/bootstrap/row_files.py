@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...serializers.errors import StateShiftError
-from .parcels import HELD_BYTES, PARCELS, rows_in_order
+from .shuffle_batches import HELD_BYTES, PARCELS, rows_in_order
 from .streams import RowCount
 
 if TYPE_CHECKING:

@@ -34,11 +34,11 @@ from ..storage.runs import names_of
 from ..storage.source_guard import Read, refuse_by_place
 from ..storage.target_lock import Claim, lay, renewed, take_over
 from ..storage.unchanged import SourceFiles
-from .beside import publish_beside
-from .parcels import packed
+from .merge_into_base import publish_beside
 from .publication import new_operators, publish_bootstrap
 from .row_files import sorted_batches, write_row_file
 from .rows import RowEncoder
+from .shuffle_batches import packed
 from .sources import ResolvedSource, find_keyed_state, find_operator, resolve_columns
 from .state_types import (
     Wanted,

@@ -49,6 +49,7 @@ from ...serializers.temporal.java_time import (
     LocalTimeSerializer,
     TemporalSerializer,
 )
+from .fallback_columns import CounterpartForm, JsonForm
 from .nested import EitherForm, PairForm, Part, RecordForm, RowForm, TtlForm, TupleForm, WindowForm
 from .optional import OptionalForm
 from .repeated import ListForm, MapForm
@@ -65,7 +66,6 @@ from .scalars import (
     NumberForm,
     StringForm,
 )
-from .singly import CounterpartForm, JsonForm
 from .temporal import DateForm, DateTimeForm, ExactTimeForm, MillisForm, MomentForm, TimeForm
 
 if TYPE_CHECKING:

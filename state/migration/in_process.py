@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...serializers.errors import values_are_redacted
-from .failing import failure_of_task, may_be_mended
-from .performing import perform
 from .progress import Meter
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
+from .retry import failure_of_task, may_be_mended
+from .run_task import perform
 from .tasks import CopyTask
 
 if TYPE_CHECKING:

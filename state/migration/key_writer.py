@@ -18,7 +18,7 @@ from ..savepoint.entry_keys import EntryKey, EntryKeyFormat, TimerKey, TimerKeyF
 from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.state_kinds import info_snapshot, keyed_kind
 from ..transcode.objects import converted, write
-from .parcels import SentEntry
+from .shuffle_batches import SentEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

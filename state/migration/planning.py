@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ...compat.description import JobDescription
-    from ...compat.labels import Labels
+    from ...compat.header_snapshots import Labels
     from ...compat.plan import MigrationPlan, OperatorPlan, Recoding, StatePlan
     from ...compat.rollback import Rollback
     from ...serializers.compatibility import Finding

@@ -12,7 +12,7 @@ from ...compat.edits import same_types
 from ...compat.plan import BadValues
 from ...compat.planner import plan
 from .journal import Journal, run_id
-from .reshaping import reshape
+from .rescale import reshape
 from .run import calls_of, name_of, split
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """All keys of an operator written anew, but for the engine that brings entries from where they were to where they go.
 
     read_parcels      a piece of the stored state -> parcels: entries of one state and one new key group
-    write_parcels     all parcels of a new subtask, sorted by key group and state -> its stream (`uniting`)
+    write_parcels     all parcels of a new subtask, sorted by key group and state -> its stream (`merge_partitions`)
     settled           what all readings sent = what all subtasks received
 
 A reading holds about `HELD_BYTES` of parcels, and the keys of one stored key group.
@@ -22,11 +22,11 @@ from ..savepoint.keyed_readers import open_keyed
 from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import EntryKeys, KeyWriter
-from .parcels import BEGIN, PARCEL_BYTES, Parcel, framed
+from .merge_partitions import write_parcels
 from .quarantine import Gathered
 from .rekey_task import digest_of
+from .shuffle_batches import BEGIN, PARCEL_BYTES, Parcel, framed
 from .stream_rewriter import StreamRewriter, new_state_id
-from .uniting import write_parcels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

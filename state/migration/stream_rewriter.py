@@ -13,14 +13,14 @@ from ...serializers.errors import StateShiftError, located
 from ..key_groups import prefix_size
 from ..savepoint.blocks import Block
 from ..savepoint.entry_checks import DistinctKeys, StreamCheck
+from ..savepoint.key_group_ranges import Stretch
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
-from ..savepoint.stretches import Stretch
 from ..transcode.blocks import BlockTranscoder
 from ..transcode.executors import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
+from .ordered_pipeline import Turns
 from .stretch_rewriter import StretchRewriter, may_be_whole
-from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

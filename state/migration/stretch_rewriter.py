@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..savepoint.entry_checks import StreamCheck
-    from ..savepoint.stretches import Stretch
+    from ..savepoint.key_group_ranges import Stretch
     from ..transcode.entry_check import EntryCheck
     from ..transcode.key_groups import KeyGroupsExecutor, NewKeyGroups
     from .block_rewriter import BlockRewriter

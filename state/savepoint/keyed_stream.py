@@ -27,17 +27,17 @@ from ...serializers.snapshot import read_serializer_snapshot, write_serializer_s
 from ...serializers.views import DataInputView, DataOutputView
 from ..transcode.executors import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, ROOM_BYTES, Block, BlockWalker
+from .key_group_ranges import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos
 from .snappy import FrameWriter, decompress
-from .stretches import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
     from .handles import KeyedHandle
+    from .key_group_ranges import Extent
     from .sources import ByteSource
-    from .stretches import Extent
 
 STREAM_VERSION = 6
 RUN_BYTES = 4 << 20

@@ -28,11 +28,11 @@ from ..transcode.executors import ExecutorName
 from ..transcode.framing import end_of
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat
+from .key_group_ranges import extents
 from .keyed_stream import RUN_BYTES, read_stream_header
 from .meta_info import NAMESPACE_SERIALIZER, MetaInfoKind
 from .snappy import decompress
 from .state_kinds import info_snapshot, keyed_kind
-from .stretches import extents
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from ...serializers.layout import Layout
     from ...serializers.serializer import TypeSerializer
     from .handles import KeyedHandle
+    from .key_group_ranges import Extent
     from .keyed_stream import KeyedStreamHeader
     from .meta_info import StateMetaInfo
     from .sources import ByteSource
-    from .stretches import Extent
 
 _SEPARATOR = b"\x2c" * SEPARATOR_BYTES
 _NULL, _PRESENT = b"\x01", b"\x00"

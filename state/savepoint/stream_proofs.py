@@ -23,12 +23,12 @@ from .entries import read_broadcast
 from .entry_checks import DistinctKeys, StreamCheck, is_read
 from .entry_keys import decode
 from .handles import OperatorStateHandle
+from .key_group_ranges import Stretch
 from .keyed_readers import batches, keyed_reader
 from .keyed_stream import KeyedStreamReader
 from .meta_info import KEY_SERIALIZER
 from .operator_stream import read_operator_stream, read_operator_stream_header, require_written_order
 from .state_kinds import state_kind
-from .stretches import Stretch
 from .value_readers import value_reader
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from ...serializers.errors import OldReaderUnavailable, StateShiftError, located
 from ..key_groups import prefix_size
 from .entries import EntryDecoder
 from .entry_keys import decode
+from .json_encoding import tagged_elements, tagger_of
 from .keyed_readers import open_keyed
 from .meta_info import NAMESPACE_SERIALIZER
 from .state_kinds import info_snapshot
 from .states import keyed_handles
-from .tagged import tagged_elements, tagger_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

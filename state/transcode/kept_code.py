@@ -14,6 +14,8 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ...compat import key_hashes
+
 _VARIABLE = "NUMBA_CACHE_DIR"
 _HERE = Path(__file__).parent
 _NAMED_DIGITS = 12
@@ -49,7 +51,7 @@ def _users_folder() -> Path:
 def _name() -> str:
     """Tell apart what cannot use each other's machine code."""
     whole = hashlib.sha256(f"{_numba()} {sys.implementation.cache_tag} {_processor()}".encode())
-    for file in (_HERE.parent / "key_hashes.py", *sorted(_HERE.glob("*.py"))) if _HERE.is_dir() else ():
+    for file in (Path(key_hashes.__file__), *sorted(_HERE.glob("*.py"))) if _HERE.is_dir() else ():
         whole.update(hashlib.sha256(file.read_bytes()).digest())
     return f"stateshift-{whole.hexdigest()[:_NAMED_DIGITS]}"
 

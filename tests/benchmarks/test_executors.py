@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 
 from benchmarks.passes import task_of
 from benchmarks.shapes import SHAPES, write_savepoint
-from stateshift.state.migration.performing import perform
+from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 from stateshift.state.transcode.executors import ExecutorName, PlainExecutor
 from stateshift.state.transcode.numba_executor import NumbaExecutor

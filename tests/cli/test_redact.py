@@ -11,9 +11,9 @@ from stateshift.serializers.errors import ValuesCollide, redact_values
 from stateshift.serializers.registry import registry
 from stateshift.state.job import load_job
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.storage.files import Folder

@@ -22,9 +22,9 @@ from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import IncompatibleState
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
+from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 
 

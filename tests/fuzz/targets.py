@@ -26,9 +26,9 @@ from stateshift.serializers.snapshot import read_versioned_snapshot, snapshot_fr
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.job_source import job_source
 from stateshift.state.migration.plan_file import PlanFile
+from stateshift.state.savepoint.json_encoding import tagged_operator, tagger_of
 from stateshift.state.savepoint.metadata import METADATA, SavepointMetadata, read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.tagged import tagged_operator, tagger_of
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.lineage import Lineage

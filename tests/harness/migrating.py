@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stateshift import Job, Operator, Savepoint, SavepointWriter
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader
 from stateshift.state.savepoint.operator_stream import read_operator_stream
 from stateshift.state.savepoint.sources import open_stream

@@ -19,8 +19,8 @@ from stateshift import (
 from stateshift.compat.repartition import Repartition
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.tagged import tagged_operator
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from stateshift import (
 from stateshift.compat.plan import Compression
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.tagged import tagged_operator
 
 # Flink's local cluster has four slots: no more than four subtasks can be started in it.
 SHAPES = [

@@ -44,7 +44,7 @@ from stateshift.compat.targets import Target
 from stateshift.spark.migrate import migrate
 from stateshift.state.edits import parse_edits
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.savepoint.tagged import tagged_operator
+from stateshift.state.savepoint.json_encoding import tagged_operator
 
 JAVA = {
     "Level": "public enum Level { LOW, MIDDLE, HIGH }",

@@ -14,7 +14,7 @@ from stateshift import Decision, Job, Operator, Savepoint, SavepointWriter, Valu
 from stateshift.compat.gate.recording import from_json, to_json
 from stateshift.compat.way_back import ways_back
 from stateshift.spark.migrate import migrate
-from stateshift.state.savepoint.tagged import tagged_operator
+from stateshift.state.savepoint.json_encoding import tagged_operator
 
 CHANGES = of_java()
 NAMES = {name: f"s{at}" for at, name in enumerate(CHANGES)}

@@ -31,13 +31,13 @@ from stateshift.serializers.defaults import Default
 from stateshift.serializers.errors import DeclarationError
 from stateshift.serializers.primitives.numeric import IntSerializer, LongSerializer
 from stateshift.serializers.records.fields import RecordField
+from stateshift.serializers.records.recursion import most_levels
 from stateshift.serializers.records.recursive import (
     RecordReference,
     RecordReferenceSnapshot,
     RecursiveRecordSerializer,
     RecursiveRecordSnapshot,
 )
-from stateshift.serializers.records.scopes import most_levels
 from stateshift.serializers.records.serializers import RecordSerializer
 from stateshift.serializers.records.values import Record
 from stateshift.serializers.snapshot import SkippedSnapshot, snapshot_from_bytes, snapshot_to_bytes

@@ -19,10 +19,10 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.registry import registry
 from stateshift.state.descriptors import ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import Preparation
-from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
 

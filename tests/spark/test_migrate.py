@@ -13,8 +13,8 @@ from stateshift.compat.targets import Target
 from stateshift.serializers.errors import IncompatibleState, TargetExists, located
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
+from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.tagged import tagged_operator
 from stateshift.state.savepoint.verify import verify
 
 pytestmark = pytest.mark.spark

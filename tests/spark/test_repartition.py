@@ -11,9 +11,9 @@ from stateshift.compat.repartition import Repartition
 from stateshift.serializers.errors import ValueNotConvertible, ValuesCollide
 from stateshift.spark.migrate import migrate
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import IfTargetExists

@@ -13,10 +13,10 @@ from stateshift import Job, Operator, SavepointWriter, ValueStateDescriptor, che
 from stateshift.compat.planner import plan
 from stateshift.serializers.errors import TargetExists
 from stateshift.spark.migrate import migrate
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import Preparation
-from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder

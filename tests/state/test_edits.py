@@ -11,8 +11,8 @@ from stateshift.compat.report import Status
 from stateshift.serializers.compatibility import Decision
 from stateshift.serializers.errors import DeclarationError, StateNotFound
 from stateshift.state.edits import parse_edits
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import publish_result, split, try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder
 

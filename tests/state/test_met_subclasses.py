@@ -8,9 +8,9 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.compatibility import Decision
 from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration.performing import perform
-from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import publish_result, split
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.handles import CANONICAL, InlineHandle, KeyedHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata

@@ -12,8 +12,8 @@ from stateshift.serializers.errors import (
     StateNotFound,
     UnsupportedFormat,
 )
+from stateshift.state.savepoint.json_encoding import timer_label
 from stateshift.state.savepoint.reader import Savepoint
-from stateshift.state.savepoint.tagged import timer_label
 
 READ_WHOLE = (
     "hashmap-account-v1",

@@ -27,11 +27,11 @@ from stateshift.state.key_groups import java_hash, key_group
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.handles import InlineHandle
+from stateshift.state.savepoint.json_encoding import tagged_operator
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader, write_keyed_stream
 from stateshift.state.savepoint.metadata import read_metadata, write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.sources import InlineBytes
-from stateshift.state.savepoint.tagged import tagged_operator
 from stateshift.state.savepoint.verify import Outcome, verify
 from stateshift.state.savepoint.writer import SavepointWriter
 from stateshift.state.timers import TimeDomain, TimerServiceDescriptor, queue_name, queue_parts

@@ -22,8 +22,8 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.errors import NoSpaceLeft
 from stateshift.state.migration.block_rewriter import BlockRewriter
 from stateshift.state.migration.estimate import SAMPLE_BYTES, estimate
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.run import split
+from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 from stateshift.state.storage.publish import held_bytes
 from stateshift.state.storage.runs import names_of

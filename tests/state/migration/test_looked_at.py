@@ -25,9 +25,9 @@ from stateshift.compat.plan import Compression
 from stateshift.compat.repartition import Repartition
 from stateshift.serializers.errors import CorruptSavepoint
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.report import MigrationReport
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint import keyed_stream
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.handles import RelativeFileHandle

@@ -29,9 +29,9 @@ from stateshift.serializers.containers.arrays import BytesSerializer
 from stateshift.serializers.errors import DeclarationError, IncompatibleState, UntrustedCode
 from stateshift.serializers.snapshot import snapshot_from_bytes, snapshot_to_bytes
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
 
 PLAIN = """

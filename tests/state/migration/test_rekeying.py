@@ -31,11 +31,11 @@ from stateshift.state.edits import parse_edits
 from stateshift.state.job import Job, Operator
 from stateshift.state.migration import rekey_task, rekeying
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.plan_file import NewTypes, PlanFile
 from stateshift.state.migration.planning import make_plan, prepare_as_planned
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.metadata import write_metadata
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.verify import Outcome, verify

@@ -31,9 +31,10 @@ from stateshift.serializers.records.classes import Field, record
 from stateshift.serializers.views import DataInputView
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
-from stateshift.state.migration import performing, turns
-from stateshift.state.migration.performing import perform
+from stateshift.state.migration import ordered_pipeline as turns
+from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run import SUBTASK_BYTES, publish_result, split, subtasks_for, try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.migration.tasks import CopyTask, KeyedTask
 from stateshift.state.savepoint.handles import InlineHandle, RelativeFileHandle
 from stateshift.state.savepoint.keyed_stream import KeyedStreamReader

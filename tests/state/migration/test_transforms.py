@@ -27,7 +27,7 @@ from stateshift import (
 )
 from stateshift.compat.check import check
 from stateshift.compat.description import StateKind
-from stateshift.compat.labels import Labels
+from stateshift.compat.header_snapshots import Labels
 from stateshift.compat.plan import BadValues, Recoding, StateAction, StatePlan, Transformation
 from stateshift.compat.planner import plan
 from stateshift.compat.repartition import Repartition
@@ -39,9 +39,9 @@ from stateshift.serializers.pickled.serializers import PickleSerializer
 from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.serializers.views import DataInputView
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import publish_result, try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.blocks import Block
 from stateshift.state.savepoint.entry_keys import encode
 from stateshift.state.savepoint.quarantine import read_quarantine

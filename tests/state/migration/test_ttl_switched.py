@@ -36,9 +36,9 @@ from stateshift.serializers.primitives.numeric import LongSerializer
 from stateshift.state.migration.block_rewriter import Tally
 from stateshift.state.migration.journal import Journal
 from stateshift.state.migration.options import MigrationOptions
-from stateshift.state.migration.performing import perform
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.run import try_out
+from stateshift.state.migration.run_task import perform
 from stateshift.state.savepoint.keyed_readers import read_header
 from stateshift.state.savepoint.verify import verify
 from stateshift.state.storage.files import Folder

@@ -13,9 +13,9 @@ import attrs
 
 from ..errors import DeclarationError
 from ..stored_names import qualified_name
-from . import scopes as record_scopes
-from .circles import Circles
+from . import recursion as record_scopes
 from .classes import options_of
+from .recursion_finder import Circles
 from .recursive import RecordReference, RecursiveRecordSerializer
 from .serializers import DescribedRecordSerializer, RecordSerializer
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..serializer import TypeSerializer
-    from .circles import Others
+    from .recursion_finder import Others
 
     Make = Callable[[type], DescribedRecordSerializer[Any]]
 

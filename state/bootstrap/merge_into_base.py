@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ...compat.description import StateKind
-from ...compat.labels import Labels
+from ...compat.header_snapshots import Labels
 from ...compat.plan import MigrationPlan, OperatorAction, OperatorPlan, StateAction, StatePlan
 from ...serializers.errors import MigrationFailed, located
-from ..migration.performing import perform
 from ..migration.rekey_task import digest_of
 from ..migration.rewrite import new_keyed_header
 from ..migration.run import first_digests, new_parallelism, publish_result, split, subtasks_for
+from ..migration.run_task import perform
 from ..migration.tasks import CopyTask, KeyedTask, TaskResult
 from ..savepoint.keyed_readers import blocks_ahead, open_keyed, read_header
 from ..savepoint.keyed_stream import KeyedStreamHeader

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateshift.state.migration.turns import Turns
+from stateshift.state.migration.ordered_pipeline import Turns
 
 
 def carried(items, work, finish=None):
@@ -92,7 +92,7 @@ def test_few_results_wait_for_an_item_that_takes_long():
 
 
 def test_what_is_empty_takes_no_thread(monkeypatch):
-    monkeypatch.setattr("stateshift.state.migration.turns.ThreadPoolExecutor", None)
+    monkeypatch.setattr("stateshift.state.migration.ordered_pipeline.ThreadPoolExecutor", None)
 
     assert ([], None) == carried([], str)
 

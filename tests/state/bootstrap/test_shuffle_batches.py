@@ -21,10 +21,10 @@ from stateshift import (
     ValueStateDescriptor,
 )
 from stateshift.compat.targets import Target
-from stateshift.state.bootstrap import parcels
-from stateshift.state.bootstrap.parcels import PARCELS, packed, sorted_rows
+from stateshift.state.bootstrap import shuffle_batches as parcels
 from stateshift.state.bootstrap.publication import new_operators, publish_bootstrap
 from stateshift.state.bootstrap.rows import RowEncoder
+from stateshift.state.bootstrap.shuffle_batches import PARCELS, packed, sorted_rows
 from stateshift.state.bootstrap.sources import resolve
 from stateshift.state.bootstrap.state_columns import StateColumns
 from stateshift.state.bootstrap.streams import RowCount, checksums, write_streams

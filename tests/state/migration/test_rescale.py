@@ -17,7 +17,7 @@ from stateshift.serializers.hints import BigInt, Int32
 from stateshift.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from stateshift.state.job import Job, Operator
 from stateshift.state.key_groups import key_group_range
-from stateshift.state.migration.reshaping import reshape
+from stateshift.state.migration.rescale import reshape
 from stateshift.state.migration.run import split
 from stateshift.state.migration.tasks import CopyTask
 from stateshift.state.savepoint.handles import InlineHandle, KeyedHandle

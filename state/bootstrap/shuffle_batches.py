@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..migration.parcels import PARCEL_BYTES
+from ..migration.shuffle_batches import PARCEL_BYTES
 from .column_bytes import binary_of, offsets_of
 from .streams import checksums, joined
 

@@ -9,7 +9,7 @@ import pytest
 from stateshift import BigInt, serializer_for
 from stateshift.serializers.records.pojo import PojoField, PojoSerializerSnapshot, PojoSubclass
 from stateshift.serializers.views import DataInputView
-from stateshift.state.savepoint.tagged import tagger_of
+from stateshift.state.savepoint.json_encoding import tagger_of
 
 
 @pytest.mark.parametrize("digits", [1, 4300, 4301, 60000])

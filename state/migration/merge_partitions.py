@@ -24,8 +24,8 @@ from ..transcode.framed import add_keys
 from .block_rewriter import Tally
 from .key_writer import KeyWriter
 from .merging import Merger
-from .parcels import BEGIN, PARCEL_BYTES, entries_of
 from .quarantine import Quarantine
+from .shuffle_batches import BEGIN, PARCEL_BYTES, entries_of
 from .tasks import TaskResult
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from ...compat.plan import OperatorPlan, StatePlan
     from ..storage.files import Folder
-    from .parcels import Parcel, SentEntry
     from .rekey_task import RekeyTask
+    from .shuffle_batches import Parcel, SentEntry
 
 
 def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) -> TaskResult:
