@@ -10,7 +10,7 @@ import gc
 import sys
 from pathlib import Path
 
-from ..state.transcode.executors import has_numba
+from ..state.transcode.choice import has_numba
 
 SETTINGS = {"spark.python.daemon.module": __name__}
 """Those of a session whose workers are to be forked from it."""

@@ -44,7 +44,7 @@ from ..state.storage.runs import clear_unfinished, files_there, final_name, free
 from ..state.storage.source_guard import Read, refuse_by_place
 from ..state.storage.target_lock import claimed
 from ..state.storage.unchanged import SourceFiles
-from ..state.transcode.executors import ExecutorName
+from ..state.transcode.choice import ExecutorName
 from . import daemon
 from .connect import is_connect
 from .interrupts import interrupts_kept

@@ -22,7 +22,7 @@ from ..state.migration.rekey_task import READING_BYTES
 from ..state.migration.rekeying import read_parcels
 from ..state.migration.shuffle_batches import Parcel
 from ..state.progress import Progress
-from ..state.transcode.executors import choose_executor, lacks_numba
+from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import refuse_connect
 from .in_arrow import mapped
 from .scheduling import Failures, answer_of, description_of, failure_of, share_of

@@ -17,7 +17,7 @@ from ..state.migration.run import name_of
 from ..state.migration.run_task import perform
 from ..state.migration.tasks import KeyedTask, OperatorTask
 from ..state.progress import Progress
-from ..state.transcode.executors import choose_executor, lacks_numba
+from ..state.transcode.choice import choose_executor, lacks_numba
 from .connect import SLOTS, attempts_of_remote, collect_answers, is_connect
 from .counting import counted
 from .shipping import shipped
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..state.migration.journal import Journal
     from ..state.migration.tasks import Task, TaskResult
     from ..state.storage.files import Folder
-    from ..state.transcode.executors import ExecutorName
+    from ..state.transcode.choice import ExecutorName
     from .session import Driver
 
 _BUNDLES_PER_CORE = 2

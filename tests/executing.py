@@ -11,7 +11,7 @@ from stateshift.serializers.errors import StateShiftError
 from stateshift.state.migration import run_task as performing
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.executors import VARIABLE, ExecutorName
+from stateshift.state.transcode.choice import VARIABLE, ExecutorName
 
 EXECUTORS = [*ExecutorName]
 

@@ -9,7 +9,7 @@ from stateshift.compat.planner import plan
 from stateshift.serializers.primitives.numeric import ByteSerializer, LongSerializer
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.transcode import entry_framing, make_transcoder
-from stateshift.state.transcode.executors import choose_executor
+from stateshift.state.transcode.choice import choose_executor
 
 KEY = LongSerializer()
 

@@ -14,7 +14,7 @@ from ...serializers.errors import MigrationFailed, NoSpaceLeft, SavepointNotFoun
 from ...serializers.escaping import shell_word
 from ...serializers.wording import many
 from ...state.migration.engine import Engine
-from ...state.transcode.executors import TIMES_SLOWER
+from ...state.transcode.choice import TIMES_SLOWER
 from ..failures import Status
 from ..new_side import OTHER_CHANGES, NewSide, new_side, new_side_options
 from ..next_steps import start_lines

@@ -36,7 +36,7 @@ Python.""",
 @common_options
 def command(*, with_json: bool) -> int:
     """Compile the machine code that rewrites and reads state, and keep it for every process of this machine."""
-    from ...state.transcode.executors import has_numba
+    from ...state.transcode.choice import has_numba
     from ...state.transcode.kept_code import folder
 
     if not has_numba():

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .form import ColumnForm
 
 

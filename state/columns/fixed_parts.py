@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 import pyarrow as pa
 
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from .bytes_at import PADDING, bitmap, matrix_at, none, number_array
 from .optional import OptionalForm
 from .scalars import BooleanForm, NumberForm, StringForm

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...serializers.errors import StateShiftError, ValueNotConvertible, add_step, cause_text, shown
 from ...serializers.views import DataInputView
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from .bytes_at import none, spread
 
 if TYPE_CHECKING:

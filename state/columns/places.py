@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from ..transcode.framed import find_entries
 
 if TYPE_CHECKING:

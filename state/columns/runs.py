@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..savepoint.blocks import Block
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .bytes_at import Bytes, Flags, Places
 
 RUN_BYTES = 4 << 20

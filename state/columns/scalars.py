@@ -23,7 +23,7 @@ from ...serializers.errors import StateShiftError
 from ...serializers.primitives.big_numbers import split_decimal
 from ...serializers.primitives.text import read_string
 from ...serializers.views import DataInputView
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from .bytes_at import bitmap, byte_strings, is_ascii, number_array, numbers_at, varints_at
 from .form import EXACT, ColumnForm, Decoded, not_in_column
 

@@ -28,7 +28,7 @@ from ..savepoint.meta_info import NAMESPACE_SERIALIZER
 from ..savepoint.operator_stream import read_operator_stream
 from ..savepoint.sources import open_stream
 from ..savepoint.states import keyed_handles
-from ..transcode.executors import choose_executor
+from ..transcode.choice import choose_executor
 from .elements import BroadcastColumns, ListColumns, broadcast_columns, list_columns
 from .keyed import KeyedColumns, entry_reader
 from .runs import runs_of
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..savepoint.reader import SavepointOperator
     from ..savepoint.states import SavepointState
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
 
 Snapshot = TypeSerializerConfigSnapshot[Any]
 

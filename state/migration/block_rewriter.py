@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from ...compat.plan import Recoding
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from ..transcode.key_groups import StateTotal
     from ..transcode.transcoder import Transcoded, Transcoder
     from .quarantine import TakesBadValues

@@ -19,7 +19,7 @@ from ...serializers.views import DataInputView
 from ..savepoint.blocks import Block
 from ..savepoint.keyed_readers import open_keyed
 from ..transcode.blocks import BlockTranscoder
-from ..transcode.executors import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
+from ..transcode.choice import COMPILING_S, ExecutorName, choose_executor, lacks_numba, must_compile
 from ..transcode.framing import ValueFraming, value_framing
 from ..transcode.objects import SEPARATOR
 from .block_rewriter import BlockRewriter, Tally

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..progress import Progress
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .journal import Journal
     from .tasks import Task, TaskResult
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_readers import KeyedReader
     from ..storage.files import Folder
     from ..storage.lineage import StateCount
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .rekey_task import RekeyTask
     from .tasks import TaskResult
 

@@ -8,7 +8,7 @@ import attrs
 
 from ...compat.plan import MigrationPlan, OperatorAction, StateAction
 from ...compat.plan_data import to_data
-from ..transcode.executors import TIMES_SLOWER
+from ..transcode.choice import TIMES_SLOWER
 from .tasks import CopyTask
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from ..savepoint.sources import open_proven, open_stream
 from ..savepoint.stream_proofs import prove_elements
 from ..storage.publish import stream_name
 from ..storage.sink import StreamSink
-from ..transcode.executors import choose_executor
+from ..transcode.choice import choose_executor
 from ..transcode.factory import make_element_transcoder
 from .block_rewriter import BlockRewriter, Tally, new_name
 from .quarantine import Quarantine
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from ..savepoint.handles import KeyedHandle, OperatorStateHandle
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
 
 _MOST_TRIES = 100
 

@@ -9,7 +9,7 @@ from ..savepoint.sources import open_stream, require_digest
 from ..savepoint.stream_proofs import prove_copied
 from ..storage.copying import copied_stream
 from ..storage.prefetch import cores
-from ..transcode.executors import choose_executor
+from ..transcode.choice import choose_executor
 from .rekey_task import RekeyTask
 from .rekeying import rekeyed_here
 from .rewrite import rewrite_keyed, rewrite_operator
@@ -18,7 +18,7 @@ from .tasks import CopyTask, KeyedTask, OperatorTask, Task, TaskResult
 if TYPE_CHECKING:
     from ..savepoint.sources import ByteSource
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
 
 
 def perform(

@@ -17,7 +17,7 @@ from ..savepoint.key_group_ranges import Stretch
 from ..savepoint.keyed_readers import batches, blocks_ahead
 from ..savepoint.keyed_stream import KeyedStreamReader
 from ..transcode.blocks import BlockTranscoder
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from .block_rewriter import BlockRewriter, new_name, whole_runs
 from .ordered_pipeline import Turns
 from .stretch_rewriter import StretchRewriter, may_be_whole

@@ -16,7 +16,7 @@ import attrs
 
 from ...serializers.errors import CorruptSavepoint, UnsupportedFormat, ValueNotConvertible, shown
 from ...serializers.limits import require_room
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from ..transcode.framed import COMPLETE, NO_KEY, OVERSIZED, find_run, survey
 
 if TYPE_CHECKING:

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...serializers.serializer import TypeSerializer
+    from ..transcode.choice import ExecutorName
     from ..transcode.entry_check import EntryCheck
-    from ..transcode.executors import ExecutorName
     from .blocks import Block
     from .entry_keys import TimerKey
     from .keyed_readers import KeyedReader

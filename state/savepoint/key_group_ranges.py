@@ -13,7 +13,7 @@ from .blocks import BlockWalker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .blocks import Block
     from .handles import KeyedHandle
     from .sources import ByteSource

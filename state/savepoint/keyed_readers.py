@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...serializers.errors import StateShiftError
 from ..storage.prefetch import ahead
-from ..transcode.executors import choose_executor
+from ..transcode.choice import choose_executor
 from .handles import NATIVE, NATIVE_OLD
 from .keyed_stream import KeyedStreamReader, read_stream_header
 from .sources import open_proven, open_stream
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .blocks import Block
     from .handles import KeyedHandle
     from .keyed_stream import KeyedStreamHeader

@@ -25,7 +25,7 @@ from ...serializers.errors import (
 from ...serializers.registry import registry
 from ...serializers.snapshot import read_serializer_snapshot, write_serializer_snapshot
 from ...serializers.views import DataInputView, DataOutputView
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from .blocks import END_MARK, LAST_FLAG, ROOM_BYTES, Block, BlockWalker
 from .key_group_ranges import OVERLAP_BYTES, Stretch, extents, pieces_of, runs_of, walked
 from .meta_info import StateMetaInfo, read_meta_infos, write_meta_infos

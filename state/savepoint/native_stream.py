@@ -24,7 +24,7 @@ from ...serializers.errors import CorruptSavepoint, OldReaderUnavailable, locate
 from ...serializers.layout import SEPARATOR_BYTES, Fixed, Sequence
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
-from ..transcode.executors import ExecutorName
+from ..transcode.choice import ExecutorName
 from ..transcode.framing import end_of
 from .blocks import Block
 from .entry_keys import EntryKey, EntryKeyFormat

@@ -14,9 +14,10 @@ from ...serializers.errors import SnapshotVersionError, StateShiftError, Unknown
 from ...serializers.views import DataInputView
 from ..key_groups import prefix_size
 from ..storage.prefetch import ahead
+from ..transcode.choice import ExecutorName, choose_executor
 from ..transcode.element_blocks import framed_elements, framed_size
 from ..transcode.entry_check import element_check
-from ..transcode.executors import ExecutorName, choose_executor, make_executor
+from ..transcode.executors import make_executor
 from ..transcode.interpreter import ODD
 from ..transcode.key_groups import Treatment, make_key_groups_executor
 from .entries import read_broadcast

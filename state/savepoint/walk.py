@@ -18,7 +18,7 @@ from ...serializers.errors import StateShiftError
 from ..progress import Progress
 from ..storage.lineage import FileDigest
 from ..storage.prefetch import cores
-from ..transcode.executors import choose_executor
+from ..transcode.choice import choose_executor
 from .handles import OperatorStateHandle
 from .keyed_readers import keyed_reader
 from .sources import PassedOn, open_stream
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..storage.files import Folder
-    from ..transcode.executors import ExecutorName
+    from ..transcode.choice import ExecutorName
     from .handles import KeyedHandle
     from .reader import SavepointOperator
 

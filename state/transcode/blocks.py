@@ -16,7 +16,8 @@ from .transcoder import Transcoded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .executors import Executor, ExecutorName
+    from .choice import ExecutorName
+    from .executors import Executor
     from .objects import ObjectTranscoder
     from .program import Program
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from .blocks import entry_end
-from .executors import ExecutorName, load_machine_code, make_executor
+from .choice import ExecutorName, load_machine_code
+from .executors import make_executor
 from .interpreter import DONE, FULL, ODD
 from .placed import AHEAD, CRAMPED, table_size
 

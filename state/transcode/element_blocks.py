@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .bad_values import BadValue
-    from .executors import ExecutorName
+    from .choice import ExecutorName
     from .program import Program
     from .transcoder import ElementTranscoder
 

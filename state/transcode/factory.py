@@ -8,9 +8,9 @@ from ...compat.description import StateKind
 from ...compat.plan import StateAction
 from ...serializers.errors import DeclarationError
 from .blocks import BlockTranscoder
+from .choice import ExecutorName
 from .element_blocks import ElementBlocks
 from .elements import BroadcastMaps, ListElements
-from .executors import ExecutorName
 from .kinds import KindTranscoder
 from .objects import ObjectTranscoder
 from .recipes import element_program_of, program_of

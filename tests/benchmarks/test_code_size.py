@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.code_size import code_lines, import_graph, largest_circle
+from benchmarks.code_size import FOLDERS, ROOT, code_lines, import_graph, largest_circle
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,8 @@ def test_circles_go_through_imports_within_functions_and_not_through_those_for_t
 
 def test_a_house_without_circles_has_none():
     assert () == largest_circle({"a": {"b"}, "b": set()})
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_no_import_circle_of_the_package_is_longer_than_three(folder):
+    assert len(largest_circle(import_graph(ROOT, [folder]))) <= 3

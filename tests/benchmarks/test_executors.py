@@ -12,7 +12,8 @@ from benchmarks.passes import task_of
 from benchmarks.shapes import SHAPES, write_savepoint
 from stateshift.state.migration.run_task import perform
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode.executors import ExecutorName, PlainExecutor
+from stateshift.state.transcode.choice import ExecutorName
+from stateshift.state.transcode.executors import PlainExecutor
 from stateshift.state.transcode.numba_executor import NumbaExecutor
 from stateshift.state.transcode.numba_key_groups import NumbaKeyGroups
 from stateshift.state.transcode.objects import ObjectTranscoder

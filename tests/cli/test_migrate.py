@@ -22,7 +22,7 @@ from stateshift.state.migration.engine import Engine
 from stateshift.state.migration.estimate import Estimate
 from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.savepoint.writer import SavepointWriter
-from stateshift.state.transcode import executors
+from stateshift.state.transcode import choice
 
 DROPPING = MigrationOptions(edits=Edits(drop=("version-free",)))
 CHILD = {
@@ -213,13 +213,13 @@ class TestWithoutNumba:
 
     @pytest.fixture(autouse=True)
     def no_numba(self, monkeypatch):
-        monkeypatch.delenv(executors.VARIABLE, raising=False)
-        monkeypatch.setattr(executors, "has_numba", lambda: False)
+        monkeypatch.delenv(choice.VARIABLE, raising=False)
+        monkeypatch.setattr(choice, "has_numba", lambda: False)
 
     @pytest.fixture
     def migrated(self, run, savepoint_of, tmp_path, monkeypatch):
         def migrated(least_bytes, *options):
-            monkeypatch.setattr(executors, "LOADING_BYTES", least_bytes)
+            monkeypatch.setattr(choice, "LOADING_BYTES", least_bytes)
             old = savepoint_of("rocksdb-account-v1")
             return run("migrate", old, tmp_path / "new", "--job", "accounts_v3:job", *options)
 

@@ -54,7 +54,7 @@ from stateshift.serializers.rows.serializers import RowSerializer
 from stateshift.serializers.rows.values import Row, RowKind
 from stateshift.serializers.views import DataInputView, DataOutputView
 from stateshift.state.transcode import entry_framing, make_transcoder
-from stateshift.state.transcode.executors import choose_executor
+from stateshift.state.transcode.choice import choose_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable

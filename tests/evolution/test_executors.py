@@ -28,7 +28,7 @@ from stateshift.state.savepoint.keyed_readers import open_keyed
 from stateshift.state.savepoint.sources import InlineBytes
 from stateshift.state.savepoint.states import keyed_handles
 from stateshift.state.transcode.blocks import BlockTranscoder
-from stateshift.state.transcode.executors import ExecutorName
+from stateshift.state.transcode.choice import ExecutorName
 
 pytest.importorskip("numba")
 

@@ -12,7 +12,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import executors
+from stateshift.state.transcode import choice
 
 
 def job_of(item):
@@ -23,10 +23,10 @@ def job_of(item):
     ("is_there", "share", "told"), [(False, 1 << 30, True), (False, 1 << 10, False), (True, 1 << 30, False)]
 )
 def test_a_worker_that_lacks_numba_for_much_state_says_so(tmp_path, monkeypatch, is_there, share, told):
-    monkeypatch.delenv(executors.VARIABLE, raising=False)
-    monkeypatch.setattr(executors, "has_numba", lambda: is_there)
-    monkeypatch.setattr(executors, "is_compiled", lambda: False)
-    monkeypatch.setattr(executors, "COMPILING_BYTES", 1 << 40)
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    monkeypatch.setattr(choice, "has_numba", lambda: is_there)
+    monkeypatch.setattr(choice, "is_compiled", lambda: False)
+    monkeypatch.setattr(choice, "COMPILING_BYTES", 1 << 40)
     monkeypatch.setattr(scheduling, "begin_work", lambda *_, **__: None)
     with SavepointWriter(tmp_path / "old", job_of(Int32)) as writer:
         writer.put("counter", "count", 1, 1)

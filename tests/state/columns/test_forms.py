@@ -20,7 +20,7 @@ from stateshift.state.columns.bytes_at import padded
 from stateshift.state.columns.form import Cells
 from stateshift.state.columns.forms import Forms
 from stateshift.state.columns.nested import struct_array
-from stateshift.state.transcode.executors import VARIABLE, choose_executor
+from stateshift.state.transcode.choice import VARIABLE, choose_executor
 
 
 @pytest.fixture(scope="module", params=["plain", "numba"], autouse=True)

@@ -8,7 +8,7 @@ from stateshift.serializers.errors import OldReaderUnavailable, StateNotFound, V
 from stateshift.state.columns.table import StateTable
 from stateshift.state.savepoint.reader import Savepoint
 from stateshift.state.savepoint.writer import SavepointWriter
-from stateshift.state.transcode.executors import VARIABLE
+from stateshift.state.transcode.choice import VARIABLE
 
 
 def readable(place):

@@ -29,7 +29,7 @@ from stateshift.serializers.records.pojo import PojoSerializer
 from stateshift.serializers.records.values import Record
 from stateshift.serializers.temporal.java_time import InstantSerializer, LocalDateTimeSerializer
 from stateshift.state.transcode.blocks import BlockTranscoder
-from stateshift.state.transcode.executors import VARIABLE, ExecutorName
+from stateshift.state.transcode.choice import VARIABLE, ExecutorName
 from stateshift.state.transcode.framed import survey
 
 INT, LONG, TEXT, DOUBLE = IntSerializer(), LongSerializer(), StringSerializer(), DoubleSerializer()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from stateshift import Int32, Job, Operator, Savepoint, SavepointWriter, ValueStateDescriptor
-from stateshift.state.transcode import executors, kept_code
-from stateshift.state.transcode.executors import (
+from stateshift.state.transcode import choice, kept_code
+from stateshift.state.transcode.choice import (
     COMPILING_BYTES,
     LOADING_BYTES,
     ExecutorName,
@@ -67,7 +67,7 @@ def savepoint_of(folder, entries):
 
 
 def run(*arguments, cache, **variables):
-    environ = {name: value for name, value in os.environ.items() if name != executors.VARIABLE}
+    environ = {name: value for name, value in os.environ.items() if name != choice.VARIABLE}
     environ |= {"NUMBA_CACHE_DIR": str(cache)} | variables
     ran = subprocess.run(
         [sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False, env=environ
@@ -83,8 +83,8 @@ def files_in(folder):
 @pytest.fixture
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv(executors.VARIABLE, raising=False)
-    monkeypatch.delitem(sys.modules, executors._NUMBA_MODULE, raising=False)
+    monkeypatch.delenv(choice.VARIABLE, raising=False)
+    monkeypatch.delitem(sys.modules, choice._NUMBA_MODULE, raising=False)
 
 
 @pytest.fixture
@@ -176,14 +176,14 @@ def test_what_is_kept_is_used_from_the_first_megabyte():
 
 @pytest.mark.usefixtures("kept_cache")
 def test_what_is_loaded_is_used_for_anything(monkeypatch):
-    monkeypatch.setitem(sys.modules, executors._NUMBA_MODULE, object())
+    monkeypatch.setitem(sys.modules, choice._NUMBA_MODULE, object())
 
     assert ExecutorName.NUMBA is choose_executor(0)
 
 
 @pytest.mark.usefixtures("kept_cache")
 def test_without_numba_plain_python_does_all_and_that_is_known(monkeypatch):
-    monkeypatch.setattr(executors, "has_numba", lambda: False)
+    monkeypatch.setattr(choice, "has_numba", lambda: False)
 
     assert ExecutorName.PLAIN is choose_executor(1 << 40, compiles=True)
     assert lacks_numba(ExecutorName.PLAIN, LOADING_BYTES)

@@ -38,8 +38,9 @@ from stateshift.serializers.temporal.java_time import InstantSerializer
 from stateshift.serializers.temporal.sql_values import JavaDate, SqlDate
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder, memory, ops
 from stateshift.state.transcode.blocks import BlockTranscoder
+from stateshift.state.transcode.choice import ExecutorName, has_numba
 from stateshift.state.transcode.element_blocks import ElementBlocks
-from stateshift.state.transcode.executors import ExecutorName, PlainExecutor, has_numba
+from stateshift.state.transcode.executors import PlainExecutor
 from stateshift.state.transcode.interpreter import DONE, ODD
 from stateshift.state.transcode.objects import ObjectTranscoder
 

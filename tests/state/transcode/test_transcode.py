@@ -28,7 +28,7 @@ from stateshift.serializers.primitives.numeric import (
 )
 from stateshift.serializers.views import DataOutputView
 from stateshift.state.transcode import entry_framing, make_element_transcoder, make_transcoder
-from stateshift.state.transcode.executors import choose_executor
+from stateshift.state.transcode.choice import choose_executor
 
 INT, LONG, BIG = IntSerializer(), LongSerializer(), BigIntSerializer()
 
