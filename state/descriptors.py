@@ -36,6 +36,11 @@ def _checked_name(_: Any, __: Any, name: str) -> None:
     require_name(name, "a state")
 
 
+def _namespace_serializer(hint: Any) -> TypeSerializer[Any]:
+    """Return the serializer of a hint; its type is not that of the descriptor's values, which `as_serializer` is for."""
+    return serializer_for(hint)
+
+
 def _found_by_bytes(state: StateDescriptor, _: Any, serializer: TypeSerializer[Any]) -> None:
     refuse_pickles(serializer, f"a key or namespace of the state {state.name!r}")
 
@@ -103,7 +108,7 @@ class StateDescriptor(ABC):
     converter: Converter | None = attrs.field(default=None, converter=optional_converter, kw_only=True)
     fallback_deserializer: TypeDeserializer[Any] | None = attrs.field(default=None, kw_only=True)
     namespace: TypeSerializer[Any] = attrs.field(
-        factory=VoidNamespaceSerializer, converter=as_serializer, validator=_found_by_bytes, kw_only=True
+        factory=VoidNamespaceSerializer, converter=_namespace_serializer, validator=_found_by_bytes, kw_only=True
     )
     time_to_live: bool = attrs.field(default=False, kw_only=True)
     former_time_to_live: timedelta | None = attrs.field(default=None, validator=_checked_length, kw_only=True)

@@ -113,6 +113,9 @@ assert_type(accounts, ValueStateDescriptor[Account])
 assert_type(accounts.value_serializer, TypeSerializer[Account])
 assert_type(accounts.default_value, Account | None)
 assert_type(ListStateDescriptor("points", Point), ListStateDescriptor[Point])
+assert_type(
+    ValueStateDescriptor("in-windows", Account, namespace=TimeWindow), ValueStateDescriptor[Account]
+)  # the namespace has a type of its own
 assert_type(MapStateDescriptor("by-name", str, Account), MapStateDescriptor[str, Account])
 assert_type(ReducingStateDescriptor("sum", int, reduce_function=added), ReducingStateDescriptor[int])
 assert_type(

@@ -14,7 +14,7 @@ from stateshift.state.migration.options import MigrationOptions
 from stateshift.state.migration.preparation import prepare
 from stateshift.state.migration.rekey_task import READING_BYTES
 from stateshift.state.storage.files import Folder
-from stateshift.state.transcode import executors
+from stateshift.state.transcode import choice
 
 
 def job_of(value):
@@ -104,7 +104,7 @@ def test_what_goes_by_blocks_is_timed_in_blocks_as_large_as_in_a_run(tmp_path, m
             writer.put("o", "many", key, key)
         writer.put("o", "few", 1, 1)
     source = Savepoint.open(tmp_path / "old")
-    monkeypatch.setenv(executors.VARIABLE, "numpy")
+    monkeypatch.setenv(choice.VARIABLE, "numba")
     seen, rewritten = {}, estimating._rewritten
     monkeypatch.setattr(
         estimating,
