@@ -37,7 +37,7 @@ def _checked_name(_: Any, __: Any, name: str) -> None:
 
 
 def _namespace_serializer(hint: Any) -> TypeSerializer[Any]:
-    """Return the serializer of a hint; its type is not that of the descriptor's values, which `as_serializer` is for."""
+    """Return the serializer of a hint. Its type is not that of the values, which `as_serializer` carries on."""
     return serializer_for(hint)
 
 
