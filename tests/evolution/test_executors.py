@@ -45,7 +45,8 @@ def outcome(transcoder, block):
 
 def rewriters(state, job):
     """The rewriter of the state in each stored stream, with its blocks."""
-    options = MigrationOptions(reference_time=runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC))
+    at = runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC)
+    options = MigrationOptions(reference_time=at, edits=runs.UNCONVERTED)
     ready = prepare(state.savepoint, job, options)
     plan = ready.plan.operators[0].state(NAME, keyed=True)
     assume(plan.action is StateAction.CONVERT)
@@ -120,7 +121,9 @@ def test_whole_tasks_come_to_the_same_streams_counts_and_errors(
     kind, shape, contents = beginning
     _, new = data.draw(evolutions(kind, shape, 2))
     at = runs.datetime.fromtimestamp(runs.REFERENCE / 1000, runs.UTC)
-    options = MigrationOptions(reference_time=at, compression=compression, bad_values=bad_values)
+    options = MigrationOptions(
+        reference_time=at, compression=compression, bad_values=bad_values, edits=runs.UNCONVERTED
+    )
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:
         state = runs.write(Path(place) / "v1", kind, Declared.of(shape), contents)
         takeover = Takeover.of(state, new)
