@@ -17,6 +17,7 @@ demo: $(INSTALLED) ## a savepoint of real Flink migrated; then, on Spark, 336,77
 ##@ Check it
 
 test: $(INSTALLED) ## all tests but those of real Flink and most of the faults; ARGS="-k name" picks some
+	@$(PY) -m stateshift warm-up > /dev/null # else each of the two processes compiles the same
 	@$(PY) -m pytest -n 2 --dist loadgroup $(ARGS)
 
 lint: $(INSTALLED) ## ruff (rules and format), and the import contract
