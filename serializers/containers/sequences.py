@@ -96,7 +96,7 @@ def sequence_recipe(
 
 
 def element_child(element: TypeSerializer[Any], snapshot: SequenceSnapshot) -> Child:
-    """Return the part of a composite that the elements are, with the result of their new serializer."""
+    """Return the elements as a part of a composite, with the result of their new serializer."""
     stored = without_ttl_awareness(snapshot.element_snapshot())
     return Child(STEP, element, element.ensure_compatibility(stored), stored.restore_serializer)
 
