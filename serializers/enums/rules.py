@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SymbolConversion:
-    """Stored symbol -> present symbol."""
+    """Converts a stored symbol to a present one."""
 
     type_name: str
     became: dict[str, str]
