@@ -159,7 +159,7 @@ def _raw_fields(cls: type) -> list[tuple[str, str, Default | None]]:
     return [(name, name, Default(defaults[name]) if name in defaults else None) for name in names]
 
 
-def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - attrs and dataclasses name it so
+def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - as in attrs
     if not init:
         raise DeclarationError(
             f"the field {attribute!r} of {qualified_name(cls)} is not an argument of its constructor",

@@ -322,7 +322,7 @@ def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) ->
 
 def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
     name = snapshot.record_name()
-    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # it only reads
+    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # only reads
 
 
 @register_snapshot
