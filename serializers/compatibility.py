@@ -30,7 +30,7 @@ class Decision(enum.StrEnum):
 
 
 class Verdict(enum.IntEnum):
-    """The five answers, best to worst (rules, section 1)."""
+    """The five verdicts, best to worst (rules, section 1)."""
 
     COMPATIBLE = 0
     COMPATIBLE_AFTER_RECONFIGURATION = 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MIGRATE = "migrate the state: each value is written again"
 ANY = "*"
-"""Stands for any kind of snapshot."""
+"""Matches any kind of snapshot."""
 
 _rules: dict[tuple[str, str], str] = {}
 

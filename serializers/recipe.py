@@ -355,7 +355,7 @@ def recipe_of(
 
 
 def present(recipe: Recipe) -> Recipe:
-    """Return the recipe of a value that already stands behind a null flag: a second flag that says null is odd."""
+    """Return the recipe of a value that already has a null flag before it: a second flag that says null is odd."""
     return attrs.evolve(recipe, null=None) if isinstance(recipe, Nullable) else recipe
 
 

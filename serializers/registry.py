@@ -118,14 +118,14 @@ class Registry:
             self.edition += 1
 
     def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
-        """Use `serializer` wherever a type hint names `python_type`."""
+        """Register `serializer` for type hints that name `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
         self.edition += 1
 
     def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
-        """Set what makes the serializers of record classes: the module of type hints, which imports all families."""
+        """Set the function that makes serializers of record classes; it is in `hints`, which imports all families."""
         self._record_serializer = record_serializer
 
     def record_serializer(self, cls: type) -> TypeSerializer[Any]:
@@ -158,5 +158,5 @@ def register_snapshot(cls: S) -> S:
 
 
 def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
-    """Use `serializer` wherever a type hint names `python_type`."""
+    """Register `serializer` for type hints that name `python_type`."""
     registry.register_serializer(python_type, serializer)

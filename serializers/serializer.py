@@ -80,7 +80,7 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
-        """Describe this serializer, for the state's metadata."""
+        """Return the snapshot of this serializer, for the state's metadata."""
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
         """Check whether this serializer can take over what `snapshot`'s serializer has written (rules V-1 to V-6).

@@ -201,7 +201,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
     version: ClassVar[int] = 3
     outer_version: ClassVar[int] = 1
     nested_count: ClassVar[int] = -1
-    """How many nested snapshots there must be, or -1."""
+    """The required number of nested snapshots, or -1."""
     steps: ClassVar[tuple[str, ...]] = ()
     """The path step to the values of each nested snapshot; where none is listed, its index: `(0)`."""
 
