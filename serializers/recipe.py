@@ -167,10 +167,10 @@ class VarUuid(Recipe):
 
 @attrs.frozen
 class Unscaled(Recipe):
-    """A big-endian integer that stays, with at most `digits` digits, as short as possible.
+    """A big-endian integer that stays, with at most `digits` decimal digits.
 
     Attributes:
-        digits: The highest number of digits.
+        digits: The highest number of decimal digits.
         size: Its fixed number of bytes; 0: Avro's bytes, as short as possible.
     """
 
