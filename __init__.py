@@ -1,8 +1,8 @@
 """Change the types of streaming state without losing the state.
 
-The face of the package is the list in `__init__.pyi`; the rooms are `stateshift.serializers`, `stateshift.compat`,
-`stateshift.state` and, with pyspark, `stateshift.spark`. A name is loaded when it is first used: the command line and
-the pytest plugin start without the rest.
+The public API is the list in `__init__.pyi`; the subpackages are `stateshift.serializers`, `stateshift.compat`,
+`stateshift.state` and, with pyspark, `stateshift.spark`. A name is imported on first use, so that the command line and
+the pytest plugin start without loading the rest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ __version__ = "0.1.0"
 
 
 def _places() -> dict[str, str]:
-    """Return the module of each name in the stub, which holds one import a line.
+    """Return the module of each name in the stub, which has one import per line.
 
-    The loader reads it: on a worker of Spark the package may lie in a zip file.
+    The stub is read through the loader, because on a Spark worker the package may lie in a zip file.
     """
     text = __spec__.loader.get_data(f"{__file__}i").decode()
     imports = (line.split() for line in text.splitlines() if line.startswith("from ."))
@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
 
 
 class _FormerModules:
-    """Finds modules by names that they once had, which pickles keep. Python asks it where nothing else finds one."""
+    """Finds modules by former names, which old pickles contain. It is the last finder that Python asks."""
 
     @staticmethod
     def find_spec(name: str, *_: object) -> ModuleSpec | None:

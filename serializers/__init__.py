@@ -1,4 +1,4 @@
-"""Objects to bytes and back, and a versioned description of how (the snapshot).
+"""Serializers turn objects into bytes and back; a versioned snapshot describes how.
 
-The snapshots of all built-in families are known to whoever reads a savepoint: the registry loads them when it is asked.
+Reading a savepoint needs no import of a family: the registry loads all built-in ones on the first look-up.
 """

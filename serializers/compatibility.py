@@ -1,4 +1,4 @@
-"""What a new serializer answers about an old snapshot: one of five verdicts, and a finding for every difference.
+"""Compatibility results: what a new serializer answers about an old snapshot, with a finding for every difference.
 
 Source: compatibility rules, sections 1 to 3.
 """
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Decision(enum.StrEnum):
-    """What a person does next; the three words that come first everywhere."""
+    """What to do next, in one of three words; every report begins with it."""
 
     START = "start"
     MIGRATE = "migrate"
@@ -30,7 +30,7 @@ class Decision(enum.StrEnum):
 
 
 class Verdict(enum.IntEnum):
-    """The five answers, best to worst (rules, section 1)."""
+    """The five verdicts, best to worst (rules, section 1)."""
 
     COMPATIBLE = 0
     COMPATIBLE_AFTER_RECONFIGURATION = 1
@@ -40,19 +40,19 @@ class Verdict(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """The name as reports show it."""
+        """The name, as reports show it."""
         return self.name.lower()
 
     @property
     def decision(self) -> Decision:
-        """What this verdict means for the person who asked."""
+        """What to do on this verdict."""
         if self <= Verdict.COMPATIBLE_AFTER_RECONFIGURATION:
             return Decision.START
         return Decision.REFUSE if self is Verdict.INCOMPATIBLE else Decision.MIGRATE
 
 
 class Flag(enum.StrEnum):
-    """What accompanies a verdict; policies may turn any of them into an error (rules, section 1)."""
+    """A remark that accompanies a verdict; policies may turn any of them into an error (rules, section 1)."""
 
     LOSSY = "lossy"
     DROPS = "drops"
@@ -71,16 +71,16 @@ class Finding:
     """One difference between the stored type and the new one (rule COMP-6).
 
     Attributes:
-        path: Where, from the root `$` of the state's value: `$.lines[].price?` (rules, section 3).
+        path: Where it is, from the root `$` of the state's value: `$.lines[].price?` (rules, section 3).
         rule: Identifier of the rule that decided, as in the compatibility rules.
-        verdict: What this difference alone leads to.
+        verdict: The verdict that follows from this difference alone.
         old: The stored type, or "" where there is none.
         new: The new type, or "" where there is none.
         reason: One sentence.
         ways_out: What a person can do; at least one unless the finding only informs.
         flags: `Flag` values, some with a detail: `drops:$.name`.
-        forbidden: Those of the flags, without detail, that the caller's policy makes an error; the verdict is the same
-            as without it.
+        forbidden: The flags, without detail, that the caller's policy turns into an error. The verdict does not depend
+            on them.
     """
 
     path: str
@@ -94,7 +94,7 @@ class Finding:
     forbidden: tuple[str, ...] = ()
 
     def below(self, step: str) -> Finding:
-        """Give the finding as seen from a parent that reaches the child by `step`."""
+        """Return the finding as seen from a parent that reaches this part by `step`."""
         flags = self.flags
         if any(flag.startswith(_DROPS) for flag in flags):
             flags = tuple(
@@ -115,10 +115,10 @@ class Obstacle:
     """Why values cannot be rewritten, although they may stay as they are.
 
     Attributes:
-        reason: What stands in the way.
-        lifted_by: The name that the caller must trust for it; "" where a fallback is the only way.
-        is_of_writer: Whether the new serializer cannot write them, whoever reads (REC-14); else the serializer that the
-            old snapshot restores cannot read them (READ-1).
+        reason: What prevents it.
+        lifted_by: The name that the caller must trust to remove the obstacle; "" where a fallback is the only way.
+        is_of_writer: Whether the new serializer cannot write the values, whatever reads them (REC-14); otherwise the
+            serializer that the old snapshot restores cannot read them (READ-1).
     """
 
     reason: str
@@ -128,18 +128,18 @@ class Obstacle:
 
 @attrs.frozen
 class CompatibilityResult(Generic[T]):
-    """The answer of a new serializer to the snapshot of an old one. Made by the named constructors.
+    """What a new serializer answers about the snapshot of an old one. Made by the named constructors.
 
     Attributes:
         verdict: One of the five.
         findings: Every difference, the outermost first.
         fallback: Reads the old bytes where nothing else can (only with `requires_migration`).
-        conversion: Turns what the old reader yields into what the new serializer writes; None: as it is. Used with
-            any verdict where something around this value migrates: bytes of a renamed field stay valid, but a generic
-            reader still yields its old name.
-        children: How the matched parts of a composite were judged, in the order of the bytes; map state and list state
+        conversion: Converts what the old reader returns to what the new serializer writes; None: no change is needed.
+            Applies with any verdict if something around this value migrates: the bytes of a renamed field stay valid,
+            but a generic reader still returns it under its old name.
+        children: The results of the matched parts of a composite, in the order of the bytes. Map state and list state
             are migrated by them, because their entries hold the parts alone.
-        obstacles: What keeps values from being rewritten where something around them is, of all parts.
+        obstacles: What prevents values from being rewritten where something around them is rewritten; from all parts.
     """
 
     verdict: Verdict
@@ -152,7 +152,7 @@ class CompatibilityResult(Generic[T]):
 
     @classmethod
     def compatible(cls, *findings: Finding) -> CompatibilityResult[V]:
-        """The stored bytes stay valid for the new serializer as it is."""
+        """Return the result that the stored bytes stay valid for the new serializer as it is."""
         return CompatibilityResult(Verdict.COMPATIBLE, findings) if findings else _COMPATIBLE
 
     @classmethod
@@ -162,7 +162,7 @@ class CompatibilityResult(Generic[T]):
         *findings: Finding,
         conversion: Callable[[Any], Any] | None = None,
     ) -> CompatibilityResult[V]:
-        """The stored bytes stay valid for `serializer`, a reconfigured copy of the new one."""
+        """Return the result that the stored bytes stay valid for `serializer`, a reconfigured copy of the new one."""
         return CompatibilityResult(
             Verdict.COMPATIBLE_AFTER_RECONFIGURATION, findings, conversion=conversion, reconfigured=serializer
         )
@@ -174,17 +174,20 @@ class CompatibilityResult(Generic[T]):
         fallback: TypeDeserializer[Any] | None = None,
         conversion: Callable[[Any], Any] | None = None,
     ) -> CompatibilityResult[V]:
-        """The bytes must be rewritten. With a `fallback`, that reads them if the old serializer cannot be restored."""
+        """Return the result that the bytes must be rewritten.
+
+        A `fallback` reads them if the old serializer cannot be restored.
+        """
         verdict = Verdict.REQUIRES_MIGRATION if fallback is None else Verdict.REQUIRES_MIGRATION_WITH_FALLBACK
         return CompatibilityResult(verdict, findings, fallback=fallback, conversion=conversion)
 
     @classmethod
     def incompatible(cls, *findings: Finding) -> CompatibilityResult[V]:
-        """No automatic conversion is defined."""
+        """Return the result that no automatic conversion is defined."""
         return CompatibilityResult(Verdict.INCOMPATIBLE, findings)
 
     def preceded_by(self, finding: Finding) -> CompatibilityResult[T]:
-        """Give the answer with one more finding in front, which may make the verdict worse."""
+        """Return the result with one more finding in front, which may make the verdict worse."""
         return CompatibilityResult(
             max(self.verdict, finding.verdict), (finding, *self.findings), self.fallback, self.conversion,
             self._reconfigured, self.children, self.obstacles,
@@ -208,10 +211,10 @@ class CompatibilityResult(Generic[T]):
 
     @property
     def reconfigured_serializer(self) -> TypeSerializer[T]:
-        """The copy to use instead of the serializer that was asked.
+        """The copy to use instead of the new serializer.
 
         Raises:
-            ValueError: The verdict is another one (rule V-2).
+            ValueError: The verdict is not `compatible_after_reconfiguration` (rule V-2).
         """
         if self._reconfigured is None:
             raise ValueError(f"no reconfigured serializer comes with the verdict {self.verdict.label}")
@@ -224,18 +227,18 @@ class CompatibilityResult(Generic[T]):
 
 
 _COMPATIBLE: CompatibilityResult[Any] = CompatibilityResult(Verdict.COMPATIBLE)
-"""The answer of nearly every part of nearly every type."""
+"""The shared result of the usual case: compatible, without findings."""
 
 
 @attrs.frozen
 class Child:
-    """One matched part of a composite: how to reach it, what stands there now, and its own result.
+    """One matched part of a composite: the path step to it, its new serializer, and its own result.
 
     Attributes:
         step: The path step: `.name`, `[]`, `{}`, `<key>`, `?`, `(i)`.
         serializer: The new serializer of the part.
-        result: Its answer to the old snapshot of the part.
-        restore: Restores the old serializer of the part; only called for a fallback of a sibling.
+        result: What that serializer answers about the old snapshot of the part.
+        restore: Restores the old serializer of the part; called only if another part has a fallback.
     """
 
     step: str
@@ -250,7 +253,7 @@ class Child:
         return result.reconfigured_serializer if result.is_compatible_after_reconfiguration() else self.serializer
 
     def reader(self) -> TypeDeserializer[Any]:
-        """Who reads the old bytes of this part."""
+        """Return the reader of this part's old bytes: its fallback, else the restored serializer."""
         fallback = self.result.fallback
         try:
             return self.restore() if fallback is None else made_reader(fallback)
@@ -261,13 +264,13 @@ class Child:
 
 @attrs.define
 class _DeferredReader:
-    """A composite old reader that is put together on first use, so that a check never restores anything (READ-7)."""
+    """A reader of an old composite that is built on first use, so that a check never restores anything (READ-7)."""
 
     _make: Callable[[], TypeDeserializer[Any]]
     _made: TypeDeserializer[Any] | None = None
 
     def made(self) -> TypeDeserializer[Any]:
-        """Put the reader together; an error says which part of the bytes nobody reads."""
+        """Return the reader, built on the first call; an error names the part that nothing can read."""
         if self._made is None:
             self._made = self._make()
         return self._made
@@ -277,10 +280,11 @@ class _DeferredReader:
 
 
 def made_reader(fallback: TypeDeserializer[Any]) -> TypeDeserializer[Any]:
-    """Give a fallback that is ready to read.
+    """Return a fallback that is ready to read.
 
-    That of a composite has the fallbacks of some parts and the restored serializers of the others, of which one may be
-    nowhere: call this where bytes must be read, so that the check says so, and not the run (READ-4).
+    The fallback of a composite consists of the fallbacks of some parts and the restored serializers of the others, one
+    of which may be unavailable. Call this before a run has to read bytes, so that the check fails and not the run
+    (READ-4).
 
     Raises:
         OldReaderUnavailable: Nothing reads a part.
@@ -296,16 +300,16 @@ def compose(
     convert: Callable[[list[Callable[[Any], Any] | None]], Callable[[Any], Any] | None],
     read_with: Callable[[list[TypeDeserializer[Any]]], TypeDeserializer[Any]],
 ) -> CompatibilityResult[T]:
-    """Combine a composite's own check with those of its matched parts: worst of all, all findings.
+    """Combine a composite's own result with those of its matched parts: the worst verdict, all findings.
 
     Rules COMP-1, COMP-2 and COMP-4.
 
     Args:
-        outer: The composite's own answer: names, arity, kind, configuration. Its findings come first.
+        outer: The composite's own result: names, arity, kind, configuration. Its findings come first.
         children: The parts that could be paired.
-        rebuild: Makes the reconfigured composite from the parts' effective serializers. It includes whatever
-            reconfiguration the outer check asks for.
-        convert: Makes the composite's conversion from the parts' conversions (None: nothing to do).
+        rebuild: Makes the reconfigured composite from the effective serializers of the parts, including whatever
+            reconfiguration `outer` requires.
+        convert: Makes the composite's conversion from those of the parts (None: no change is needed).
         read_with: Makes an old reader of the whole from old readers of the parts; used when a part has a fallback.
 
     Returns:
@@ -334,5 +338,5 @@ def compose(
 
 
 def worst(results: Sequence[Verdict]) -> Verdict:
-    """The worst of several verdicts; `compatible` of none."""
+    """Return the worst of several verdicts; `compatible` for none."""
     return max(results, default=Verdict.COMPATIBLE)

@@ -1,8 +1,9 @@
-"""What code says of a type beyond what its snapshot tells: aliases, defaults, retired names, names of columns.
+"""Declared facts: what code declares about a type and its snapshot lacks, such as aliases, defaults and column names.
 
-A snapshot describes bytes. Whoever asks a revision of the code of which only a file is left needs the rest as well:
-whether a field had a default decides whether that code could take over state without it. A family marks the attributes
-that count with `DECLARED`; they are kept as plain data, beside the snapshot, and put back into what it restores.
+A snapshot describes bytes. When only a file is left of a revision of the code, a check of that revision needs the rest
+as well: whether a field had a default decides whether that code could take over state without the field. A family marks
+such attributes with `DECLARED`; they are stored as plain data beside the snapshot, and put back into the serializer
+that it restores.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 Facts = dict[str, dict[str, Any]]
-"""By the path of a part within a serializer: its attributes, as plain data."""
+"""Path of a part within a serializer -> the attributes of the part, as plain data."""
 _Steps = dict[str, "_Steps"]
 
 _SHOWN_DEFAULT = 80
@@ -33,7 +34,7 @@ _STEP = re.compile(r"\.[A-Za-z_]+|\[(?:0|[1-9][0-9]{0,8})\]")
 
 
 def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
-    """Give what a serializer knows and its snapshot does not; nothing where the snapshot restores nothing."""
+    """Return the facts about a serializer that its snapshot lacks; nothing where the snapshot cannot be restored."""
     if not _says_more(serializer):
         return {}
     try:
@@ -46,12 +47,12 @@ def declared_facts(serializer: TypeSerializer[Any]) -> Facts:
 
 
 def _says_more(value: Any) -> bool:
-    """Whether anything within is declared at all: restoring a serializer takes longer than looking."""
+    """Whether anything within is declared at all; checking is cheaper than restoring a serializer."""
     if isinstance(value, tuple):
         return any(map(_says_more, value))
     declared, others = _attributes(type(value))  # type: ignore[arg-type]  # a class has a hash
     if isinstance(value, RowSerializer) and not all(one.optional and not one.name for one in value.columns):
-        return True  # the snapshot of a row has no names, and takes any null; that of a record has them
+        return True  # the snapshot of a row lacks column names and nullability; that of a record has them
     if _other_name(value):
         return True
     for name, restored in declared.items():
@@ -65,7 +66,7 @@ def _says_more(value: Any) -> bool:
 
 
 def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
-    """Compare two trees of one shape, attribute by attribute."""
+    """Collect the differences of two trees of the same shape, attribute by attribute."""
     if isinstance(here, tuple) and isinstance(there, tuple):
         for index, (one, other) in enumerate(zip(here, there, strict=False)):
             _collect(one, other, f"{path}[{index}]", facts)
@@ -84,9 +85,9 @@ def _collect(here: Any, there: Any, path: str, facts: Facts) -> None:
 
 @functools.cache
 def _attributes(cls: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Give the names of a class's declared attributes, and of the others; none of a class that is not attrs's.
+    """Return a class's declared attributes, and the names of its others; none for a class that attrs did not make.
 
-    Those that are declared come with what they are where a snapshot is restored: False stands for all that is empty.
+    Each declared attribute comes with its value in a restored serializer; False stands for every empty value.
     """
     fields = attrs.fields(cls) if attrs.has(cls) else ()
     declared = {field.name: field.metadata.get(RESTORED, False) for field in fields if _is_declared(field)}
@@ -103,12 +104,12 @@ def _is_identity(field: attrs.Attribute[Any]) -> bool:
 
 @functools.cache
 def _identity(cls: Any) -> str:
-    """Give the attribute that has the name of the Python class behind a type, or ""."""
+    """Return the name of the attribute that holds the qualified name of the Python class behind a type, or ""."""
     return next((field.name for field in (attrs.fields(cls) if attrs.has(cls) else ()) if _is_identity(field)), "")
 
 
 def _other_name(value: Any) -> str:
-    """Give that attribute where the type is known by another name; "" where the snapshot tells it."""
+    """Return the attribute that holds the Python class's name, if it differs from the type's name; else ""."""
     attribute = _identity(type(value))  # type: ignore[arg-type]  # a class has a hash
     return attribute if attribute and getattr(value, attribute) not in {"", value.name} else ""
 
@@ -120,20 +121,20 @@ def _plain(value: Any, owner: Any) -> Any:
 
 
 def _default_data(default: Default, serializer: TypeSerializer[Any]) -> dict[str, Any]:
-    """Keep a default as bytes of its own field; what a factory makes is kept as it is made now."""
+    """Return a default as bytes of its field; the value of a factory is made once, now."""
     target = DataOutputView()
     try:
         value = default.make()
         if value is not None:
             serializer.serialize(value, target)
-    except Exception:  # noqa: BLE001 - a factory or serializer of the user's may fail; that there is a default stays known
+    except Exception:  # noqa: BLE001 - user code may fail; the fact that there is a default is kept
         return {"default": default.describe(), "lost": True}
     data = None if value is None else base64.b64encode(target.getvalue()).decode("ascii")
     return {"default": repr(value)[:_SHOWN_DEFAULT], "bytes": data}
 
 
 def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str, Any]]) -> TypeSerializer[Any]:
-    """Put back into a restored serializer what `declared_facts` gave.
+    """Put the result of `declared_facts` back into a restored serializer.
 
     Raises:
         CorruptFile: The facts do not belong to it.
@@ -146,7 +147,7 @@ def with_facts(serializer: TypeSerializer[Any], facts: Mapping[str, Mapping[str,
 
 
 def _steps_of(places: Iterable[str]) -> _Steps:
-    """Return the steps that lead to some places, as a tree; what is no place leads nowhere."""
+    """Return the steps that lead to the given paths, as a tree; malformed paths are ignored."""
     tree: _Steps = {}
     for place in places:
         steps, below = _STEP.findall(place), tree
@@ -181,7 +182,7 @@ def _rebuilt(value: Any, path: str, steps: _Steps, facts: Mapping[str, Mapping[s
 
 @functools.cache
 def _parts(cls: Any) -> frozenset[str]:
-    """Return the names of the attributes in which there may be something declared."""
+    """Return the names of the attributes that may contain declared facts."""
     return frozenset(field.name for field in attrs.fields(cls) if field.init and not _is_declared(field))
 
 

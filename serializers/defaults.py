@@ -1,4 +1,4 @@
-"""`Default`: what fields and columns get that stored records and rows lack."""
+"""`Default`: the value of a field or column that stored records or rows lack."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Default:
-    """A value for fields that stored records lack: a constant, or made for each record.
+    """A value for a field that stored records lack: a constant, or made for each record.
 
     Attributes:
         value: The constant.
         factory: Makes a value for each record, in place of the constant.
-        title: Whose default it is, for sentences.
-        null: What no value is called there.
+        title: What messages call it: "the default", "Java's default".
+        null: What messages call the absence of a value: "None", "null".
     """
 
     value: Any = None
@@ -33,7 +33,7 @@ class Default:
         return self.value if self.factory is None else self.factory()
 
     def describe(self) -> str:
-        """Return its name in a sentence: `0`, `list()`."""
+        """Return how messages show the value: `0`, `list()`."""
         if self.factory is None:
             return self.null if self.value is None else shown(self.value)
         return f"{getattr(self.factory, '__qualname__', repr(self.factory))}()"

@@ -1,4 +1,4 @@
-"""What is to go is first deprecated: it works as before, and says since when, until when, and what to use."""
+"""Deprecation warnings: a deprecated name works as before, and says since when, until when, and what to use."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ R = TypeVar("R")
 
 
 def deprecated(*, since: str, removed_in: str, use: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator for a function or method, each call of which then warns whoever calls it.
+    """Return a decorator that makes each call of a function or method warn its caller.
 
     Args:
         since: The release that deprecates it.
-        removed_in: The release that no longer has it; a test fails once that is the version of the source.
+        removed_in: The release that no longer has it; a test fails once the source has that version.
         use: What to use instead, as a caller writes it.
     """
 
@@ -35,14 +35,14 @@ def deprecated(*, since: str, removed_in: str, use: str) -> Callable[[Callable[P
 
 
 def warn_deprecated(what: str, *, since: str, removed_in: str, use: str, stacklevel: int = 2) -> None:
-    """Warn that an argument, a value or a class is deprecated; the arguments are those of `deprecated`.
+    """Warn that an argument, a value or a class is deprecated.
 
     Args:
         what: The deprecated thing, as a caller writes it.
         since: The release that deprecates it.
         removed_in: The release that no longer has it.
         use: What to use instead.
-        stacklevel: Whose line the warning names: 1 is the caller of this function, 2 the caller of that one.
+        stacklevel: The frame that the warning points to: 1 is the caller of this function, 2 the caller of that one.
     """
     warnings.warn(
         f"{what} is deprecated since stateshift {since}, and {removed_in} no longer has it: use {use}",

@@ -1,7 +1,7 @@
-"""Errors: one base, and leaves that also are the fitting builtin.
+"""Errors: one base class, and subclasses that also derive from the fitting builtin.
 
 A message answers, in this order: what happened, where, why, what to do, and whether anything was written.
-The facts stay attributes, so that a caller can act on them, and survive pickling (a Spark worker raises them).
+The facts are kept as attributes, so that a caller can act on them, and survive pickling (a Spark worker raises them).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ def redact_values(enabled: bool = True) -> None:  # noqa: FBT001, FBT002 - reads
 
 
 def values_are_redacted() -> bool:
-    """Whether keys and values are kept out of messages; for handing the switch on to another process."""
+    """Whether keys and values are kept out of messages; used to pass the switch on to another process."""
     return _redacted
 
 
 def cause_text(error: BaseException) -> str:
-    """Give an error of the user's code, or of a library, as a message may show it; redacted, its type alone is told."""
+    """Return an error of user code or of a library as messages show it; when redacting, only its type."""
     name = type(error).__name__
     text = str(error)
     return name if _redacted or not text else f"{name}: {text}"
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Give a value as a message may show it: shortened, or `<redacted>`."""
+    """Return a value as messages show it: shortened, or `<redacted>`."""
     if _redacted:
         return "<redacted>"
     try:
@@ -66,7 +66,7 @@ class StateShiftError(Exception):
     """Base of every error that stateshift raises on purpose.
 
     Args:
-        what: One sentence: what happened and, where known, why. It may hold names out of a savepoint: what is not
+        what: One sentence: what happened and, where known, why. It may contain names from a savepoint; whatever is not
             printable is escaped, line breaks too, so that no name can forge a line.
         details: Lines below it.
         advice: What to do about it.
@@ -109,12 +109,11 @@ class StateShiftError(Exception):
 
 
 def _users_module() -> str:
-    """Name the module outside of stateshift that makes an error of ours; "" where none does.
+    """Return the module outside of stateshift that creates one of stateshift's errors; "" if none does.
 
-    A serializer or converter of the user may raise our errors, and its words may hold a value, which only we can keep
-    out of ours.
+    A user's serializer or converter may raise our errors with a value in the text, which `--redact` cannot remove.
     """
-    frame = sys._getframe(2)  # noqa: SLF001 - who calls `__init__` stands nowhere else
+    frame = sys._getframe(2)  # noqa: SLF001 - nothing else knows the caller of `__init__`
     while frame.f_back is not None and isinstance(frame.f_locals.get("self"), StateShiftError):
         frame = frame.f_back
     module: str = frame.f_globals.get("__name__", "")
@@ -129,7 +128,7 @@ def _rebuild(cls: type[StateShiftError], facts: dict[str, Any]) -> StateShiftErr
 
 
 class _Located:
-    """A `with` block of `located`; a generator's would cost more than most of what is done within."""
+    """The context manager of `located`; one made from a generator would cost more than most blocks do."""
 
     __slots__ = ("_where",)
 
@@ -137,7 +136,7 @@ class _Located:
         self._where = where
 
     def __enter__(self) -> None:
-        """Wait for an error."""
+        """Do nothing: only an error matters."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, StateShiftError):
@@ -147,12 +146,12 @@ class _Located:
 
 
 def located(**where: object) -> _Located:
-    """Add places to any `StateShiftError` that passes a `with` block; the innermost word on a place wins."""
+    """Add places to any `StateShiftError` that leaves a `with` block; a place that is already set is kept."""
     return _Located(where)
 
 
 def add_step(error: StateShiftError, step: str) -> None:
-    """Tell an error on its way out by which step its value was reached: `.name`, `[]`, `{}`, `(i)`, `?`.
+    """Prepend the step by which a value was reached to an error's path: `.name`, `[]`, `{}`, `(i)`, `?`.
 
     Called in `except` clauses of per-value loops, which cost nothing while nothing fails.
     """
@@ -167,7 +166,7 @@ class CorruptSavepoint(StateShiftError, ValueError):
 
 
 class CorruptFile(StateShiftError, ValueError):
-    """A file of stateshift's own (a plan, a recorded snapshot) is not what was written."""
+    """A file that stateshift wrote (a plan, a recorded snapshot) has been changed or damaged."""
 
     advice = "take the file as it was written, or write it anew"
 
@@ -177,25 +176,25 @@ class UnsupportedFormat(StateShiftError, NotImplementedError):
 
 
 class SavepointNotFound(StateShiftError, FileNotFoundError):
-    """No savepoint at that place, or a file that its metadata names is missing."""
+    """There is no savepoint at that place, or a file that its metadata names is missing."""
 
     advice = "give the folder that holds _metadata; a moved savepoint must keep the files beside it"
 
 
 class StorageFailed(StateShiftError, OSError):
-    """The store that holds a file does not answer, or does not allow what is asked."""
+    """The store that holds a file does not answer, or does not allow the operation."""
 
     advice = "check the address, the credentials and the permissions"
 
 
 class NoSpaceLeft(StorageFailed):
-    """The store has no room for what is to be written; trying again at once does not help."""
+    """The store is full; trying again at once does not help."""
 
     advice = "make room there, or choose a target on a larger disk, and run the same command again"
 
 
 class NothingInCommon(StateShiftError, LookupError):
-    """No operator of the job is in the savepoint: it is probably another job's, or a uid is mistyped."""
+    """No operator of the job is in the savepoint, which is probably another job's; or a uid is mistyped."""
 
     advice = "compare the uids of the job with those that `stateshift inspect` lists"
 
@@ -207,7 +206,7 @@ class StateNotFound(StateShiftError, LookupError):
 
 
 class UnknownSnapshot(StateShiftError, LookupError):
-    """A snapshot of a class that is not registered; Flink's snapshots have no length, so it cannot be skipped.
+    """A snapshot class is not registered; Flink's snapshots have no length, so it cannot be skipped.
 
     Attributes:
         snapshot_id: The class name or identifier that was found.
@@ -235,7 +234,7 @@ class SnapshotVersionError(StateShiftError, ValueError):
 
 
 class CompatibilityCheckError(StateShiftError, RuntimeError):
-    """A serializer failed while it was asked about an old snapshot; that is never a verdict (rule V-6)."""
+    """A serializer failed while it judged an old snapshot; that is never a verdict (rule V-6)."""
 
 
 class IncompatibleState(StateShiftError, TypeError):
@@ -243,11 +242,11 @@ class IncompatibleState(StateShiftError, TypeError):
 
 
 class OldReaderUnavailable(StateShiftError, LookupError):
-    """Nothing can read the old bytes: not the snapshot, not a stored serializer, not a fallback (rule READ-4).
+    """Nothing can read the old bytes: no snapshot, no stored serializer, no fallback (rule READ-4).
 
     Attributes:
         reasons: Why each of them failed, in the order in which they were tried.
-        ways_out: What can be done, one by one.
+        ways_out: What can be done, one item per way.
     """
 
     advice = (
@@ -266,13 +265,13 @@ class OldReaderUnavailable(StateShiftError, LookupError):
 
 
 class ValueNotConvertible(StateShiftError, ValueError):
-    """A value does not fit the type that it is to be written as, or was stored as something else than declared."""
+    """A value does not fit the type that it is to be written as, or was stored as something other than declared."""
 
 
 class ValuesCollide(ValueNotConvertible):
-    """Two keys, or two elements of a set, become one (rules LIST-2, MAP-3, ROLE-4).
+    """Two keys, or two elements of a set, become equal (rules LIST-2, MAP-3, ROLE-4).
 
-    None of them is bad by itself, so this always ends a run, also one that puts bad values into quarantine (RUN-4).
+    Neither is bad by itself, so this always ends a run, even one that puts bad values into quarantine (RUN-4).
     """
 
 
@@ -281,26 +280,26 @@ class DeclarationError(StateShiftError, TypeError):
 
 
 class TargetExists(StateShiftError, FileExistsError):
-    """The place to write to is taken."""
+    """The target of a write already exists."""
 
 
 class LibraryNotFound(StateShiftError, ModuleNotFoundError):
-    """A library that is not always needed is needed, and is not installed; the advice has the command."""
+    """An optional library is needed and not installed; the advice has the command."""
 
 
 class JobNotFound(StateShiftError, ImportError):
-    """The module or attribute that was to hold the job cannot be loaded."""
+    """The module or attribute that should hold the job cannot be loaded."""
 
 
 class UntrustedCode(StateShiftError, PermissionError):
-    """Something in a savepoint would have to be unpickled, and the caller has not said that it trusts it."""
+    """Something in a savepoint would have to be unpickled, and the caller has not declared it trusted."""
 
 
 class UntrustedPlace(StateShiftError, PermissionError):
-    """A savepoint names files elsewhere than in its own folder, and the caller has not said that they may be read.
+    """A savepoint names files outside its own folder, and the caller has not allowed reading them.
 
     Attributes:
-        roots: Folders that would have to be allowed; none where nothing can allow it.
+        roots: Folders that would have to be allowed; empty where nothing can allow it.
     """
 
     def __init__(self, what: str, *, roots: tuple[str, ...] = (), **rest: Any) -> None:
@@ -309,10 +308,10 @@ class UntrustedPlace(StateShiftError, PermissionError):
 
 
 class PlanChanged(StateShiftError, ValueError):
-    """What would be done is not what the plan file says.
+    """What would be done differs from the plan file.
 
     Attributes:
-        differences: Each in a line: where, what the file says, what would be done.
+        differences: One line for each: where, what the file says, what would be done.
     """
 
     advice = "make the plan anew, and have it reviewed"
@@ -327,4 +326,4 @@ class MigrationFailed(StateShiftError, RuntimeError):
 
 
 class SourceChanged(MigrationFailed):
-    """The savepoint that a run reads is another one than when it began."""
+    """The savepoint that a run reads has changed since the run began."""

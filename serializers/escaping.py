@@ -1,17 +1,17 @@
-r"""Text that comes out of files, on its way to a person or to another program: one function for each form.
+r"""Escaping of text from files, for people and for other programs: one function for each form.
 
-A state may be called anything. A line break in its name would forge a line of ours, a bidirectional override would show
-another text than is there, and half a surrogate pair can be encoded by nobody. What is not printable by Python's word
-(`str.isprintable`: control characters, C1 too, line and paragraph separators, formatting characters, surrogates,
-unassigned code points, spaces but the plain one) is written as Python would: `\n`, `\x1b`, `\u202e`.
+A state may have any name. A line break in it would forge a line of output, a bidirectional override would show
+different text, and half a surrogate pair cannot be encoded. Whatever `str.isprintable` rejects (control characters, C1
+too, line and paragraph separators, formatting characters, surrogates, unassigned code points, spaces except the plain
+one) is written as Python would: `\n`, `\x1b`, `\u202e`.
 
     one_line        a line, or a part of one, wherever people read it: messages, tables, SARIF, JUnit, Spark's pages
     log_line        a whole line that is printed: a CI system takes no command from it either
-    github_command  a workflow command of GitHub's
+    github_command  a workflow command of GitHub
     json_text       JSON, whose strings read back as they were
     shell_word      a word of a command that a person copies
 
-Whoever renders gives lines, and never text with line breaks of its own: what breaks a line comes from outside.
+Code that renders produces lines, never text with line breaks, so any line break comes from outside.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _COMMAND = re.compile(r"^\s*:(?=:)|#(?=#\w*\[)")
-"""What runners of GitHub (`::error::`, `##[error]`), Azure (`##vso[`) and TeamCity (`##teamcity[`) obey in a log."""
+"""The commands that GitHub (`::error::`, `##[error]`), Azure (`##vso[`) and TeamCity (`##teamcity[`) run from a log."""
 
 
 def one_line(text: str) -> str:
-    """Give text without anything that breaks a line, moves the cursor, or cannot be seen; give it again unchanged."""
+    """Return text without anything that breaks a line, moves the cursor, or is invisible; idempotent."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def log_line(text: str) -> str:
-    r"""Give a line for a log, in which a CI system finds no command: `::error::` becomes `\x3a:error::`."""
+    r"""Return a line for a log in which a CI system finds no command: `::error::` becomes `\x3a:error::`."""
     return _COMMAND.sub(lambda found: f"{found[0][:-1]}\\x{ord(found[0][-1]):02x}", one_line(text))
 
 
 def github_command(name: str, properties: Mapping[str, str], lines: Iterable[str]) -> str:
-    """Give a workflow command of GitHub's; its text has one line for each of `lines`.
+    """Return a GitHub workflow command; its text has one line for each of `lines`.
 
     Source: GitHub's documentation of workflow commands, and `escapeData` and `escapeProperty` of actions/toolkit.
     """
@@ -56,13 +56,13 @@ def _percent(text: str, characters: str) -> str:
 
 
 def json_text(document: object, *, indent: int | None = None, is_ascii: bool = True, with_nan: bool = True) -> str:
-    """Give a document as JSON, in which whatever is not printable is escaped as JSON does.
+    """Return a document as JSON, in which whatever is not printable is escaped as JSON does.
 
     Args:
         document: Plain data.
-        indent: How far each level is indented; None for all in one line.
+        indent: The indentation of each level; None: everything in one line.
         is_ascii: Whether letters of other alphabets are escaped, too.
-        with_nan: Whether Python's NaN and Infinity, which are no JSON, may be in it; else `ValueError`.
+        with_nan: Whether Python's NaN and Infinity, which JSON does not have, are allowed; else `ValueError`.
     """
     text = json.dumps(document, indent=indent, ensure_ascii=is_ascii, allow_nan=with_nan)
     return "\n".join(map(_json_line, text.split("\n")))
@@ -75,7 +75,7 @@ def _json_line(line: str) -> str:
 
 
 def shell_word(text: str) -> str:
-    r"""Give text as one word of a command, for sh; what cannot be printed in the form of bash and zsh, `$'a\nb'`."""
+    r"""Return text as one word of an sh command; if it is not printable, in the form of bash and zsh: `$'a\nb'`."""
     if text.isprintable():
         return shlex.quote(text)
     return "$'" + "".join(map(_shell_character, text)) + "'"

@@ -1,11 +1,11 @@
-"""Between families: rules that one of them registers for the others, and counterparts (rule FAM-4).
+"""Rules between families of types, and counterparts (rule FAM-4).
 
-A rule between two kinds belongs to the family that is above the other one, and is registered by it: whoever is below
-asks here, and imports nothing from above.
+A rule for a stored kind and a new kind is registered by the higher of the two families. The lower one looks it up here,
+and so imports nothing from above.
 
-A family whose types have a counterpart among stateshift's own gives it: a serializer of that type, and how values
-become its values and back. What is stored is then judged, and converted, as its counterpart; so every family needs one
-translation, and not one for every other family. Source: compatibility rules, section 6.
+A family whose types have a counterpart among stateshift's own types returns it: a serializer of that type, and
+conversions of values to it and back. Stored values are then judged and converted as values of the counterpart, so that
+each family needs one translation instead of one for every other family. Source: compatibility rules, section 6.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 MIGRATE = "migrate the state: each value is written again"
 ANY = "*"
-"""Stands for each kind of snapshot."""
+"""Matches any kind of snapshot."""
 
 _rules: dict[tuple[str, str], str] = {}
 
 
 def register_rule(stored: str, new: str, place: str) -> None:
-    """Register what answers for a new serializer of one kind about a stored snapshot of another.
+    """Register the rule for a new serializer of one kind and a stored snapshot of another.
 
     Args:
         stored: The kind of the snapshot, or `ANY`.
         new: The kind of the snapshot that the new serializer makes, or `ANY`.
-        place: `module:function` within this package, imported on first use, which commands that never meet the pair
-            do not pay for. The function takes the serializer and the snapshot, and returns None where it leaves the
-            answer to the next rule.
+        place: `module:function` within this package, imported on first use, so that commands which never meet the pair
+            do not load it. The function takes the serializer and the snapshot, and returns None to leave the answer to
+            the next rule.
     """
     _rules[stored, new] = place
 
 
 def answer_between(stored: str, new: str, serializer: TypeSerializer[Any], snapshot: Any) -> Answer:
-    """Return what the rule for a pair of kinds says; None where there is none, or where it says nothing."""
+    """Return the result of the rule for a pair of kinds; None if there is no rule, or the rule returns None."""
     place = _rules.get((stored, new))
     if place is None:
         return None
@@ -62,9 +62,9 @@ class Counterpart:
     """The same type in one of stateshift's own families.
 
     Attributes:
-        serializer: Of that type; only asked about compatibility.
-        to_own: Gives a value of the family as a generic value of the counterpart.
-        from_own: The other way round.
+        serializer: The serializer of that type; only used to judge compatibility.
+        to_own: Converts a value of the family to a generic value of the counterpart.
+        from_own: Converts in the other direction.
     """
 
     serializer: TypeSerializer[Any]
@@ -74,7 +74,7 @@ class Counterpart:
 
 @attrs.frozen
 class _Steps:
-    """Conversions one after the other."""
+    """Conversions that are applied one after the other."""
 
     steps: tuple[Convert, ...]
 
@@ -87,15 +87,15 @@ class _Steps:
 def across_families(
     new: TypeSerializer[Any], snapshot: TypeSerializerConfigSnapshot[Any], *ways_out: str
 ) -> CompatibilityResult[Any] | None:
-    """Answer about a snapshot of another family by the counterparts of both (FAM-4).
+    """Judge a snapshot of another family by the counterparts of both types (FAM-4).
 
     Args:
-        new: Of the new type.
-        snapshot: Of the stored type.
-        ways_out: What else than a migration can be done.
+        new: The serializer of the new type.
+        snapshot: The snapshot of the stored type.
+        ways_out: What can be done other than a migration.
 
     Returns:
-        What the counterparts say, and at best that a migration is due; None where neither side has a counterpart.
+        The result for the counterparts, at best `requires_migration`; None if neither side has a counterpart.
     """
     was, becomes = snapshot.counterpart(), new.counterpart()
     if was is None and becomes is None:
@@ -113,7 +113,7 @@ def across_families(
     if result.is_incompatible():
         return CompatibilityResult.incompatible(*findings)
     steps = (was.to_own if was else None, result.conversion, becomes.from_own if becomes else None)
-    # A fallback reads the bytes of a described type. Where the stored family has a counterpart, its bytes are its own.
+    # A fallback reads the bytes of the type that was compared; if that is a counterpart, the stored bytes are others.
     across: CompatibilityResult[Any] = CompatibilityResult.requires_migration(
         *findings,
         fallback=result.fallback if was is None else None,

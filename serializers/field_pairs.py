@@ -1,4 +1,4 @@
-"""Which new field takes which stored one: by name, then by alias; for records, rows, Avro and pickles.
+"""Pairing of new fields with stored ones, by name, then by alias; for records, rows, Avro and pickles.
 
 Source: compatibility rules, section 5.
 """
@@ -31,7 +31,7 @@ S = TypeVar("S", bound=_Stored)
 
 @attrs.frozen
 class Pairing(Generic[F, S]):
-    """Which new field takes which stored one; `added` and `removed` are what is left on either side."""
+    """New fields paired with stored ones; `added` and `removed` are the unpaired rest of either side."""
 
     paired: tuple[tuple[F, S], ...]
     added: tuple[F, ...]
@@ -44,10 +44,10 @@ class Pairing(Generic[F, S]):
 
 
 def pair_fields(fields: Sequence[F], stored: Sequence[S]) -> Pairing[F, S]:
-    """Pair by name, then by alias, in listed order.
+    """Pair fields by name, then by alias, in listed order.
 
     Raises:
-        DeclarationError: Two new fields claim one stored field, or aliases lead in a circle.
+        DeclarationError: Two new fields claim one stored field, or aliases form a cycle.
     """
     names = {field.name for field in stored}
     claims = claims_of(fields, {name: name for name in names}, names)
@@ -61,15 +61,15 @@ def pair_fields(fields: Sequence[F], stored: Sequence[S]) -> Pairing[F, S]:
 
 
 def claims_of(fields: Iterable[F], direct: Mapping[str, str], stored: Collection[str]) -> dict[str, F]:
-    """Give the new field that takes each stored name.
+    """Return the new field that takes each stored name.
 
     Args:
         fields: The new fields.
-        direct: By the name of a field the stored name that is its own, where there is one.
+        direct: Name of a new field -> the stored name that it takes without an alias, where there is one.
         stored: The stored names.
 
     Raises:
-        DeclarationError: Two fields claim one stored name, or aliases lead in a circle.
+        DeclarationError: Two fields claim one stored name, or aliases form a cycle.
     """
     present = {field.name: field for field in fields if field.name in direct}
     _refuse_swaps(present)
@@ -88,7 +88,7 @@ def claims_of(fields: Iterable[F], direct: Mapping[str, str], stored: Collection
 
 
 def _refuse_swaps(present: Mapping[str, _Declared]) -> None:
-    """Refuse fields that have each other's names as aliases: what is stored does not tell whether they were swapped.
+    """Refuse fields that have each other's names as aliases: stored data does not show whether they were swapped.
 
     Args:
         present: The fields whose names are stored, by name.

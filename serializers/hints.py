@@ -1,10 +1,10 @@
-"""Python type hints -> serializers.
+"""Conversion of Python type hints to serializers.
 
-    int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, Char, bytes,
-    Decimal, datetime and AwareDatetime Instant, NaiveDatetime LocalDateTime, date LocalDate, time LocalTime, list[T],
-    set[T], dict[K, V], tuple[A, B], T | None, Array[T] a Java array, Row[A, B], Either[A, B], None Void, the exact
-    temporal values, enum classes, attrs classes, dataclasses, named tuples, any class given to `register_serializer`,
-    and Annotated[T, serializer] for everything else.
+int Long, Int8/Int16/Int32 Byte/Short/Int, BigInt BigInteger, float Double, Float32 Float, bool, str, Char, bytes,
+Decimal, datetime and AwareDatetime Instant, NaiveDatetime LocalDateTime, date LocalDate, time LocalTime, list[T],
+set[T], dict[K, V], tuple[A, B], T | None, Array[T] a Java array, Row[A, B], Either[A, B], None Void, the exact
+temporal values, enum classes, attrs classes, dataclasses, named tuples, any class given to `register_serializer`,
+and Annotated[T, serializer] for everything else.
 
 Source: DESIGN, section 3.
 """
@@ -80,15 +80,15 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from .type_variables import V
 
-    MYPY = False  # mypy, and nobody else, takes a variable of this name for true
+    MYPY = False  # only mypy treats a variable of this name as true
     if MYPY:
         from typing import _SpecialForm as _NoClass
     else:
         from builtins import object as _NoClass  # noqa: N812
     Hint = type[V] | TypeSerializer[V] | types.UnionType | _NoClass | None
-    """What a field takes as the type `V`. Of what is no class (`int | None`; outside mypy `Int32`) `V` is not known.
+    """A type hint for `V`. Where the hint is not a class (`int | None`; outside mypy `Int32`), `V` is unknown.
 
-    mypy finds no `V` beside `object`, and other checkers know no other name for what `Annotated` makes.
+    mypy infers no `V` from a union with `object`; other checkers have no narrower type for `Annotated[...]`.
     """
 
 Int8 = Annotated[int, ByteSerializer()]
@@ -98,13 +98,13 @@ BigInt = Annotated[int, BigIntSerializer()]
 Float32 = Annotated[float, FloatSerializer()]
 Char = Annotated[str, CharSerializer()]
 AwareDatetime = Annotated[dt.datetime, InstantSerializer()]
-"""A datetime with a time zone, stored as the moment that it is and read in UTC; what a bare `datetime` means, too."""
+"""A datetime with a time zone, stored as an instant and read in UTC; a bare `datetime` means the same."""
 NaiveDatetime = Annotated[dt.datetime, LocalDateTimeSerializer()]
 """A datetime without a time zone."""
 
 
 class _AsArray:
-    """Says of a list that it is an array in Java."""
+    """Marks a list hint as a Java array."""
 
 
 Array = Annotated[list[T], _AsArray()]
@@ -155,10 +155,10 @@ def serializer_for(hint: object) -> TypeSerializer[Any]: ...
 
 
 def serializer_for(hint: Any) -> TypeSerializer[Any]:
-    """Give the serializer that a type hint means; a serializer is taken as it is.
+    """Return the serializer for a type hint; a serializer is returned as it is.
 
     Raises:
-        DeclarationError: There is none; the message says what there is and how to register one.
+        DeclarationError: There is none; the message lists the supported hints and says how to register a serializer.
     """
     if isinstance(hint, TypeSerializer):
         return hint
@@ -190,7 +190,7 @@ def serializer_for(hint: Any) -> TypeSerializer[Any]:
 
 
 def as_serializer(hint: Hint[V]) -> TypeSerializer[V]:
-    """Return what `serializer_for` returns: the converter of fields, in whose types a class of theirs shows."""
+    """Return what `serializer_for` returns; as the converter of a field, it lets type checkers infer `V`."""
     return serializer_for(hint)
 
 
@@ -236,7 +236,7 @@ def _column(hint: Any) -> RecordField:
 
 
 def _array(hint: Any) -> TypeSerializer[Any]:
-    """Give the serializer of an array whose elements have a hint: Java's primitives cannot be null, all else can."""
+    """Return the serializer of an array with elements of a hint: Java's primitives cannot be null, all else can."""
     bare, nullable = strip_none(hint)
     element = serializer_for(bare)
     if isinstance(element, StringSerializer):
@@ -252,9 +252,9 @@ def _given_serializer(hint: Any, metadata: tuple[Any, ...]) -> TypeSerializer[An
 
 
 def strip_none(hint: Any) -> tuple[Any, bool]:
-    """Take `| None` off a hint, where the layout around it has a null flag of its own.
+    """Take `| None` off a hint, where the layout around it has a null flag.
 
-    Null is the one value of Void (the hint `None`), so that such a flag tells it always, as in Flink.
+    None is the only value of Void (the hint `None`), so such a flag is always set for it, as in Flink.
     """
     if not _is_optional(hint):
         return hint, hint is None or hint is types.NoneType
@@ -266,13 +266,13 @@ def _is_optional(hint: Any) -> bool:
 
 
 def record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
-    """Give the serializer of a record class: `PojoSerializer` where `record` named a Java class.
+    """Return the serializer of a record class: `PojoSerializer` where `record` named a Java class.
 
     Raises:
         DeclarationError: A field cannot be stored, or a class with a Java class contains itself.
     """
     serializer = record_or_reference(cls, _record_serializer)
-    assert isinstance(serializer, DescribedRecordSerializer)  # noqa: S101 - references are given within a class only
+    assert isinstance(serializer, DescribedRecordSerializer)  # noqa: S101 - references occur only within a class
     return serializer
 
 
@@ -287,7 +287,7 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DeclarationError(f"two fields of {qualified_name(cls)} are stored as {twice!r}")
-    # Subclasses are told apart by tags within their base, and so never stand as references.
+    # Subclasses are distinguished by tags within their base, and so are never references.
     subclasses: list[DescribedRecordSerializer[Any]] = [_record_serializer(sub) for sub in registered_subclasses(cls)]
     make: type[DescribedRecordSerializer[T]] = PojoSerializer if is_pojo else RecordSerializer
     return make(
@@ -303,13 +303,13 @@ def _record_serializer(cls: type[T]) -> DescribedRecordSerializer[T]:
 
 
 def retired_type(hint: Any) -> tuple[str, str]:
-    """Give the type of a retired field in words, and the digest by which it is known again."""
+    """Return the description of a retired field's type, and the digest that identifies it."""
     snapshot = serializer_for(strip_none(hint)[0]).snapshot_configuration()
     return snapshot.describe(), type_digest(snapshot)
 
 
 def record_field(cls: type, field: ClassField, *, is_pojo: bool = False) -> RecordField:
-    """Give a field of a class as it is stored.
+    """Return a field of a class as it is stored.
 
     Raises:
         DeclarationError: Its type or its default cannot be stored.

@@ -1,8 +1,8 @@
-"""Wire layouts: where the pieces of a value lie, as data.
+"""Wire layouts: where the parts of a value lie in its bytes, as data.
 
-A serializer describes its bytes, and a state kind its entries, in this small algebra. `copy_bytes` walks a layout to
-pass over a value without making objects; the block transcoder compiles a pair of layouts. A layout knows no types:
-four bytes are `Fixed(4)`, be they an int or a float. Source: format notes, section 7.
+A serializer describes its bytes with these classes, and a state kind its entries. `copy_bytes` walks a layout to skip a
+value without making objects; the block transcoder compiles a pair of layouts. A layout knows no types: four bytes are
+`Fixed(4)`, whether they are an int or a float. Source: format notes, section 7.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _BIG_INTEGER_OFFSET = 4
 
 
 class Layout(ABC):
-    """Where one value ends."""
+    """Base of the layouts, which find the end of a value."""
 
     @abstractmethod
     def skip(self, source: DataInputView) -> None:
-        """Move `source` past one value; raises `CorruptSavepoint` where the bytes are not of this layout."""
+        """Move `source` past one value; raises `CorruptSavepoint` where the bytes do not have this layout."""
 
     @property
     def can_skip(self) -> bool:
@@ -38,7 +38,7 @@ class Layout(ABC):
 
 @attrs.frozen
 class Fixed(Layout):
-    """`size` bytes, always."""
+    """`size` bytes, whatever the value."""
 
     size: int
 
@@ -68,7 +68,7 @@ class Prefixed(Layout):
 
 @attrs.frozen
 class BigInteger(Layout):
-    """An i32 c: 0 is null, 1 to 3 stand for a constant, otherwise c - 4 bytes follow."""
+    """An i32 c: 0 is null, 1 to 3 each mean a constant, otherwise c - 4 bytes follow."""
 
     def skip(self, source: DataInputView) -> None:
         source.skip_bytes(max(source.read_int() - _BIG_INTEGER_OFFSET, 0))
@@ -140,9 +140,9 @@ class Counted(Layout):
 
 @attrs.frozen
 class Row(Layout):
-    """A mask, and the columns that it does not name as null.
+    """A mask, and the columns that it does not mark as null.
 
-    The mask has one bit a column, 1 for null, from the top of its first byte on, and zeros up to a full byte.
+    The mask has one bit per column, 1 for null, starting at the top bit of its first byte, and zeros up to a full byte.
 
     Attributes:
         columns: Layouts of the columns.
@@ -167,7 +167,7 @@ class Row(Layout):
 
 @attrs.frozen
 class Either(Layout):
-    """A flag byte that tells which of two layouts follows: 1 the left one, 0 the right one."""
+    """A flag byte that says which of two layouts follows: 1 the left one, 0 the right one."""
 
     left: Layout
     right: Layout
@@ -182,7 +182,7 @@ class Either(Layout):
 
 @attrs.frozen
 class Separated(Layout):
-    """Items with one byte between them, up to the end of the input: the value of a list state."""
+    """Items with one byte between them, up to the end of the input, as in a list state's value."""
 
     item: Layout
 
@@ -230,7 +230,7 @@ class Record(Layout):
         name = source.read_utf()
         layout = dict(self.unregistered).get(name)
         if layout is None:
-            # Flink's heap backend writes its snapshots before it meets such a value, so this is no damage.
+            # Flink's heap backend writes its snapshots before it meets such a value: the savepoint is not damaged.
             raise OldReaderUnavailable(
                 f"a record is stored as its subclass {name}, which the savepoint does not describe", offset=start
             )
@@ -243,7 +243,7 @@ class Record(Layout):
 
 @attrs.frozen
 class Opaque(Layout):
-    """Bytes whose end only their own serializer finds."""
+    """Bytes whose end only their serializer finds."""
 
     def skip(self, source: DataInputView) -> None:
         raise CorruptSavepoint("the end of this value cannot be found without its serializer", offset=source.position)
@@ -254,7 +254,7 @@ class Opaque(Layout):
 
 
 def read_varint(source: DataInputView) -> int:
-    """Read a number of seven bits a byte, low bits first, the top bit set on all bytes but the last."""
+    """Read a number of seven bits per byte, low bits first, with the top bit set on all bytes but the last."""
     value = source.read_unsigned_byte()
     if value < 0x80:
         return value

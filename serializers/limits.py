@@ -1,7 +1,7 @@
-"""What the format has no room for, whatever is written: refused with what to do, before anything is published.
+"""Limits of the format: what exceeds them is refused, with advice, before anything is published.
 
-    a key or a value of an entry   2^31 - 1 bytes: an i32 tells its length
-    a name                         65,535 bytes of modified UTF-8: a u16 tells its length
+    a key or a value of an entry   2^31 - 1 bytes: its length is an i32
+    a name                         65,535 bytes of modified UTF-8: its length is a u16
 
 Source: format notes 1.1 and 5.2.
 """
@@ -17,12 +17,12 @@ _SHOWN = 40
 
 
 def require_room(size_bytes: int) -> None:
-    """Refuse the bytes of a key or a value of that size where no entry can hold them.
+    """Refuse a key or a value that is too large for an entry.
 
     Flink's RocksDB backend lets a list state grow past this limit, writes it, and fails on the next read.
 
     Raises:
-        ValueNotConvertible: They are too many.
+        ValueNotConvertible: The size exceeds the limit.
     """
     if size_bytes > MAX_VALUE_BYTES:
         raise ValueNotConvertible(
@@ -32,11 +32,11 @@ def require_room(size_bytes: int) -> None:
 
 
 def require_name(name: str, what: str) -> None:
-    """Refuse a name that no header can hold.
+    """Refuse a name that is too long for a header.
 
     Args:
-        name: Of a state, an operator, a field.
-        what: What it names, as "a state".
+        name: The name of a state, an operator or a field.
+        what: What it names, such as "a state".
 
     Raises:
         DeclarationError: It is too long.

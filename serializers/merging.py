@@ -1,7 +1,7 @@
-"""One snapshot for what the subtasks of a job describe differently, because each has met other values.
+"""Merging of the snapshots that a job's subtasks wrote, which differ where the subtasks met different values.
 
 A POJO's snapshot lists the subclasses that are stored with their class names. RocksDB writes it after the values, and
-so lists those which this one subtask has met: the union describes the values of all. Source: format notes 6.1 and 7.
+so lists those that this one subtask has met; the union describes the values of all. Source: format notes 6.1 and 7.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P = TypeVar("P", PojoField, PojoSubclass)
 def merge_snapshots(
     one: TypeSerializerConfigSnapshot[Any], other: TypeSerializerConfigSnapshot[Any]
 ) -> TypeSerializerConfigSnapshot[Any] | None:
-    """Give one snapshot for the values of both; None where they disagree in more than the subclasses that were met."""
+    """Return one snapshot for the values of both; None if they differ in more than the subclasses that were met."""
     if one is other or snapshot_to_bytes(one) == snapshot_to_bytes(other):
         return one
     if isinstance(one, PojoSerializerSnapshot) and isinstance(other, PojoSerializerSnapshot):
@@ -62,7 +62,7 @@ def _merged_pojo(one: PojoSerializerSnapshot, other: PojoSerializerSnapshot) -> 
 
 
 def _merged_parts(mine: Sequence[P], theirs: Sequence[P]) -> tuple[P, ...] | None:
-    """Merge fields or subclasses pair by pair; None where they are not the same, or only one side could be read."""
+    """Merge fields or subclasses pair by pair; None if they are not the same, or only one side could be read."""
     merged = []
     for one, other in zip_longest(mine, theirs):
         if one is None or other is None or attrs.evolve(one, snapshot=other.snapshot) != other:

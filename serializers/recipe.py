@@ -1,11 +1,11 @@
 """Recipes: how the bytes of new values come from those of old ones, as data.
 
-For a reader, a conversion and a writer, a family tells here what objects in between would come to: bytes that stay, an
-int that gets wider, a constant in place of a field that is new. The block transcoder compiles recipes. Where a value is
-not what a recipe expects (a null without a place, half a varint, a registered subclass), its entry is *odd*: it goes
-through objects, alone, whose result or error holds. So a recipe never has to tell an error.
+For a reader, a conversion and a writer, a family describes what a conversion through objects would do to the bytes:
+bytes that stay, an int that is widened, a constant for a new field. The block transcoder compiles recipes. If a value
+is not what a recipe expects (an unexpected null, a truncated varint, a registered subclass), its entry is *odd*: that
+entry alone goes through objects, and their result or error counts. So a recipe never has to report an error.
 
-What has no recipe gives None: code of the user's, pickles, types that contain themselves.
+There is no recipe, and the result is None, for user code, pickles, and types that contain themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CONSTANT_FACTORIES = (list, dict, set, frozenset, tuple, str, bytes, int, float
 
 @attrs.frozen
 class Recipe:
-    """How one new value comes from one old value."""
+    """Base of the recipes: how one new value comes from one old value."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class Boolean(Recipe):
 
 @attrs.frozen
 class Float(Recipe):
-    """A float of `size` bytes that stays; one of 4 is a number, for objects would change the bits of some NaNs."""
+    """A float of `size` bytes that stays; a 4-byte NaN is odd, because objects would change the bits of some NaNs."""
 
     size: int
 
@@ -69,12 +69,12 @@ class Ranged(Recipe):
 
 @attrs.frozen
 class Date(Recipe):
-    """An i32 year, i8 month and i8 day that stay, and are a day of the calendar."""
+    """An i32 year, i8 month and i8 day that stay, and are a valid date."""
 
 
 @attrs.frozen
 class Text(Recipe):
-    """A Flink string that stays: not null, and every varint as short as can be."""
+    """A Flink string that stays: not null, and every varint as short as possible."""
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class Blob(Recipe):
 
 @attrs.frozen
 class BigInteger(Recipe):
-    """A big integer that stays: not null, and in as few bytes as can be."""
+    """A big integer that stays: not null, and as short as possible."""
 
 
 @attrs.frozen
@@ -118,30 +118,30 @@ class ToBigInteger(Recipe):
 
 @attrs.frozen
 class ToUtf8(Recipe):
-    """A Flink string that becomes its UTF-8 behind an i32 size; half a character has none."""
+    """A Flink string that becomes its UTF-8 behind an i32 size; lone surrogates are odd."""
 
 
 @attrs.frozen
 class FromUtf8(Recipe):
-    """Sound UTF-8 behind an i32 size that becomes a Flink string."""
+    """Valid UTF-8 behind an i32 size that becomes a Flink string."""
 
 
 @attrs.frozen
 class Ordinal(Recipe):
-    """An i32 that indexes `table`, and becomes what stands there; -1 where nothing does."""
+    """An i32 that indexes `table`, and becomes the number found there; -1 where there is none."""
 
     table: tuple[int, ...]
 
 
 @attrs.frozen
 class Varint(Recipe):
-    """Avro's number of 32 or 64 bits, zigzag and seven bits a byte, from `low` to `high` and as short as can be.
+    """Avro's number of 32 or 64 bits: zigzag, seven bits per byte, from `low` to `high`, and as short as possible.
 
     Attributes:
         bits: 32 or 64.
-        low: The least.
-        high: The greatest.
-        factor: What it is multiplied by.
+        low: The lowest value.
+        high: The highest value.
+        factor: What the number is multiplied by.
     """
 
     bits: int
@@ -152,12 +152,12 @@ class Varint(Recipe):
 
 @attrs.frozen
 class VarText(Recipe):
-    """Avro's string that stays: its size as a number, and sound UTF-8."""
+    """Avro's string that stays: its size as a varint, and valid UTF-8."""
 
 
 @attrs.frozen
 class VarBlob(Recipe):
-    """Avro's bytes that stay: their size as a number, and they."""
+    """Avro's bytes that stay: their size as a varint, and the bytes."""
 
 
 @attrs.frozen
@@ -167,11 +167,11 @@ class VarUuid(Recipe):
 
 @attrs.frozen
 class Unscaled(Recipe):
-    """A number that stays, with no more digits than `digits`, big-endian, in few bytes.
+    """A big-endian integer that stays, with at most `digits` decimal digits.
 
     Attributes:
-        digits: The most.
-        size: How many bytes it has; 0: Avro's bytes, as few as can be.
+        digits: The highest number of decimal digits.
+        size: Its fixed number of bytes; 0: Avro's bytes, as short as possible.
     """
 
     digits: int
@@ -183,7 +183,7 @@ class VarToFloat(Recipe):
     """A number that becomes a little-endian float of `size` bytes, rounded first to 64 bits and then to 32.
 
     Attributes:
-        bits: Of Avro's number; 0: a 32-bit float, little-endian, that is a number.
+        bits: The size of Avro's number; 0: a 32-bit float, little-endian and not NaN.
         size: 4 or 8.
     """
 
@@ -193,10 +193,10 @@ class VarToFloat(Recipe):
 
 @attrs.frozen
 class VarChoice(Recipe):
-    """Avro's number that tells of which branch a value is, and that value.
+    """Avro's union: the number of a branch, and a value of that branch.
 
     Attributes:
-        branches: The recipe of a value of each, and what stands before the new one.
+        branches: For each branch the recipe of its values, and the bytes before the new value.
     """
 
     branches: tuple[tuple[Recipe, bytes], ...]
@@ -204,18 +204,18 @@ class VarChoice(Recipe):
 
 @attrs.frozen
 class VarOrdinal(Recipe):
-    """Avro's number that indexes `table`, and becomes what stands there; -1 where nothing does."""
+    """Avro's number that indexes `table`, and becomes the number found there; -1 where there is none."""
 
     table: tuple[int, ...]
 
 
 @attrs.frozen
 class VarCounted(Recipe):
-    """Avro's array or map of one block that stays one: a count as a number, so many items, and 0; or 0 alone.
+    """Avro's array or map of one block that stays one: the count as a varint, the items, and 0; 0 alone if empty.
 
     Attributes:
-        item: Of an element, or of a value.
-        key: As of `Counted`.
+        item: The recipe of an element, or of a map's value.
+        key: The recipe of a map's key, as in `Counted`.
     """
 
     item: Recipe
@@ -224,12 +224,12 @@ class VarCounted(Recipe):
 
 @attrs.frozen
 class LittleFloat(Recipe):
-    """As `Float(4)`, little-endian."""
+    """A little-endian float of 4 bytes that stays, as in `Float`."""
 
 
 @attrs.frozen
 class Constant(Recipe):
-    """Bytes of a new value that come from no old one."""
+    """Bytes of a new value that do not depend on the old one."""
 
     data: bytes
 
@@ -239,9 +239,9 @@ class Sequence(Recipe):
     """Parts that lie one after the other.
 
     Attributes:
-        parts: Of the old value, in the order of its bytes.
-        emitted: Of the new value: the place of a part, or constant bytes; what is not named is dropped. None: all
-            parts, as they lie.
+        parts: The parts of the old value, in the order of its bytes.
+        emitted: The parts of the new value: the index of an old part, or constant bytes. Old parts that are not named
+            are dropped. None: all old parts, in their order.
     """
 
     parts: tuple[Recipe, ...]
@@ -253,10 +253,10 @@ class Nullable(Recipe):
     """A flag byte and a value; where the flag says null, `padding` bytes instead.
 
     Attributes:
-        value: Of the value behind the flag.
+        value: The recipe of the value behind the flag.
         padding: Bytes behind the flag of an old null.
         null_flag: The byte that means null.
-        present: What stands before a new value.
+        present: The bytes before a new value.
         null: What a null becomes; None: it is odd.
         value_flag: The byte that means that a value follows.
     """
@@ -270,19 +270,19 @@ class Nullable(Recipe):
 
 
 UNSET, SET = -1, -2
-"""Of a bit of a new mask that comes from no old one."""
+"""The value of a bit of a new mask that does not come from the old mask."""
 
 
 @attrs.frozen
 class Masked(Recipe):
-    """A mask, and columns; a bit of the mask says of each column that it is null, and then it has no bytes.
+    """A mask, and columns; a column whose bit says null has no bytes.
 
     Attributes:
-        parts: Of the old columns, in the order of their bytes.
-        leading: Bits of the old mask before those of the columns. Behind them are zeros, to full bytes.
-        clear: Places of bits of the old mask that must not be set: nulls without a place are odd.
-        mask: Of each bit of the new mask: the place of an old one, or `UNSET` or `SET`.
-        emitted: As of `Sequence`, of the columns; a new one that is null is not among them.
+        parts: The recipes of the old columns, in the order of their bytes.
+        leading: Bits of the old mask before those of the columns. Zeros follow the columns' bits, up to a full byte.
+        clear: Positions of bits of the old mask that must not be set: nulls that the new type does not allow are odd.
+        mask: For each bit of the new mask the position of an old bit, or `UNSET` or `SET`.
+        emitted: The new columns, as in `Sequence`; new columns that are null are left out.
     """
 
     parts: tuple[Recipe, ...]
@@ -299,7 +299,7 @@ class Masked(Recipe):
 
 @attrs.frozen
 class Either(Recipe):
-    """A flag byte that stays: 1 before the left one of two, 0 before the right one."""
+    """A flag byte that stays: 1 before the left type, 0 before the right one."""
 
     left: Recipe
     right: Recipe
@@ -307,14 +307,14 @@ class Either(Recipe):
 
 @attrs.frozen
 class Sized(Recipe):
-    """A value that stays, and behind it the number of its bytes, lowest byte first, in as few bytes as can be."""
+    """A value that stays, followed by the number of its bytes, lowest byte first, as short as possible."""
 
     value: Recipe
 
 
 @attrs.frozen
 class Rest(Recipe):
-    """All bytes that are left, which stay."""
+    """All remaining bytes, which stay."""
 
 
 @attrs.frozen
@@ -322,8 +322,9 @@ class Counted(Recipe):
     """An i32 count that stays, and that many items, in their order.
 
     Attributes:
-        item: Of an element, or of the value behind a key.
-        key: Of what stands before each value, no two alike, and `tells_apart`; None where nothing does.
+        item: The recipe of an element, or of the value behind a key.
+        key: The recipe of the key before each value, one that `tells_apart`; equal keys are odd. None: there are no
+            keys.
     """
 
     item: Recipe
@@ -332,10 +333,10 @@ class Counted(Recipe):
 
 @attrs.frozen
 class Sorted(Recipe):
-    """An i32 count that stays, and that many items whose bytes ascend: then they do so afterwards.
+    """An i32 count that stays, and that many items in ascending order of their bytes, which stays the order.
 
     Attributes:
-        item: One that `is_sortable`.
+        item: The recipe of an item, one that `is_sortable`.
     """
 
     item: Recipe
@@ -344,9 +345,9 @@ class Sorted(Recipe):
 def recipe_of(
     reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None, writer: TypeSerializer[Any]
 ) -> Recipe | None:
-    """Give the recipe for what `reader` reads, `conversion` converts and `writer` writes; None where there is none.
+    """Return the recipe for what `reader` reads, `conversion` converts and `writer` writes; None if there is none.
 
-    Only serializers of this package are asked: what a user derives from one may write other bytes.
+    Only serializers of this package are asked, because a user's subclass may write other bytes.
     """
     if not all(is_built_in(type(one)) for one in (reader, writer)):
         return None
@@ -354,19 +355,19 @@ def recipe_of(
 
 
 def present(recipe: Recipe) -> Recipe:
-    """Give the recipe of a value that stands behind a null flag already: a null of its own would be told by that."""
+    """Return the recipe of a value that already has a null flag before it: a second flag that says null is odd."""
     return attrs.evolve(recipe, null=None) if isinstance(recipe, Nullable) else recipe
 
 
 def is_sortable(recipe: Recipe) -> bool:
-    """Whether values in the order of their old bytes are also in that of the new ones, and differ where bytes do."""
+    """Whether new bytes sort in the order of the old bytes, and different old bytes mean different values."""
     if isinstance(recipe, Sequence):
         return recipe.emitted is None and all(isinstance(part, Fixed | Ranged | Date) for part in recipe.parts)
     return isinstance(recipe, Fixed | Boolean | Text | Blob | Widened | Ranged | Date)
 
 
 def tells_apart(recipe: Recipe) -> bool:
-    """Whether values differ where their old bytes do, and so do the new ones."""
+    """Whether different old bytes always mean different values and different new bytes."""
     if isinstance(recipe, Ordinal):
         return -1 not in recipe.table and len(set(recipe.table)) == len(recipe.table)
     if isinstance(recipe, Sequence):
@@ -375,7 +376,7 @@ def tells_apart(recipe: Recipe) -> bool:
 
 
 def fits_always(recipe: Recipe) -> bool:
-    """Whether bytes stay, of every value that the stored type has."""
+    """Whether the bytes stay as they are, for every value of the stored type."""
     match recipe:
         case Sequence(parts, emitted):
             return emitted is None and all(map(fits_always, parts))
@@ -387,7 +388,7 @@ def fits_always(recipe: Recipe) -> bool:
 
 
 def constant(serializer: TypeSerializer[Any], default: Default | None) -> bytes | None:
-    """Give the bytes of a default; b"" for None, and None where it may differ from value to value, or fails."""
+    """Return the bytes of a default; b"" for None; None if it may differ from value to value, or fails."""
     if default is None or (default.factory is not None and default.factory not in _CONSTANT_FACTORIES):
         return None
     value = default.make()
@@ -398,6 +399,6 @@ def constant(serializer: TypeSerializer[Any], default: Default | None) -> bytes 
         serializer.serialize(value, target)
     except StateShiftError:
         return None
-    except Exception:  # noqa: BLE001 - a default of the user's that does not fit is told where it is met
+    except Exception:  # noqa: BLE001 - a user's default that does not fit is reported where it is used
         return None
     return target.getvalue()

@@ -1,4 +1,4 @@
-"""Where snapshot classes and serializers of user types are looked up, and nowhere else (rule SNAP-6)."""
+"""The registry: the one place where snapshot classes and serializers of user types are looked up (rule SNAP-6)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _FAMILIES = (
     *("enums.serializers", "records.pojo", "records.recursive", "records.serializers", "rows.serializers"),
     *("avro.serializers", "pickled.serializers"),
 )
-"""The modules that register the built-in families: loaded when a snapshot is looked up, which few commands do."""
+"""The modules that register the built-in families: loaded on the first look-up, which few commands need."""
 
 _HINTS = ".hints"
 
 
 def is_built_in(cls: type) -> bool:
-    """Whether a class is of this package: what a user derives from one may write other bytes."""
+    """Whether a class belongs to this package; a user's subclass may write other bytes."""
     return cls.__module__.startswith(f"{__package__}.")
 
 
@@ -40,7 +40,7 @@ class Registry:
     """Snapshot ids -> snapshot classes, and Python types -> serializers.
 
     Attributes:
-        edition: Another number after each change: what was read or made before may be read or made in another way.
+        edition: A number that changes with every registration: results from before may differ now.
     """
 
     def __init__(self) -> None:
@@ -85,22 +85,22 @@ class Registry:
         return cls
 
     def snapshot_class(self, snapshot_id: str) -> type[TypeSerializerConfigSnapshot[Any]] | None:
-        """Give the class registered under an id or alias."""
+        """Return the class that is registered under an id or alias, or None."""
         self._load_families()
         return self._snapshots.get(snapshot_id)
 
     def additions(self) -> dict[str, type[TypeSerializerConfigSnapshot[Any]]]:
-        """Give the snapshot classes that were registered from elsewhere, by id: a worker lacks them."""
+        """Return the snapshot classes registered from outside this package, by id: a worker lacks them."""
         return {name: cls for name, cls in self._snapshots.items() if not is_built_in(cls)}
 
     def add(self, snapshots: dict[str, type[TypeSerializerConfigSnapshot[Any]]]) -> None:
-        """Take over what `additions` gave in another process."""
+        """Register the result of `additions` of another process."""
         self._load_families()
         self._snapshots.update(snapshots)
         self.edition += 1
 
     def _load_families(self) -> None:
-        """Load what registers the built-in families: nobody else takes their ids."""
+        """Load the built-in families, so that their ids are taken."""
         if not self._has_families:
             for name in _FAMILIES:
                 import_module(f".{name}", __package__)
@@ -108,7 +108,7 @@ class Registry:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Forget, after the `with` block, what was registered within."""
+        """Undo, after the `with` block, all registrations made within it."""
         self._load_families()
         snapshots, serializers = dict(self._snapshots), dict(self._serializers)
         try:
@@ -118,14 +118,14 @@ class Registry:
             self.edition += 1
 
     def register_serializer(self, python_type: type[V], serializer: TypeSerializer[V]) -> None:
-        """Use `serializer` wherever a type hint names `python_type`."""
+        """Register `serializer` for type hints that name `python_type`."""
         if not isinstance(python_type, type):
             raise DeclarationError(f"{python_type!r} is not a class", advice="pass the class that hints will name")
         self._serializers[python_type] = serializer
         self.edition += 1
 
     def make_records_with(self, record_serializer: Callable[[type], TypeSerializer[Any]]) -> None:
-        """Register what makes the serializers of record classes: it reads type hints, which are above all families."""
+        """Set the function that makes serializers of record classes; it is in `hints`, which imports all families."""
         self._record_serializer = record_serializer
 
     def record_serializer(self, cls: type) -> TypeSerializer[Any]:
@@ -140,11 +140,11 @@ class Registry:
         return self._record_serializer(cls)
 
     def python_types(self) -> tuple[type, ...]:
-        """Give the classes that hints may name for a serializer of the user's."""
+        """Return the classes for which a serializer was registered."""
         return tuple(self._serializers)
 
     def serializer_for(self, python_type: object) -> TypeSerializer[Any] | None:
-        """Give the serializer registered for a class."""
+        """Return the serializer that is registered for a class, or None."""
         return self._serializers.get(python_type) if isinstance(python_type, type) else None
 
 
@@ -158,5 +158,5 @@ def register_snapshot(cls: S) -> S:
 
 
 def register_serializer(python_type: type[V], serializer: TypeSerializer[V]) -> None:
-    """Use `serializer` wherever a type hint names `python_type`."""
+    """Register `serializer` for type hints that name `python_type`."""
     registry.register_serializer(python_type, serializer)

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 def row_of(columns: type | Mapping[str, Any], *, stored: type | Iterable[str] = ()) -> RowSerializer:
-    """Give the serializer of rows whose columns have names: Flink's `Types.ROW_NAMED`.
+    """Return the serializer of rows whose columns have names: Flink's `Types.ROW_NAMED`.
 
     Args:
         columns: Type hints by name, in the order of the columns. Or an attrs class, a dataclass or a named tuple, whose
             fields are the columns, in the order in which they are declared; their defaults fill new columns of a
             migrated row (rule ROW-3).
-        stored: How the columns of the savepoint are called, in their order, for as long as it is one whose columns are
-            others or in another order: Flink does not store names (rule ROW-7). A class gives those of its fields.
+        stored: The names of the savepoint's columns, in stored order, while they or their order differ from `columns`:
+            Flink does not store names (rule ROW-7). A class stands for the names of its fields.
 
     Raises:
         DeclarationError: A type cannot be stored, or a name occurs twice.

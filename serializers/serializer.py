@@ -1,4 +1,4 @@
-"""`TypeSerializer`: objects to bytes and back, and the answer to what was stored before."""
+"""`TypeSerializer`: turns objects into bytes and back, and judges what was stored before."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 DECLARED = {"stateshift.declared": True}
-"""Metadata of a serializer's attribute that its snapshot does not tell, and that another code would have to know."""
+"""Metadata of a serializer's attribute that is not in the snapshot, but that a check without the code needs."""
 
 RESTORED = "stateshift.restored"
 NULLS_DECLARED = DECLARED | {RESTORED: True}
-"""The same of one that says whether there may be nulls: who restores a snapshot takes any."""
+"""`DECLARED`, for an attribute that says whether nulls are allowed: a restored serializer reads any null."""
 
 IDENTITY = {"stateshift.identity": True}
-"""The same of the name of a Python class, where the type is known by another one, `name`."""
+"""`DECLARED`, for the name of a Python class where the type has another `name`."""
 
 KEEP_OLD_TYPE = "keep the old type"
 
@@ -37,7 +37,7 @@ REGISTER_CONVERTER = "register a converter (converter=… of the state's descrip
 
 
 def converter_that(says: str) -> str:
-    """Give the way out that is a converter, by what it `says`."""
+    """Return the wording of a way out: a converter that says what `says` says."""
     return f"{REGISTER_CONVERTER}, a function that says {says}"
 
 
@@ -45,33 +45,34 @@ CONVERTER = converter_that("what the old value becomes")
 
 
 class TypeDeserializer(Protocol[T_co]):
-    """Whatever reads values: a serializer, or a fallback for bytes whose serializer is gone (rule READ-3)."""
+    """Reads values: a serializer, or a fallback for bytes whose serializer is gone (rule READ-3)."""
 
     def deserialize(self, source: DataInputView) -> T_co:
-        """Read one value; raises `CorruptSavepoint` on bytes that cannot be one, as a short read does by itself."""
+        """Read one value; raises `CorruptSavepoint` on bytes that cannot be one, as every short read does."""
         ...
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """Turns objects of one type into bytes and back, and judges what an older serializer left behind.
+    """Turns objects of one type into bytes and back, and judges what an older serializer has stored.
 
-    Subclasses are frozen (`attrs.frozen`): nothing is learnt while writing (rule SNAP-11), one instance may be shared
-    between threads, and it pickles. A serializer writes its own typed objects and, just as well, the generic values
-    that a serializer restored from its snapshot reads (a `Record`, a `Symbol`), so that state can be rewritten where
-    the classes are not at hand.
+    Subclasses are frozen (`attrs.frozen`): writing changes nothing in them (rule SNAP-11), one instance may be shared
+    between threads, and it can be pickled. A serializer writes the objects of its type and also the generic values (a
+    `Record`, a `Symbol`) that a serializer restored from its snapshot reads, so that state can be rewritten without the
+    user's classes.
 
     Attributes:
-        length: Bytes of every value, or -1. In Flink this decides how keys are framed, so it is part of the format.
+        length: The number of bytes of every value, or -1. In Flink it decides how keys are framed: it is part of the
+            format.
     """
 
     @property
     def length(self) -> int:
-        """Bytes of every value, or -1 where they differ."""
+        """The number of bytes of every value, or -1 if it varies."""
         return -1
 
     @abstractmethod
     def serialize(self, value: T, target: DataOutputView) -> None:
-        """Write one value; raises `ValueNotConvertible` where it does not fit (what was written is then of no use)."""
+        """Write one value; raises `ValueNotConvertible` where it does not fit (the output is then unusable)."""
 
     @abstractmethod
     def deserialize(self, source: DataInputView) -> T:
@@ -79,10 +80,10 @@ class TypeSerializer(ABC, Generic[T]):
 
     @abstractmethod
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
-        """Describe this serializer, for the state's metadata."""
+        """Return the snapshot of this serializer, for the state's metadata."""
 
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-        """Say whether this serializer can take over what `snapshot`'s serializer has written (rules V-1 to V-6).
+        """Check whether this serializer can take over what `snapshot`'s serializer has written (rules V-1 to V-6).
 
         Unless overridden: compatible with an equal snapshot, incompatible with any other.
         """
@@ -91,25 +92,25 @@ class TypeSerializer(ABC, Generic[T]):
         )
 
     def counterpart(self) -> Counterpart | None:
-        """Give the same type in one of stateshift's own families, where this one is of another (rule FAM-4)."""
+        """Return the same type in one of stateshift's own families; None if there is none (rule FAM-4)."""
         return self.snapshot_configuration().counterpart()
 
     @property
     def layout(self) -> layout.Layout:
-        """Where the pieces of a value lie. By default fixed where `length` is, else opaque."""
+        """The layout of a value's bytes. By default fixed where `length` is, else opaque."""
         return layout.Fixed(self.length) if self.length >= 0 else layout.Opaque()
 
     def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
-        """Say as data how the bytes of new values come from old ones, for blocks to be rewritten without objects.
+        """Return how the bytes of new values come from those of old ones, so that blocks are rewritten without objects.
 
-        Asked by `recipe.recipe_of`, which does not ask subclasses from outside the package.
+        Called by `recipe.recipe_of`, which does not ask subclasses from outside the package.
 
         Args:
             reader: Reads the old values.
-            conversion: Makes the new values of them; None: they are the same.
+            conversion: Makes the new values from them; None: they are the same.
 
         Returns:
-            None, unless overridden: only objects can tell.
+            None, unless overridden: the values must go through objects.
         """
         return None
 
@@ -124,7 +125,7 @@ class TypeSerializer(ABC, Generic[T]):
         target.write(source.span(start))
 
     def describe(self) -> str:
-        """Name the type in words a reader knows: `long`, `list<string>`, `fx.Account`."""
+        """Return the type's name as people know it: `long`, `list<string>`, `fx.Account`."""
         return self.snapshot_configuration().describe()
 
 
@@ -135,17 +136,18 @@ def incompatible(
     reason: str,
     *ways_out: str,
 ) -> CompatibilityResult[T]:
-    """Refuse, at the root path, with one finding."""
+    """Return the result `incompatible` with one finding, at the root path."""
     old, new = snapshot.describe(), serializer.describe()
     ways = ways_out or (KEEP_OLD_TYPE, CONVERTER)
     return CompatibilityResult.incompatible(Finding("$", rule, Verdict.INCOMPATIBLE, old, new, reason, ways))
 
 
 def unrelated(serializer: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-    """Answer about a snapshot of another kind: what every family does in the end.
+    """Return the result for a snapshot of another kind; the checks of all families end here.
 
-    Time stamps around the value, and Flink's note whether there are any, are no kind of their own. All else is refused.
-    Rules STATE-5, FAM-1, FAM-4, OPT-2, PRIM-4, LIST-3, MAP-4, ENUM-8, FAM-2.
+    Rules between families, and counterparts, are tried first; so time stamps around a value, and Flink's marker for
+    them, are no kind of their own. Everything else is refused. Rules STATE-5, FAM-1, FAM-4, OPT-2, PRIM-4, LIST-3,
+    MAP-4, ENUM-8, FAM-2.
     """
     old, new = snapshot.kind, serializer.snapshot_configuration().kind
     answer = answer_between(old, ANY, serializer, snapshot) or across_families(serializer, snapshot, KEEP_OLD_TYPE)

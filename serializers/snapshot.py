@@ -1,7 +1,7 @@
 """Config snapshots: the versioned description of a serializer that is stored with the state.
 
 A snapshot has three uses: to judge a new serializer (`ensure_compatibility`), to restore a reader of the old bytes
-(`restore_serializer`), and to tell what the state holds on a machine without the user's code (`describe`; SNAP-9).
+(`restore_serializer`), and to show what the state holds on a machine without the user's code (`describe`; SNAP-9).
 
 Frames (format notes 6.1):
 
@@ -50,48 +50,48 @@ _LEAST_SNAPSHOT_BYTES, _HEADS_KEPT = 6, 256
 
 
 class Speller(Protocol):
-    """Decides how much of a type is spelled out; a snapshot gives the words (`spell`)."""
+    """Decides how much of a type is spelled out; the snapshot's `spell` calls it with the type's parts."""
 
     def part(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
-        """Give the text of what is nested."""
+        """Return the text of a nested type."""
         ...
 
     def record(
         self, word: str, name: str, fields: Iterable[tuple[str, TypeSerializerConfigSnapshot[Any], bool]]
     ) -> str:
-        """Give the text of what has fields: each a name, a type, and whether it may be null."""
+        """Return the text of a type with fields: each a name, a type, and whether it may be null."""
         ...
 
     def symbols(self, word: str, name: str, symbols: Iterable[str]) -> str:
-        """Give the text of what is one of several constants."""
+        """Return the text of a type whose values are named constants."""
         ...
 
 
 class TypeSerializerConfigSnapshot(ABC, Generic[T]):
     """The versioned configuration of a serializer.
 
-    Subclasses are public classes at the top of a module, can be created without arguments, and are registered with
-    `register_snapshot` under their `snapshot_id` (rule SNAP-6). They are `attrs.define`d, so that equal means equal
-    content. `version` is the snapshot's own format version, unrelated to the serializer's (rules, section 9).
+    Subclasses are public classes at the top level of a module, can be created without arguments, and are registered
+    with `register_snapshot` under their `snapshot_id` (rule SNAP-6). They use `attrs.define`, so that equality compares
+    their content. `version` is the snapshot's own format version, unrelated to the serializer's (rules, section 9).
     """
 
     snapshot_id: ClassVar[str] = ""
     version: ClassVar[int] = 1
     kind: ClassVar[str] = "custom"
-    """The kind of value in one word; rules across families go by it."""
+    """The kind of value in one word; rules across families use it."""
 
     _read_version: int | None = None
 
     def get_version(self) -> int:
-        """The version that this code writes (SNAP-1)."""
+        """Return the version that this code writes (SNAP-1)."""
         return self.version
 
     def get_compatible_versions(self) -> Collection[int]:
-        """The versions that this code reads; by default only its own (SNAP-2)."""
+        """Return the versions that this code reads; by default only its own (SNAP-2)."""
         return (self.get_version(),)
 
     def get_read_version(self) -> int:
-        """The version that was found; raises `SnapshotVersionError` before a read (SNAP-4)."""
+        """Return the version that was found; raises `SnapshotVersionError` before a read (SNAP-4)."""
         if self._read_version is None:
             raise SnapshotVersionError(f"a {type(self).__name__} that was not read has no read version")
         return self._read_version
@@ -105,19 +105,19 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
         return not children or all(child.is_flink for child in children)
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
-        """The nested snapshots."""
+        """Return the nested snapshots."""
         return ()
 
     def counterpart(self) -> Counterpart | None:
-        """Give the same type in one of stateshift's own families, where this one is of another (rule FAM-4)."""
+        """Return the same type in one of stateshift's own families; None if there is none (rule FAM-4)."""
         return None
 
     def describe(self) -> str:
-        """Name the type in words a reader knows."""
+        """Return the type's name as people know it."""
         return self.snapshot_id.removeprefix(OWN_PREFIX)
 
     def spell(self, speller: Speller) -> str:
-        """Spell the type out, with fields and constants; by default it has none, and `describe` says it all."""
+        """Return the type spelled out with fields and constants; by default the same as `describe`."""
         return self.describe()
 
     @abstractmethod
@@ -130,7 +130,7 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
 
     @abstractmethod
     def restore_serializer(self) -> TypeSerializer[T]:
-        """Make a serializer of the same bytes that needs no user class; a composite asks its parts (rule COMP-5).
+        """Make a serializer of the same bytes that needs no user class; a composite restores its parts (rule COMP-5).
 
         Raises:
             OldReaderUnavailable: This code cannot read such values.
@@ -139,7 +139,7 @@ class TypeSerializerConfigSnapshot(ABC, Generic[T]):
 
 @attrs.define(slots=False)
 class SkippedSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """A `stateshift/…` snapshot whose class is not registered here: shown, kept and written again, not understood."""
+    """A `stateshift/…` snapshot whose class is not registered here: it is shown, kept and rewritten as it is."""
 
     kind: ClassVar[str] = "unknown"
 
@@ -172,9 +172,9 @@ class SkippedSnapshot(TypeSerializerConfigSnapshot[Any]):
 
 @attrs.define(slots=False)
 class FlinkSnapshot(TypeSerializerConfigSnapshot[T]):
-    """A snapshot of Flink's without configuration: an empty body at version 3 (format notes 6.1).
+    """A Flink snapshot without configuration: an empty body at version 3 (format notes 6.1).
 
-    A subclass needs no `attrs.define` of its own: it has no content, and is equal to those of its class.
+    A subclass needs no `attrs.define`: it has no content, so instances of one class are equal.
     """
 
     version: ClassVar[int] = 3
@@ -183,7 +183,7 @@ class FlinkSnapshot(TypeSerializerConfigSnapshot[T]):
         return (2, 3)
 
     def write(self, target: DataOutputView) -> None:
-        """Write nothing: the class name says it all."""
+        """Write nothing: the class name is the whole description."""
 
     def read(self, source: DataInputView) -> None:
         if self.get_read_version() == 2:
@@ -201,9 +201,9 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
     version: ClassVar[int] = 3
     outer_version: ClassVar[int] = 1
     nested_count: ClassVar[int] = -1
-    """How many nested snapshots there must be, or -1."""
+    """The required number of nested snapshots, or -1."""
     steps: ClassVar[tuple[str, ...]] = ()
-    """By which step a path reaches the values of each nested snapshot; where nothing is said, by its place: `(0)`."""
+    """The path step to the values of each nested snapshot; where none is listed, its index: `(0)`."""
 
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...]
 
@@ -211,7 +211,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         return self.nested
 
     def describe(self) -> str:
-        """Name the type by its kind and what is nested: `list<string>`; that of your own by its id."""
+        """Return the kind and the nested types: `list<string>`; for a user's own class, its id."""
         if self.kind == TypeSerializerConfigSnapshot.kind:
             return super().describe()
         return f"{self.kind}<{', '.join(snapshot.describe() for snapshot in self.nested)}>"
@@ -222,7 +222,7 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
         return f"{self.kind}<{', '.join(map(speller.part, self.nested))}>"
 
     def restore_nested(self, index: int) -> TypeSerializer[Any]:
-        """Restore the serializer of a nested snapshot; an error tells by which step it was reached."""
+        """Restore the serializer of a nested snapshot; an error names the step that leads to it."""
         try:
             return self.nested[index].restore_serializer()
         except StateShiftError as error:
@@ -230,11 +230,11 @@ class CompositeTypeSerializerSnapshot(TypeSerializerConfigSnapshot[T]):
             raise
 
     def step(self, index: int) -> str:
-        """By which step a path reaches the values of a nested snapshot."""
+        """Return the path step that leads to the values of a nested snapshot."""
         return self.steps[index] if index < len(self.steps) else f"({index})"
 
     def get_compatible_outer_versions(self) -> Collection[int]:
-        """The outer versions that this code reads."""
+        """Return the outer versions that this code reads."""
         return (self.outer_version,)
 
     def write_outer_snapshot(self, target: DataOutputView) -> None:
@@ -293,7 +293,7 @@ def write_versioned_snapshot(target: DataOutputView, snapshot: TypeSerializerCon
 
 @lru_cache(maxsize=_HEADS_KEPT)
 def _head(snapshot_id: str, version: int) -> bytes:
-    """What every snapshot of a class begins with."""
+    """Return the bytes that every snapshot of a class begins with."""
     target = DataOutputView()
     target.write_utf(snapshot_id)
     target.write_int(version)
@@ -304,9 +304,9 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
     """Read SNAP.
 
     Raises:
-        UnknownSnapshot: Flink's or another framework's class, and not registered.
-        SnapshotVersionError: Registered, but stored at a version that this code does not read.
-        CorruptSavepoint: Not a snapshot, or damaged.
+        UnknownSnapshot: The class is Flink's or another framework's, and is not registered.
+        SnapshotVersionError: The snapshot has a version that this code does not read.
+        CorruptSavepoint: The bytes are damaged, or are not a snapshot.
     """
     start = source.position
     if source.nesting >= _MAX_NESTING:
@@ -327,7 +327,7 @@ def read_versioned_snapshot(source: DataInputView) -> TypeSerializerConfigSnapsh
                         offset=start,
                     )
                 snapshot = _read_body(found(), snapshot_id, version, source)
-        except RecursionError:  # whoever called had used up most of the stack
+        except RecursionError:  # the callers had used up most of the stack
             raise CorruptSavepoint("snapshots are nested deeper than can be read", offset=start) from None
     source.nesting -= 1
     return snapshot
@@ -389,20 +389,20 @@ def write_serializer_snapshot(target: DataOutputView, snapshot: TypeSerializerCo
 
 
 def read_serializer_snapshot(source: DataInputView) -> TypeSerializerConfigSnapshot[Any]:
-    """Read SNAP2; errors as `read_versioned_snapshot`."""
+    """Read SNAP2; raises the errors of `read_versioned_snapshot`."""
     source.expect(2, "the version of a serializer snapshot's frame")
     return read_versioned_snapshot(source)
 
 
 def snapshot_to_bytes(snapshot: TypeSerializerConfigSnapshot[Any]) -> bytes:
-    """Give the SNAP frame as bytes; equal bytes mean equal configuration."""
+    """Return the SNAP frame as bytes; equal bytes mean equal configuration."""
     target = DataOutputView()
     write_versioned_snapshot(target, snapshot)
     return target.getvalue()
 
 
 def type_digest(snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
-    """Give the digest of a snapshot's bytes, by which the same type is known again."""
+    """Return the digest of a snapshot's bytes, which identifies the type."""
     return hashlib.sha256(snapshot_to_bytes(snapshot)).hexdigest()
 
 
@@ -420,5 +420,5 @@ def snapshot_from_bytes(data: bytes) -> TypeSerializerConfigSnapshot[Any]:
 
 
 def shorten(class_name: str) -> str:
-    """Drop the package of a Java class name."""
+    """Return a Java class name without its package."""
     return class_name.rpartition(".")[2] or class_name

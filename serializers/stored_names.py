@@ -1,16 +1,16 @@
-"""Names that stored data keeps: where a thing is today that a pickle, a snapshot or a plan names.
+"""Stored names: where something that a pickle, a snapshot or a plan names is today.
 
 Stored data outlives modules. A pickle says `stateshift.serializers.row_values.Row` for good, and so does the snapshot
-of a pickled state. Three things keep that readable:
+of a pickled state. Three things keep such data readable:
 
-- `MOVED` says of former modules where their names are now. Every unpickler goes by it: the guarded one asks `place_of`;
-  Python's own imports a former module, which the face of the package makes by `spec_of`.
-- Public classes of values are `lasting`: what is pickled from now on names `stateshift.Row`, which never moves.
-- Snapshots, and who trusts a class, know each of them by one name all the time, that of `VALUES`: snapshots are
-  compared by their bytes.
+- `MOVED` lists where the names of former modules are now. Every unpickler uses it: the guarded one calls `place_of`;
+Python's own imports a former module, which the package's `__init__` creates with `spec_of`.
+- Public value classes are decorated with `lasting`: new pickles name `stateshift.Row`, which never moves.
+- Snapshots, and lists of trusted classes, always know each of these classes by one name, that in `VALUES`, because
+snapshots are compared by their bytes.
 
-Whoever moves a module adds a line to `MOVED`, in the same change. A module that becomes a package of the same name is
-found by Python itself; its `__init__` says `__getattr__ = former_names(__name__)` beside what it exports.
+A change that moves a module also adds a line to `MOVED`. Python itself finds a module that becomes a package of the
+same name; its `__init__` has `__getattr__ = former_names(__name__)` beside its exports.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "stateshift.serializers.void": ("stateshift.serializers.flink.void",),
     "stateshift.serializers.windows": ("stateshift.serializers.flink.windows",),
 }
-"""Former module -> the module in which its names are now; several where it was split, of which the first has a name."""
+"""Former module -> the modules that have its names now; if it was split, the first of them that has a name counts."""
 
 VALUES = {
     "stateshift.serializers.either": ("Either", "Left", "Right"),
@@ -117,7 +117,7 @@ VALUES = {
     "stateshift.serializers.ttl": ("TtlValue",),
     "stateshift.serializers.windows": ("GlobalWindow", "TimeWindow", "VoidNamespace"),
 }
-"""Where classes of values were in version 0.1, whose snapshots and pickles name them so. It never changes."""
+"""The modules of the value classes in version 0.1, whose snapshots and pickles name them. It never changes."""
 
 _KNOWN_AS = {(FACE, name): f"{module}.{name}" for module, names in VALUES.items() for name in names}
 _LASTING = {(module, name): (FACE, name) for module, names in VALUES.items() for name in names}
@@ -125,9 +125,9 @@ _OF_THE_PACKAGE = re.compile(rf"\b{FACE}(?:\.\w+)+")
 
 
 def lasting(cls: C) -> C:
-    """Let pickles name a class by the face of the package: `stateshift.Row`, wherever its module is.
+    """Make pickles name a class by the package, as `stateshift.Row`, whatever its module is.
 
-    Its hints are resolved first: who asks for them looks into the module that the class names.
+    Its hints are resolved first, because they would otherwise be looked up in the module that the class names.
     """
     hints = inspect.get_annotations(cls, eval_str=True)
     if hints:
@@ -137,7 +137,7 @@ def lasting(cls: C) -> C:
 
 
 def place_of(module: str, name: str) -> tuple[str, str]:
-    """Return module and name, today, of what had this name when it was stored."""
+    """Return the present module and name of what had this name when it was stored."""
     if (module, name) in _LASTING:
         return _LASTING[module, name]
     places = MOVED.get(module, ())
@@ -147,12 +147,12 @@ def place_of(module: str, name: str) -> tuple[str, str]:
 
 
 def _has(place: str, name: str) -> bool:
-    """Whether a module has a name, which may not be that of another module: a package has modules beside its names."""
+    """Whether a module has a name that is not a module; a package has its submodules as attributes, too."""
     return not inspect.ismodule(getattr(import_module(place), name, inspect))
 
 
 def known_as(module: str, name: str) -> str:
-    """Return the one qualified name of a thing, whichever of its names this is."""
+    """Return the one qualified name of a class, for any of its names."""
     place = place_of(module, name)
     return _KNOWN_AS.get(place) or ".".join(place)
 
@@ -163,7 +163,7 @@ def qualified_name(cls: type) -> str:
 
 
 def known_name(full: str) -> str:
-    """Return the one qualified name of a thing of the package; any other text as it is."""
+    """Return the one qualified name of a class of this package; any other text as it is."""
     if not full.startswith(f"{FACE}."):
         return full
     parts = full.split(".")
@@ -173,14 +173,14 @@ def known_name(full: str) -> str:
 
 
 def in_known_names(text: str) -> str:
-    """Return a text in which all that it names of the package has its one name."""
+    """Return a text in which each class of this package has its one qualified name."""
     return _OF_THE_PACKAGE.sub(lambda found: known_name(found[0]), text)
 
 
 def former_names(module: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a former module: it finds names where they are now.
+    """Return a `__getattr__` for a former module, which finds names where they are now.
 
-    A name that is imported by a statement is told to have moved; one that a pickle names is not.
+    An import statement of such a name warns that it has moved; a pickle that names it does not.
     """
 
     def find(name: str) -> Any:
@@ -188,7 +188,7 @@ def former_names(module: str) -> Callable[[str], Any]:
         if place == module:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         found = getattr(import_module(place), name)
-        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - by which the statement asks
+        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # noqa: SLF001 - called by `from … import`
             warnings.warn(
                 f"{module}.{name} is {place}.{name} since stateshift 0.2; imports by the former name end with 1.0",
                 DeprecationWarning,
@@ -200,12 +200,12 @@ def former_names(module: str) -> Callable[[str], Any]:
 
 
 def spec_of(module: str) -> ModuleSpec | None:
-    """Return what makes a former module, or None for any other."""
+    """Return the spec of a former module; None for any other."""
     return ModuleSpec(module, _FormerModule(), is_package=True) if module in MOVED else None
 
 
 class _FormerModule(Loader):
-    """Makes a module that has nothing but names that are elsewhere now."""
+    """Creates a module that has only names which are elsewhere now."""
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__getattr__ = former_names(module.__name__)  # type: ignore[method-assign]  # a module's own one
+        module.__getattr__ = former_names(module.__name__)  # type: ignore[method-assign]  # the module's own hook

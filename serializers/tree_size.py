@@ -1,6 +1,7 @@
-"""How large a Python value is when it is written out as a tree: a part that is shared stands as often as it is met.
+"""Size of a Python value written out as a tree, in which a shared part counts each time that it occurs.
 
-A list that holds another twice, which holds a third twice, is small in memory, and has no end when it is printed.
+A list that holds a second list twice, which holds a third one twice, and so on, is small in memory and endless in
+print.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 PART = 16
-"""What each part counts, beside its characters and digits."""
+"""The size of each part, apart from its characters and digits."""
 
 
 def size_of_part(value: object) -> int:
-    """Give what a part counts, without those within it."""
+    """Return the size of a part without the parts within it."""
     if isinstance(value, str | bytes | bytearray):
         return PART + len(value)
     return PART + (value.bit_length() >> 1 if isinstance(value, int) else 0)
 
 
 def is_tree_within(value: object, most: int) -> bool:
-    """Whether a value of built-in containers counts no more than `most`; a text or number by itself always does."""
+    """Whether the size of a value of built-in containers is at most `most`; always true for a text or number alone."""
     size, level = 0, [value] if _parts(value) else []
     while level:
         within: list[Any] = []

@@ -1,6 +1,6 @@
-"""Type variables that stand for anything where a type checker finds out nothing: `K` and `V`.
+"""Type variables that default to `Any`: `K` and `V`.
 
-Without a default a checker would ask for an annotation of each `ValueStateDescriptor("x", int | None)`.
+Without a default, a checker would require an annotation of each `ValueStateDescriptor("x", int | None)`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)
-else:  # before Python 3.13 a default is known to checkers alone
+else:  # before Python 3.13, only type checkers know defaults
     from typing import TypeVar
 
     K, V = TypeVar("K"), TypeVar("V")

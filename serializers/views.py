@@ -20,12 +20,12 @@ MAX_NAME_BYTES, _SHOWN = 0xFFFF, 40
 
 
 def utf16_units(text: str) -> int:
-    """Number of UTF-16 code units of a string: what Java calls its length."""
+    """Return the number of UTF-16 code units of a string, which is its length in Java."""
     return len(text) + sum(char > "\uffff" for char in text)
 
 
 def split_surrogates(text: str) -> str:
-    """Write every character outside the BMP as its two surrogates, as Java holds it."""
+    """Replace every character outside the BMP by its two surrogates, as Java holds it."""
     if text.isascii() or max(text) <= "\uffff":
         return text
     units = text.encode("utf-16-be", "surrogatepass")
@@ -45,7 +45,7 @@ def encode_modified_utf8(text: str) -> bytes:
 
 
 def decode_modified_utf8(data: bytes) -> str:
-    """Decode modified UTF-8; raises `CorruptSavepoint` on anything Java would not have written."""
+    """Decode modified UTF-8; raises `CorruptSavepoint` on anything that Java would not have written."""
     if data.isascii() and b"\0" not in data:
         return data.decode("ascii")
     try:
@@ -75,7 +75,7 @@ class DataInputView:
         self.end = len(data) if end is None else end
 
     def remaining(self) -> int:
-        """Bytes left to read."""
+        """Return the number of bytes left to read."""
         return self.end - self.position
 
     def _take(self, size: int) -> int:
@@ -98,17 +98,17 @@ class DataInputView:
         return self._data[start : start + size]
 
     def span(self, start: int) -> bytes:
-        """Give the bytes from `start` to the current position again."""
+        """Return the bytes from `start` to the current position."""
         return self._data[start : self.position]
 
     def part(self, start: int, size: int) -> DataInputView:
-        """Give a view of a part; positions stay those of the whole, so that an error in it tells the right byte."""
+        """Return a view of a part; positions stay those of the whole, so that its errors name the right byte."""
         view = DataInputView(self._data, start, start + size)
         view.nesting = self.nesting
         return view
 
     def peek(self, size: int) -> bytes:
-        """Give up to `size` bytes ahead, without moving."""
+        """Return up to `size` bytes ahead, without moving."""
         return self._data[self.position : min(self.position + size, self.end)]
 
     def read_byte(self) -> int:
@@ -177,7 +177,7 @@ class DataInputView:
         return count
 
     def expect(self, value: int, what: str) -> None:
-        """Read an i32 and refuse any other than `value`."""
+        """Read an i32, and refuse any other value than `value`."""
         start = self.position
         found = self.read_int()
         if found != value:
@@ -197,17 +197,17 @@ class DataOutputView:
         return len(self._data)
 
     def getvalue(self) -> bytes:
-        """Give everything written so far."""
+        """Return everything written so far."""
         return bytes(self._data)
 
     def taken(self) -> bytes:
-        """Give everything written so far, and begin anew."""
+        """Return everything written so far, and clear the buffer."""
         data = bytes(self._data)
         self._data.clear()
         return data
 
     def patch(self, position: int, data: bytes) -> None:
-        """Overwrite bytes written before, as for a length that is only known afterwards."""
+        """Overwrite bytes written before, such as a length that is only known afterwards."""
         self._data[position : position + len(data)] = data
 
     def _pack(self, form: struct.Struct, value: float, kind: str) -> None:
@@ -220,7 +220,7 @@ class DataOutputView:
         """Write the low eight bits."""
         self._data.append(value & 0xFF)
 
-    def write_boolean(self, value: bool) -> None:  # noqa: FBT001 - Java's name and shape
+    def write_boolean(self, value: bool) -> None:  # noqa: FBT001 - Java's name and signature
         """Write a bool as 0 or 1."""
         self._data.append(1 if value else 0)
 

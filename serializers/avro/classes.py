@@ -1,4 +1,4 @@
-"""Python classes as Avro records: the schema that a class implies, and its objects as the codec's generic values.
+"""Python classes as Avro records: the schema of a class, and conversions between its objects and generic values.
 
 int long, Int32/Int16/Int8 int, float double, Float32 float, bool, str, bytes, UUID, date, time-micros,
 datetime timestamp-micros, NaiveDatetime local-timestamp-micros, list[T] array, dict[str, T] map, T | None a union
@@ -59,7 +59,7 @@ _GIVEN: dict[type, Any] = {
 
 @attrs.frozen
 class _Hint:
-    """A type hint taken apart: what it is, what `Annotated` adds, and whether it may be None."""
+    """The parts of a type hint: the bare type, what `Annotated` adds, and whether it may be None."""
 
     bare: Any
     given: TypeSerializer[Any] | None
@@ -82,7 +82,7 @@ def _peel(hint: Any) -> _Hint:
 
 
 def schema_of(cls: type) -> str:
-    """Give the schema that a record class implies, as JSON text.
+    """Return the schema of a record class, as JSON text.
 
     Raises:
         DeclarationError: A field's type has no counterpart in Avro.
@@ -111,7 +111,7 @@ class _Deriver:
         field: dict[str, Any] = {"name": peeled.options.name or attribute}
         value = default.make() if default is not None else None
         if peeled.optional:
-            # The branch of the default stands first, where readers older than Avro 1.12 look for it.
+            # The branch of the default comes first, where readers older than Avro 1.12 look for it.
             kind = ["null", kind] if value is None else [kind, "null"]
         field["type"] = kind
         if default is not None:
@@ -161,7 +161,7 @@ def _legal(name: str, cls: type) -> str:
 
 
 def _json(value: Any, where: str) -> Any:
-    """Give a default as JSON: bytes as text of one code point a byte, times as the numbers that they are."""
+    """Return a default as JSON: bytes as text with one code point per byte, times as the numbers that are stored."""
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, enum.Enum)):
         return value
     if isinstance(value, enum.Enum):
@@ -180,7 +180,7 @@ def _json(value: Any, where: str) -> Any:
 
 @lru_cache(maxsize=256)
 def came_back(schema: str, cls: type) -> tuple[Finding, ...]:
-    """Refuse fields of a schema whose names its classes have retired, unless with the type that they had (REC-16)."""
+    """Return findings for fields that the class has retired, unless they have their former type (REC-16)."""
     return tuple(_came_back(parse(schema), cls, "$", set()))
 
 
@@ -220,7 +220,7 @@ def _without_null(node: Node) -> Node:
 
 @lru_cache(maxsize=256)
 def binding(schema: str, cls: type) -> tuple[Turn, Turn]:
-    """Give how generic values become objects of a class, and back.
+    """Return two functions: one converts generic values to objects of a class, the other one converts them back.
 
     Raises:
         DeclarationError: The schema has a field that the class lacks, or lacks one without a default.
@@ -233,7 +233,7 @@ def binding(schema: str, cls: type) -> tuple[Turn, Turn]:
 
 @attrs.define
 class _Binder:
-    """Makes both ways of each (node, class) once; a recursive one finds itself through `made`."""
+    """Makes both functions for each (node, class) once; a recursive node refers to its own through `made`."""
 
     made: dict[tuple[int, type], tuple[Turn, Turn] | None] = attrs.field(factory=dict)
 

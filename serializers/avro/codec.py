@@ -1,4 +1,4 @@
-"""Avro's binary encoding, strictly: values of a schema from bytes and to bytes.
+"""Avro's binary encoding, with strict checks: values of a schema from bytes and to bytes.
 
     int, long   zigzag, seven bits a byte, low bits first, the top bit set on all bytes but the last
     float 4, double 8 bytes, little-endian; boolean 0 or 1; null nothing
@@ -6,9 +6,9 @@
     array, map   blocks: long count, items; a negative count is followed by the block's size in bytes; a count 0 ends
     enum   int place of the symbol; union   long place of the branch, its value; record   the fields; fixed   its bytes
 
-fastavro is not used here: it takes a negative branch of a union from the end, lets numbers overflow, and allocates what
-damaged bytes announce. Every count is compared with the bytes that are left before anything is made of it.
-Source: Avro 1.12 specification, "Binary Encoding"; rule AV-9.
+fastavro is not used here: it counts a negative branch of a union from the end, lets numbers overflow, and allocates
+whatever size damaged bytes announce. Here every count is compared with the remaining bytes before anything is
+allocated. Source: Avro 1.12 specification, "Binary Encoding"; rule AV-9.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _BITS = {"int": 32, "long": 64}
 _SCALARS = (str, bytes, bool, int, float, list, tuple)
 _MAX_EMPTY = 1_000_000
-"""Items that take no bytes, in one value: nothing else bounds what damaged bytes could announce."""
+"""The most items without bytes in one value: nothing else limits the count that damaged bytes could announce."""
 
 
 def read(node: Node, source: DataInputView) -> Any:
@@ -45,7 +45,7 @@ def read(node: Node, source: DataInputView) -> Any:
 
     Raises:
         CorruptSavepoint: No value of this schema begins here; with the offset.
-        ValueNotConvertible: A logical value that Python's class does not hold.
+        ValueNotConvertible: The Python class of a logical type cannot hold the value.
     """
     start = source.position
     try:
@@ -148,7 +148,7 @@ class _Decoder:
                 raise CorruptSavepoint("a block does not end where it says", offset=self.source.position)
 
     def _block(self, least: int) -> tuple[int, int] | None:
-        """Give where a block ends (-1: not said) and its items; None at the end."""
+        """Return the end of a block (-1: not given) and its number of items; None at the end."""
         start = self.source.position
         number, end = self.number(64), -1
         if number == 0:
@@ -186,7 +186,7 @@ _READERS: dict[str, Callable[[_Decoder, Node], Any]] = {
 
 
 def write(node: Node, value: Any, target: DataOutputView) -> None:
-    """Write one value: what `read` gives, or an object with the attributes of a record.
+    """Write one value: what `read` returns, or an object with the attributes of a record.
 
     Raises:
         ValueNotConvertible: It does not fit the schema; nothing is rounded, cut off or left out.
@@ -249,7 +249,7 @@ class _Encoder:
             raise
 
     def record(self, node: Node, value: Any) -> None:
-        cls: Any = type(value)  # Any: a class is not seen to be hashable
+        cls: Any = type(value)  # Any: type checkers do not see that a class is hashable
         names = value if isinstance(value, Mapping | Record) else _field_names(cls)
         unknown = next((name for name in names if not _has_field(node, name)), None)
         if unknown is not None:
@@ -313,10 +313,10 @@ _WRITERS: dict[str, Callable[[_Encoder, Node, Any], None]] = {
 
 
 def choose_branch(node: Node, value: Any) -> tuple[int, Any]:
-    """Give the branch of a union that a value is of, and the value without its tag.
+    """Return the index of the branch that a value belongs to, and the value without its tag.
 
     Raises:
-        ValueNotConvertible: None holds it; or several records do, and no tag says which.
+        ValueNotConvertible: No branch holds it; or several records do, and no tag says which.
     """
     if isinstance(value, tuple) and len(value) == 2 and not hasattr(value, "_fields"):
         for place, branch in enumerate(node.branches):
@@ -337,14 +337,14 @@ def choose_branch(node: Node, value: Any) -> tuple[int, Any]:
 
 
 def _fits(node: Node, value: Any, *, loose: bool) -> bool:
-    """Whether a value looks like one of a branch; loose: a whole number for a float, a number for a logical type."""
+    """Whether a value looks like one of a branch; loose: also an int as a float, and a number as a logical type."""
     if node.logical and not loose and avro_logical.python_type(node) is not None:
         return avro_logical.is_value(node, value)
     if node.type == "record":
         if isinstance(value, Mapping):
             return len(value) == len(node.fields) and all(field.name in value for field in node.fields)
         if isinstance(value, Record):
-            return node.name == value._type_name  # noqa: SLF001 - its public way
+            return node.name == value._type_name  # noqa: SLF001 - public API of Record
         return bool(node.fields) and all(hasattr(value, field.name) for field in node.fields)
     if node.type == "array":
         return isinstance(value, list | tuple)
@@ -356,7 +356,7 @@ def _fits(node: Node, value: Any, *, loose: bool) -> bool:
 
 
 def is_scalar(node: Node, value: Any) -> bool:
-    """Whether a raw value is one of a type without parts."""
+    """Whether a raw value fits a type without parts."""
     kind = node.type
     if kind == "null":
         return value is None
@@ -374,7 +374,7 @@ def is_scalar(node: Node, value: Any) -> bool:
 
 
 def round_float(value: float) -> float:
-    """Round to single precision, past its range to infinity: what a reader of float makes of a number (AV-9)."""
+    """Round to single precision, out of its range to infinity, as Avro's readers of float do (AV-9)."""
     try:
         rounded: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
     except OverflowError:
@@ -384,7 +384,7 @@ def round_float(value: float) -> float:
 
 @lru_cache(maxsize=256)
 def _field_names(cls: Any) -> tuple[str, ...]:
-    """Give what objects of a record class hold; of another class nobody knows."""
+    """Return the constructor arguments of a record class; empty for any other class."""
     if not is_record_class(cls):
         return ()
     if attrs.has(cls):
@@ -406,5 +406,5 @@ def _utf8(text: str) -> bytes:
 
 
 def misfit(node: Node, value: Any) -> ValueNotConvertible:
-    """Say that a value is none of a type."""
+    """Return the error for a value that does not fit a type."""
     return ValueNotConvertible(f"{shown(value)} where a {node.describe()} is declared")

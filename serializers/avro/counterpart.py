@@ -1,11 +1,11 @@
-"""Avro types among stateshift's own: what rule FAM-4 compares with records, lists, numbers and the rest.
+"""Counterparts of Avro types among stateshift's own types, which rule FAM-4 compares with records, lists and numbers.
 
     record, enum, array, map, boolean, int, long, float, double, bytes, string    the types of these names
     fixed      bytes                    a union of null and one type   that type, optional
     decimal    decimal, without bound   any other union                nothing
     uuid       string, or bytes         times                          LocalDate, LocalTime, LocalDateTime, Instant
 
-Where an Avro type holds less than its counterpart does, a limit says so of the new side. Source: Avro 1.12
+If an Avro type holds less than its counterpart, a limit adds a finding when it is the new type. Source: Avro 1.12
 specification; compatibility rules, sections 4, 6 and 7.
 """
 
@@ -81,7 +81,7 @@ _PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 
 
 class _InSchema(Advice):
-    """What is to be written in an Avro schema."""
+    """Says what to write in an Avro schema so that a finding goes away."""
 
     def same_record(self, name: str) -> str:
         return f'if it is the same record: "aliases": ["{name}"] in the new schema'
@@ -102,7 +102,7 @@ class _InSchema(Advice):
         return (CONVERTER,)
 
     def subclass(self, name: str) -> tuple[str, ...]:
-        return (CONVERTER,)  # a record of Avro's has no subclasses
+        return (CONVERTER,)  # an Avro record has no subclasses
 
     def symbol_alias(self, stored: str, present: str) -> str:
         return f"if it is now called {present!r}: {CONVERTER}"
@@ -120,7 +120,7 @@ def _short(name: str) -> str:
 
 @attrs.frozen
 class _RecordInAvro(RecordSerializer[Any]):
-    """A record whose name counts without its namespace (AV-2)."""
+    """A record that is identified by its name without the namespace (AV-2)."""
 
     advice: ClassVar[Advice] = _ADVICE
 
@@ -130,7 +130,7 @@ class _RecordInAvro(RecordSerializer[Any]):
 
 @attrs.frozen
 class _RecursiveInAvro(RecursiveRecordSerializer[Any]):
-    """The same of a record that contains itself."""
+    """A record that contains itself, identified by its name without the namespace (AV-2)."""
 
     advice: ClassVar[Advice] = _ADVICE
 
@@ -140,7 +140,7 @@ class _RecursiveInAvro(RecursiveRecordSerializer[Any]):
 
 @attrs.frozen
 class _EnumInAvro(EnumSerializer):
-    """An enum whose name counts without its namespace (AV-2)."""
+    """An enum that is identified by its name without the namespace (AV-2)."""
 
     advice: ClassVar[Advice] = _ADVICE
 
@@ -174,7 +174,7 @@ class _NothingSnapshot(TypeSerializerConfigSnapshot[Any]):
 
 @attrs.frozen
 class _Asked(TypeSerializer[Any]):
-    """A counterpart that only answers; what is read and written is the Avro type itself."""
+    """A counterpart that only judges; values are read and written by the Avro type itself."""
 
     node: Node = attrs.field(eq=False)
 
@@ -190,12 +190,12 @@ class _Asked(TypeSerializer[Any]):
 
 @attrs.frozen
 class _Limited(_Asked):
-    """A counterpart that holds more than its Avro type does.
+    """A counterpart that can hold more than its Avro type.
 
     Attributes:
-        own: What the Avro type is asked as.
-        limit: What is to be said of the Avro type besides.
-        stored: What the stored Avro type is, where that is another type, of which there are fewer.
+        own: The serializer that judges for the Avro type.
+        limit: Returns a finding about the limits of the Avro type, or None.
+        stored: The serializer for the Avro type when it is the stored one, if different from `own`.
     """
 
     own: TypeSerializer[Any]
@@ -217,7 +217,7 @@ class _Limited(_Asked):
         return attrs.evolve(result, verdict=verdict, findings=(finding, *result.findings))
 
     def _asked(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
-        """Ask the counterpart; where it names itself, the Avro type is meant."""
+        """Return the counterpart's result, with the name of the Avro type in place of its own."""
         result = self.own.ensure_compatibility(snapshot)
         was, name = self.own.describe(), self.node.describe()
         findings = (attrs.evolve(one, new=name) if one.new == was else one for one in result.findings)
@@ -252,7 +252,7 @@ _COARSER = _refused("TIME-3", "stored values have finer fractions of a second th
 
 
 def _unless_as_coarse(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -> Finding | None:
-    """TIME-3 for milliseconds; a remark for microseconds, beyond which Python's own types do not go either."""
+    """Return the finding TIME-3 for milliseconds, or a remark for microseconds, the limit of Python's types, too."""
     per_second = _PER_SECOND.get(node.logical.rpartition("-")[2], 0)
     if not isinstance(snapshot, TemporalSnapshot) or snapshot.meaning.per_second <= per_second:
         return None
@@ -261,7 +261,7 @@ def _unless_as_coarse(node: Node, snapshot: TypeSerializerConfigSnapshot[Any]) -
 
 @lru_cache(maxsize=256)
 def avro_counterpart(schema: str) -> Counterpart:
-    """Give the counterpart of a schema's type."""
+    """Return the counterpart of a schema's type."""
     return Counterpart(_Maker().own(parse(schema)), ToOwn(schema), FromOwn(schema))
 
 

@@ -1,4 +1,4 @@
-"""Values of an Avro schema as those of its counterpart, and back (FAM-4).
+"""Conversion of values of an Avro schema to those of its counterpart, and back (FAM-4).
 
 Avro                              counterpart
 dict                              Record
@@ -35,7 +35,7 @@ _FIRST_DAY = dt.date(1970, 1, 1).toordinal()
 
 @attrs.frozen
 class ToOwn:
-    """Avro value -> value of the counterpart. Pickles as the schema's text."""
+    """Converts an Avro value to a value of the counterpart. Pickled as the schema's text."""
 
     schema: str
 
@@ -46,7 +46,7 @@ class ToOwn:
 
 @attrs.frozen
 class FromOwn:
-    """Value of the counterpart -> Avro value. Pickles as the schema's text."""
+    """Converts a value of the counterpart to an Avro value. Pickled as the schema's text."""
 
     schema: str
 
@@ -64,15 +64,15 @@ def _bounded() -> Iterator[None]:
 
 
 def own_value(node: Node, value: Any) -> Any:
-    """Give an Avro value as its counterpart's generic readers would."""
+    """Return an Avro value as the counterpart's generic readers would return it."""
     return _translated(node, value, own_value, _own_single, lambda fields: Record(node.name, fields))
 
 
 def avro_value(node: Node, value: Any) -> Any:
-    """Give a generic value, or one of a class, as the Avro codec writes it.
+    """Return a generic value, or an object of a class, as the Avro codec writes it.
 
     Raises:
-        ValueNotConvertible: The Avro type does not hold it.
+        ValueNotConvertible: The Avro type cannot hold it.
     """
     return _translated(node, value, avro_value, _avro_single, dict)
 
@@ -84,7 +84,7 @@ def _translated(
     single: Callable[[Node, Any], Any],
     record: Callable[[dict[str, Any]], Any],
 ) -> Any:
-    """Walk a value along its type; a null is only where one may be."""
+    """Convert a value recursively along its type; a null stays null."""
     if value is None:
         return None
     if node.type == "union":

@@ -1,8 +1,8 @@
-"""Defaults of Avro fields: JSON, turned into values of the field's own type.
+"""Defaults of Avro fields: conversion of their JSON to values of the field's type.
 
-Bytes and fixed are text of one code point a byte; numbers take the declared type, single precision included; logical
-types apply; a union's default is of the first branch that it fits. Source: Avro 1.12 specification, "Complex Types";
-rules AV-7, AV-9.
+Bytes and fixed are text with one code point per byte; numbers take the declared type, single precision included;
+logical types apply; a union's default belongs to the first branch that it fits. Source: Avro 1.12 specification,
+"Complex Types"; rules AV-7, AV-9.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def default_value(field: AvroField) -> Any:
-    """Give the value that a field takes where it is absent: JSON, turned into the field's own type (AV-7, AV-9).
+    """Return the default of an absent field, converted from JSON to the field's type (AV-7, AV-9).
 
     Raises:
         ValueNotConvertible: It has no default, or one that does not fit its type.

@@ -1,7 +1,7 @@
-"""Avro's JSON encoding of values: what an export shows.
+"""Avro's JSON encoding of values, which exports show.
 
-Bytes are text of one code point a byte, a value of a union that is not null an object with the branch's name, logical
-types the numbers or text that they are stored as. Source: Avro 1.12 specification, "JSON Encoding".
+Bytes are text with one code point per byte; a non-null value of a union is an object with the branch's name; values of
+logical types are the numbers or text that are stored. Source: Avro 1.12 specification, "JSON Encoding".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def to_json(node: Node, value: Any) -> Any:
-    """Give a value of a schema as `json.dumps` takes it; NaN and the infinities as text."""
+    """Return a value of a schema in a form for `json.dumps`; NaN and the infinities as text."""
     if node.type == "union":
         place, inner = choose_branch(node, value)
         branch = node.branches[place]

@@ -1,4 +1,4 @@
-"""Avro's logical types: the number or bytes in the data, and the value in Python.
+"""Avro's logical types: conversion of the stored numbers or bytes to Python values, and back.
 
     decimal                            Decimal
     uuid                               UUID
@@ -7,8 +7,8 @@
     timestamp-millis, -micros          datetime in UTC
     local-timestamp-millis, -micros    datetime without a zone
 
-Nanoseconds do not fit Python's datetime and stay the integer that they are. Nothing is cut off: a value with more
-digits than the type holds is an error. Source: Avro 1.12 specification, "Logical Types"; rules AV-8, AV-9.
+Nanoseconds do not fit Python's datetime and stay integers. Nothing is cut off: a value with more digits than the type
+holds is an error. Source: Avro 1.12 specification, "Logical Types"; rules AV-8, AV-9.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MICROS = {"millis": 1000, "micros": 1}
 
 
 def python_type(node: Node) -> type | None:
-    """Give the class of the values where it is not that of the base type."""
+    """Return the class of the values; None if it is that of the base type."""
     if node.logical.startswith(("time", "local")):
         if node.logical.endswith("nanos"):
             return None
@@ -51,10 +51,10 @@ def is_value(node: Node, value: Any) -> bool:
 
 
 def to_value(node: Node, raw: Any) -> Any:
-    """Turn what the base type reads into the value of the logical type.
+    """Convert what the base type reads to the value of the logical type.
 
     Raises:
-        ValueNotConvertible: Python's class does not hold it (a year past 9999), or a string is no UUID.
+        ValueNotConvertible: Python's class cannot hold it (a year past 9999), or a string is not a UUID.
     """
     try:
         if node.decimals is not None:
@@ -83,10 +83,10 @@ def to_value(node: Node, raw: Any) -> Any:
 
 
 def to_raw(node: Node, value: Any) -> Any:
-    """Turn a value of the logical type into what the base type writes; other values are left to the base type.
+    """Convert a value of the logical type to what the base type writes; other values are left to the base type.
 
     Raises:
-        ValueNotConvertible: Digits would be lost, or a datetime has a zone too few or too many.
+        ValueNotConvertible: Digits would be lost, or a datetime lacks a time zone or has one that it must not have.
     """
     if node.decimals is not None and isinstance(value, decimal.Decimal):
         return _unscaled(node, value)
@@ -116,10 +116,10 @@ def _count(moved: dt.timedelta, unit: str, value: Any) -> int:
 
 def _unscaled(node: Node, value: decimal.Decimal) -> bytes:
     digits = node.decimals
-    assert digits is not None  # noqa: S101 - asked by the caller
+    assert digits is not None  # noqa: S101 - checked by the caller
     if not value.is_finite():
         raise ValueNotConvertible(f"{shown(value)} is no finite decimal")
-    # Compared before anything is computed: 1E+999999999 has a billion digits.
+    # Check the size before computing anything: 1E+999999999 has a billion digits.
     if value and value.adjusted() >= digits.precision - digits.scale:
         raise _too_long(node, value)
     scaled = value.scaleb(digits.scale, _EXACT)

@@ -1,8 +1,7 @@
-"""Recipes of Avro values: what a stored schema's bytes become as those of a present one.
+"""Recipes of Avro values: how the bytes of a stored schema become those of a present one.
 
-Values in between are Python's, and some of them do not tell all that the bytes did: which of two alike branches a
-number was of. Where that is so there is no recipe, and none for schemas within themselves, and for decimals whose scale
-changes.
+There is no recipe where the Python values in between lose information (to which of two similar branches a number
+belonged), for schemas that contain themselves, and for decimals whose scale changes.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _PLAIN: dict[tuple[str, str], Recipe] = {
     ("string", "bytes"): recipe.VarText(),
 }
 _MOST_BRANCHES = 64
-"""Their places are one byte each."""
+"""Their indexes are one byte each."""
 _LOOKS = {
     "int": "integer",
     "long": "integer",
@@ -53,9 +52,9 @@ _LOOKS = {
     "fixed": "bytes",
     "map": "record",
 }
-"""By type: what its values look like in Python, other than those of types that it is not alike."""
+"""Type -> the kind of its values in Python; types of the same kind cannot be distinguished by their values."""
 
-_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - counted from without a zone
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - local times are counted from it, without a zone
 _MILLISECOND, _MICROSECOND = dt.timedelta(milliseconds=1), dt.timedelta(microseconds=1)
 _MOMENTS = dt.datetime.min - _EPOCH, dt.datetime.max - _EPOCH  # noqa: DTZ901 - as above
 _DAY = dt.timedelta(), dt.timedelta(days=1) - _MICROSECOND
@@ -63,12 +62,12 @@ _UNITS = {"millis": _MILLISECOND, "micros": _MICROSECOND}
 
 
 def avro_recipe(old: Node, new: Node, within: frozenset[int] = frozenset()) -> Recipe | None:
-    """Give the recipe for two schemas that resolve; None where there is none.
+    """Return the recipe for two schemas that resolve; None where there is none.
 
     Args:
         old: The stored schema.
         new: The present one.
-        within: The records around both, of the stored schema: in one that contains itself there is no end.
+        within: The ids of the enclosing records of the stored schema, by which a record that contains itself is found.
     """
     if id(old) in within:
         return None
@@ -125,13 +124,13 @@ def _union(old: Node, new: Node, within: frozenset[int]) -> Recipe | None:
 
 
 def _tells_branches(node: Node) -> bool:
-    """Whether a value in Python tells of which branch it is: by its type, or by the name that is read with it."""
+    """Whether a value in Python shows to which branch it belongs: by its type, or by the name that is read with it."""
     looks = [_look(branch) for place, branch in enumerate(node.branches) if place not in node.tagged]
     return len(node.branches) <= _MOST_BRANCHES and len(set(looks)) == len(looks)
 
 
 def _look(node: Node) -> str:
-    """Tell what the values of a branch look like; equal for two between which they do not decide."""
+    """Return the kind of a branch's values; two branches of the same kind cannot be distinguished by their values."""
     if node.logical and avro_logical.python_type(node) is not None:
         return node.logical.rpartition("-")[0] or node.logical
     return _LOOKS.get(node.type, node.type)
@@ -141,7 +140,7 @@ def _look(node: Node) -> str:
 
 
 def _logical(old: Node, new: Node) -> Recipe | None:
-    """What stays through Python's class: every value that it holds and is written in one way only."""
+    """Return the recipe for values that survive Python's class: it holds them, and they have only one encoding."""
     numbers = [node.decimals for node in (old, new) if node.decimals is not None]
     if numbers:
         if (old.type, old.size) != (new.type, new.size) or len({one.scale for one in numbers}) > 1:
@@ -160,7 +159,7 @@ def _logical(old: Node, new: Node) -> Recipe | None:
 
 
 def _range(node: Node) -> tuple[int, int]:
-    """Give the least and the greatest number that a type takes."""
+    """Return the least and the greatest number of a type."""
     bits = _BITS[node.type]
     least, most = -(1 << bits - 1), (1 << bits - 1) - 1
     kind, _, unit = node.logical.rpartition("-")

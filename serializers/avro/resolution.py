@@ -1,7 +1,7 @@
-"""Values of a stored Avro schema as those of a present one: the conversion behind AV-5.
+"""Conversion of values of a stored Avro schema to those of a present one (AV-5).
 
-Worked out once for two schemas and kept for the process; it goes by the pairing of `rules`. The raw value stands
-in between: what the stored logical type made of it is undone, and the present one applied (AV-8, AV-9).
+It is worked out once for two schemas, cached for the process, and uses the pairing of `rules`. Values are converted
+through the raw value: the stored logical type is undone, and the present one applied (AV-8, AV-9).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNIT_DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 
 @attrs.frozen
 class AvroConversion:
-    """Stored value -> present value. Pickles as the two schemas' texts."""
+    """Converts a stored value to a present value. Pickled as the text of the two schemas."""
 
     old: str
     new: str
@@ -41,13 +41,13 @@ class AvroConversion:
 
 @lru_cache(maxsize=256)
 def conversion(old: str, new: str) -> Convert:
-    """Give the conversion between two schemas that resolve."""
+    """Return the conversion between two schemas that resolve."""
     return _Conversions().between(parse(old), parse(new))
 
 
 @attrs.define
 class _Conversions:
-    """Makes the conversion of each pair of nodes once; a recursive pair finds itself through `made`."""
+    """Makes the conversion of each pair of nodes once; a recursive pair refers to its own through `made`."""
 
     made: dict[tuple[int, int], Convert | None] = attrs.field(factory=dict)
 
@@ -87,7 +87,7 @@ class _Conversions:
         return _scalar(old, new)
 
     def _from_union(self, old: Node, new: Node) -> Convert:
-        # Those of branches that no reader takes are never called: such a pair is incompatible (AV-6).
+        # Conversions of branches that no new branch can read are never called: such a pair is incompatible (AV-6).
         targets = [
             self.between(branch, new) if new.type != "union" or choose_reader(branch, new) is not None
             else _unreadable(branch, new) for branch in old.branches
@@ -183,7 +183,7 @@ def _scalar(old: Node, new: Node) -> Convert:
 
 
 def unit_factor(old: Node, new: Node) -> int:
-    """Give how many units of the present type make one of the stored type; 1 of what has no units."""
+    """Return how many units of the present type make one of the stored type; 1 for types without units."""
     unit, new_unit = (node.logical.rpartition("-")[2] for node in (old, new))
     if unit not in _UNIT_DIGITS or new_unit not in _UNIT_DIGITS:
         return 1

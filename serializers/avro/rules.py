@@ -1,8 +1,8 @@
-"""The rules for Avro, AV-1 to AV-11: how a stored schema resolves to a present one, and what that takes.
+"""The rules for Avro, AV-1 to AV-11: resolution of a stored schema to a present one, and the findings.
 
-A stored schema that does not resolve is refused (AV-3), with every problem. One that resolves is compatible where the
-present schema alone reads the stored bytes to the resolved value (AV-4), and otherwise takes a migration (AV-5).
-`resolution` has the conversion of the values; both go by the same pairing. Source: compatibility rules, section 7.
+A stored schema that does not resolve is refused (AV-3), with every problem. One that resolves is compatible if the
+present schema alone reads the stored bytes to the resolved value (AV-4), and otherwise requires a migration (AV-5).
+`resolution` converts the values; both use the same pairing. Source: compatibility rules, section 7.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def same_name(old: Node, new: Node) -> bool:
 
 
 def pair_fields(old: Node, new: Node) -> list[tuple[AvroField, AvroField | None]]:
-    """Give every new field with the stored one that it takes over: that of its name, else of its first alias stored.
+    """Return each new field with the stored one that it takes: the one of its name, else of its first stored alias.
 
-    Avro's own checker in Java raises as well where an alias and a name are both stored; its reader takes the alias for
-    the name, and then misses the field.
+    Avro's own checker in Java also raises where an alias and a name are both stored; its reader takes the alias for the
+    name, and then misses the field.
 
     Raises:
-        DeclarationError: Two fields claim one stored field, or aliases lead in a circle.
+        DeclarationError: Two fields claim one stored field, or aliases form a cycle.
     """
     pairing = record_pairs(new.fields, old.fields)
     taken = {field.name: stored for field, stored in pairing.paired}
@@ -56,7 +56,7 @@ def pair_fields(old: Node, new: Node) -> list[tuple[AvroField, AvroField | None]
 
 
 def choose_reader(old: Node, new: Node) -> int | None:
-    """Give the branch of a new union that takes a stored type: the same one first, then the first it is promoted to."""
+    """Return the branch of a new union that reads a stored type: the same type first, else the first promotion."""
     tests: tuple[Callable[[Node], bool], ...] = (
         lambda branch: branch.type == old.type and branch.name == old.name,
         lambda branch: branch.type == old.type and same_name(old, branch),
@@ -70,7 +70,7 @@ def choose_reader(old: Node, new: Node) -> int | None:
 
 
 def resolve(old: Node, new: Node) -> tuple[Finding, ...]:
-    """Give every difference between a stored schema and a present one; none has a verdict better than it deserves."""
+    """Return every difference between a stored schema and a present one."""
     resolution = _Resolution()
     resolution.check(old, new, "$")
     return tuple(resolution.findings)
@@ -101,7 +101,7 @@ class _Resolution:
         self.add(path, rule, Verdict.COMPATIBLE, old.describe(), new.describe(), reason)
 
     def check(self, old: Node, new: Node, path: str) -> None:
-        # A pair that is already being checked, or was, counts as compatible (COMP-3, AV-11).
+        # A pair that is being checked, or was, counts as compatible (COMP-3, AV-11).
         if (id(old), id(new)) in self.met:
             return
         self.met.add((id(old), id(new)))
@@ -185,7 +185,7 @@ class _Resolution:
 
     def decimals(self, old: Node, new: Node, path: str) -> None:
         stored, asked = old.decimals, new.decimals
-        assert stored is not None  # noqa: S101 - asked by the caller
+        assert stored is not None  # noqa: S101 - checked by the caller
         assert asked is not None  # noqa: S101
         more = asked.scale - stored.scale
         if more == 0 and asked.precision >= stored.precision:
@@ -292,17 +292,17 @@ class _Resolution:
 
 
 def _may_read(old: Node, new: Node) -> bool:
-    """Whether a branch can be judged against a type at all: what is inside them decides the rest."""
+    """Whether a branch can be compared with a type at all; their parts decide the rest."""
     if old.type != new.type:
         return new.type in PROMOTIONS.get(old.type, ())
     return not old.name or same_name(old, new)
 
 
 def _refuse_two_claims(old: Node, new: Node) -> None:
-    """Refuse a union of which two branches say that they were the stored type.
+    """Refuse a union in which two branches have the stored type's name as an alias.
 
     Raises:
-        DeclarationError: It is so, and no branch has the stored name itself.
+        DeclarationError: Two branches have the alias, and no branch has the stored name itself.
     """
     claims = [branch.name for branch in new.branches if old.name in branch.aliases]
     if len(claims) > 1 and old.name not in {branch.name for branch in new.branches}:
@@ -323,7 +323,7 @@ def _unit(node: Node) -> tuple[str, str]:
 
 
 def _is_finer(old: Node, new: Node) -> bool:
-    """Whether both are times of one kind, and the new unit is finer: what an int of milliseconds may become."""
+    """Whether both are times of one kind and the new unit is finer, as when an int of milliseconds becomes a long."""
     kind, unit = _unit(old)
     new_kind, new_unit = _unit(new)
     return kind == new_kind and bool(unit) and bool(new_unit) and _UNITS[unit] < _UNITS[new_unit]

@@ -1,7 +1,7 @@
-"""Avro schemas as a graph of nodes: parsed once, names resolved, defaults turned into values' own types.
+"""Avro schemas as a graph of nodes: parsed once, with resolved names; defaults stay JSON.
 
-A node of a named type is shared by all who refer to it, so that a recursive schema is a cycle. Source: Avro 1.12
-specification, "Schema Declaration" and "Names"; rules AV-2, AV-8, AV-11.
+All references to a named type share its node, so a recursive schema is a cycle. Source: Avro 1.12 specification,
+"Schema Declaration" and "Names"; rules AV-2, AV-8, AV-11.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import DeclarationError, shown
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "enum", "fixed"})
 NOTHING = object()
-"""Stands where None would be a default."""
+"""Means "no default" where None is a default."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LOGICAL = {
@@ -35,12 +35,12 @@ _LOGICAL = {
 _LEAST = {"null": 0, "float": 4, "double": 8}
 _SCHEMAS_KEPT = 2048
 _CRC64_OF_NOTHING = 0xC15D213AA4D7A795
-"""Of the Avro specification, "Schema Fingerprints"."""
+"""The constant in the Avro specification, "Schema Fingerprints"."""
 
 
 @attrs.frozen
 class Decimals:
-    """Digits of a decimal: all of them, and those behind the point."""
+    """Digits of a decimal: all of them, and those after the decimal point."""
 
     precision: int
     scale: int
@@ -48,7 +48,7 @@ class Decimals:
 
 @attrs.define(eq=False)
 class AvroField:
-    """A field of a record; `default` is JSON as it stands in the schema, or `NOTHING`."""
+    """A field of a record; `default` is the JSON in the schema, or `NOTHING`."""
 
     name: str
     node: Node
@@ -64,16 +64,16 @@ class Node:
         type: `long`, `record`, `union`, ...
         name: Full name of a named type.
         aliases: Former full names of a named type.
-        logical: Name of the logical type, where it is one of Avro's and fits; "" otherwise.
-        decimals: Of a decimal.
-        fields: Of a record.
-        symbols: Of an enum.
-        default: Of an enum: the symbol for unknown ones, or "".
-        items: Of an array, or the values of a map.
-        size: Bytes of a fixed.
-        branches: Of a union.
-        tagged: Of a union: the branches whose values another branch could hold, too; read as (name, value).
-        least_bytes: No value takes fewer.
+        logical: Name of the logical type, if it is one of Avro's and fits; "" otherwise.
+        decimals: The digits of a decimal.
+        fields: The fields of a record.
+        symbols: The symbols of an enum.
+        default: An enum's symbol for unknown ones, or "".
+        items: The items of an array, or the values of a map.
+        size: The number of bytes of a fixed.
+        branches: The branches of a union.
+        tagged: The branches of a union whose values another branch could hold, too; they are read as (name, value).
+        least_bytes: The smallest size of a value.
     """
 
     type: str
@@ -91,7 +91,7 @@ class Node:
     least_bytes: int = 0
 
     def describe(self) -> str:
-        """Name the type in words: `shop.Click`, `array<long>`, `long(timestamp-millis)`."""
+        """Return the type's name: `shop.Click`, `array<long>`, `long(timestamp-millis)`."""
         if self.type in {"array", "map"}:
             return f"{self.type}<{self.inner.describe()}>"
         if self.type == "union":
@@ -104,8 +104,8 @@ class Node:
 
     @property
     def inner(self) -> Node:
-        """Items of an array, values of a map."""
-        assert self.items is not None  # noqa: S101 - parsing has seen to it
+        """The items of an array, the values of a map."""
+        assert self.items is not None  # noqa: S101 - set by the parser
         return self.items
 
     @property
@@ -114,7 +114,7 @@ class Node:
         return len(self.branches) == 2 and "null" in {branch.type for branch in self.branches}
 
     def step(self, place: int) -> str:
-        """Give the path step to a branch of a union: `?` where only null stands beside it, else `|place`."""
+        """Return the path step to a branch of a union: `?` if null is the only other branch, else `|place`."""
         return "?" if self.is_optional and self.branches[place].type != "null" else f"|{place}"
 
     @property
@@ -128,7 +128,7 @@ def parse(text: str) -> Node:
     """Parse a schema's JSON text; the same text is parsed once (AV-11).
 
     Raises:
-        DeclarationError: It is no Avro schema; the message says where.
+        DeclarationError: It is not an Avro schema; the message says where.
     """
     try:
         node = _Parser().node(json.loads(text), "", "$")
@@ -141,7 +141,7 @@ def parse(text: str) -> Node:
 
 
 def schema_text(schema: Any) -> str:
-    """Give a schema as JSON text: of text as it is, of a primitive's bare name, or of dicts and lists."""
+    """Return a schema as JSON text, from text, the name of a primitive type, or dicts and lists."""
     if isinstance(schema, str):
         return json.dumps(schema) if schema in PRIMITIVES else schema
     return json.dumps(
@@ -151,12 +151,12 @@ def schema_text(schema: Any) -> str:
 
 @lru_cache(maxsize=_SCHEMAS_KEPT)
 def fingerprint(text: str) -> str:
-    """Give the CRC-64-AVRO fingerprint of the parsing canonical form, in hex (AV-12)."""
+    """Return the CRC-64-AVRO fingerprint of the parsing canonical form, in hex (AV-12)."""
     return _crc64(_canonical(parse(text), set()).encode())
 
 
 def _canonical(node: Node, met: set[str]) -> str:
-    """Give what a reader of the bytes needs of a schema, in one way; a named type in full where it is first met.
+    """Return the parsing canonical form of a schema; a named type is written in full at its first occurrence.
 
     Source: Avro 1.12 specification, "Parsing Canonical Form for Schemas".
     """
@@ -181,7 +181,7 @@ def _canonical(node: Node, met: set[str]) -> str:
 
 
 def _crc64(data: bytes) -> str:
-    """Give CRC-64-AVRO in hex, little-endian as Java's."""
+    """Return CRC-64-AVRO in hex, little-endian as in Java."""
     table, remainder = _crc64_table(), _CRC64_OF_NOTHING
     for byte in data:
         remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 0xFF]
@@ -316,7 +316,7 @@ def _texts(schema: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
 
 
 def _annotate(node: Node, schema: dict[str, Any]) -> Node:
-    """Take over a logical type that fits; Avro ignores any other."""
+    """Set the node's logical type, if it fits; Avro ignores any other."""
     logical = schema.get("logicalType")
     if logical == "decimal" and node.type in {"bytes", "fixed"}:
         precision, scale = schema.get("precision"), schema.get("scale", 0)
@@ -331,14 +331,14 @@ def _annotate(node: Node, schema: dict[str, Any]) -> Node:
 
 
 def _shape(node: Node) -> str:
-    """What the values of a branch look like in Python."""
+    """Return the kind of a branch's values in Python."""
     if node.logical in {"decimal", "uuid"}:
         return node.logical
     return {"map": "record", "enum": "string", "fixed": "bytes"}.get(node.type, node.type)
 
 
 def _measure(root: Node) -> None:
-    """Set `least_bytes` of all nodes; of a record inside itself nothing is assumed."""
+    """Set `least_bytes` of all nodes; a record inside itself counts as 0."""
     seen: set[int] = set()
 
     def visit(node: Node) -> int:

@@ -1,7 +1,7 @@
-"""`AvroSerializer`: values in Avro's binary encoding, as dicts or as objects of a class, under a snapshot of ours.
+"""`AvroSerializer`: values in Avro's binary encoding, as dicts or as objects of a class, under stateshift's snapshot.
 
-The bytes carry no schema; the snapshot has it. Flink's own Avro serializer has other bytes: see `flink/avro`. The
-rules AV-1 to AV-12 are in `rules`.
+The bytes contain no schema; the snapshot does. Flink's own Avro serializer has other bytes: see `flink/avro`. The rules
+AV-1 to AV-11 are in `rules`; AV-12 is in `schema` and the snapshot.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ C = TypeVar("C")
 @register_snapshot
 @attrs.define
 class AvroSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Snapshot of `AvroSerializer`; the body at version 1 is as follows (AV-12).
+    """Snapshot of `AvroSerializer`, with this body at version 1 (AV-12).
 
     i32 length and schema JSON in UTF-8, UTF fingerprint (CRC-64-AVRO of the parsing canonical form, in hex)
 
     Attributes:
         schema: The writer's schema, as JSON text.
-        fingerprint: Equal for schemas that differ in documentation, defaults and the like only.
+        fingerprint: Equal for schemas that differ only in documentation, defaults and the like.
     """
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "avro"
@@ -103,7 +103,7 @@ class AvroSerializer(TypeSerializer[V]):
         python_class: An attrs class, dataclass or named tuple with the record's fields; None: dicts.
 
     Raises:
-        DeclarationError: It is no schema, a default does not fit its field, or the class does not fit the schema.
+        DeclarationError: It is not a schema, a default does not fit its field, or the class does not fit the schema.
     """
 
     schema: str = attrs.field(converter=schema_text)
@@ -111,7 +111,7 @@ class AvroSerializer(TypeSerializer[V]):
 
     @classmethod
     def of(cls, python_class: type[C]) -> AvroSerializer[C]:
-        """Return the serializer of a class, with the schema that the class implies."""
+        """Return the serializer of a class, with the class's own schema."""
         return AvroSerializer(avro_classes.schema_of(python_class), python_class)
 
     def __attrs_post_init__(self) -> None:
@@ -126,7 +126,7 @@ class AvroSerializer(TypeSerializer[V]):
             self._turns()
 
     def _turns(self) -> tuple[Any, Any]:
-        cls: Any = self.python_class  # Any: a type variable's class is not seen to be hashable
+        cls: Any = self.python_class  # Any: type checkers do not see that it is hashable
         return avro_classes.binding(self.schema, cls)
 
     @property
@@ -180,7 +180,7 @@ class AvroSerializer(TypeSerializer[V]):
             return CompatibilityResult.compatible()
         findings = came_back + avro_rules.resolve(parse(snapshot.schema), self._node)
         verdict = worst([finding.verdict for finding in findings])
-        # Stored bytes that stay valid still need it inside of something that migrates: a field's name is the new one.
+        # Even if the bytes stay valid, something around the value may migrate, which needs new field names.
         conversion = None if verdict is Verdict.INCOMPATIBLE else AvroConversion(snapshot.schema, self.schema)
         return CompatibilityResult(verdict, findings, conversion=conversion)
 

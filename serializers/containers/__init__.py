@@ -1,4 +1,4 @@
-"""Values within values: optional ones, lists, sets, maps, arrays, tuples, one of two, and those with a time stamp."""
+"""Containers: optional values, lists, sets, maps, arrays, tuples, `Either`, and values with a time to live."""
 
 from ..stored_names import former_names
 

@@ -2,7 +2,7 @@
 
     i32 n, n elements (boolean as bool, char as u16, byte as raw bytes)
 
-A `byte[]` is `bytes` in Python, every other array a list. Arrays of objects are in `object_arrays`.
+A `byte[]` is `bytes` in Python, every other array is a list. Arrays of objects are in `object_arrays`.
 Source: format notes 6.1 and 7.
 """
 
@@ -50,7 +50,11 @@ ARRAY = BASE + "array."
 
 
 def text_to_utf8(value: str | None) -> bytes | None:
-    """Encode as rule TEXT-1 says; raises `ValueNotConvertible` for half a character, which Java strings may hold."""
+    """Encode text as UTF-8 (rule TEXT-1).
+
+    Raises:
+        ValueNotConvertible: The text has a lone surrogate, as a Java string may.
+    """
     try:
         return None if value is None else value.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -63,7 +67,7 @@ def text_to_utf8(value: str | None) -> bytes | None:
 
 @attrs.frozen
 class BytesSerializer(TypeSerializer[bytes]):
-    """Flink's byte[]. What the hint `bytes` means."""
+    """Flink's byte[]: the serializer for the hint `bytes`."""
 
     def serialize(self, value: bytes, target: DataOutputView) -> None:
         if not isinstance(value, bytes):
@@ -121,22 +125,22 @@ _FORMS: dict[type[TypeSerializer[Any]], str] = {
     DoubleSerializer: "d",
     CharSerializer: "H",
 }
-"""By the serializer of an element, the letter of the module `struct` for its bytes."""
+"""Serializer of an element -> the format character of `struct` for its bytes."""
 
 _INTEGERS, _FLOATS = "hiq", "fd"
 
 
 def is_primitive(serializer: TypeSerializer[Any]) -> bool:
-    """Whether Java has a primitive type of such values, so that an array of them holds no nulls."""
+    """Whether Java has a primitive type for these values, so that an array of them holds no nulls."""
     return type(serializer) in _FORMS
 
 
 @attrs.frozen
 class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
-    """Flink's boolean[], char[], short[], int[], long[], float[] and double[]. What `Array[Int32]` means.
+    """Flink's boolean[], char[], short[], int[], long[], float[] and double[]: the serializer for `Array[Int32]`.
 
     Attributes:
-        element: Of every element: one of those serializers whose values are primitives in Java.
+        element: The serializer of the elements, one whose values are primitives in Java.
     """
 
     flags_elements: ClassVar[bool] = False
@@ -179,7 +183,7 @@ class PrimitiveArraySerializer(TypeSerializer[list[Any]]):
             raise
 
     def _packed(self, value: list[Any] | tuple[Any, ...] | array.array[Any]) -> bytes | None:
-        """Give the bytes of plain numbers at once; None where each is for its serializer to judge."""
+        """Return the bytes of plain numbers, packed at once; None if the element serializer must check each of them."""
         form = self._form
         if form not in _INTEGERS and not (form in _FLOATS and all(type(item) is float for item in value)):
             return None
@@ -226,7 +230,7 @@ def _booleans(data: bytes, start: int) -> list[bool]:
 
 
 class PrimitiveArraySnapshot(SequenceSnapshot, FlinkSnapshot[list[Any]]):
-    """Snapshot of an array of primitives, other than byte[]; `element` is the serializer of every element."""
+    """Snapshot of an array of primitives other than byte[]; `element` is the serializer of the elements."""
 
     kind: ClassVar[str] = "array"
     element: ClassVar[TypeSerializer[Any]]

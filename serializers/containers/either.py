@@ -1,8 +1,9 @@
-"""Either: Flink's value of one of two types.
+"""Either: a value of one of two types, as Flink stores it.
 
-    bool is left, then that side's value
+    bool is left, then the value of that side
 
-Source: format notes 6.1 and 7. The book has no rule of its own for it: sides pair by position, as items of a tuple do.
+Source: format notes 6.1 and 7. The rule book has no separate rule for it: sides pair by position, like items of a
+tuple.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _STEPS = ("|0", "|1")
 
 @lasting
 class Either(Generic[L, R]):
-    """A value of one of two types: a `Left` or a `Right`. As a type hint `Either[str, int]`."""
+    """A value of one of two types: a `Left` or a `Right`. As a type hint: `Either[str, int]`."""
 
     __slots__ = ()
 
@@ -43,7 +44,7 @@ class Either(Generic[L, R]):
 @lasting
 @attrs.frozen
 class Left(Either[L, Any]):
-    """The left one of two types."""
+    """A value of the left type."""
 
     value: L
 
@@ -51,18 +52,18 @@ class Left(Either[L, Any]):
 @lasting
 @attrs.frozen
 class Right(Either[Any, R]):
-    """The right one of two types."""
+    """A value of the right type."""
 
     value: R
 
 
 @attrs.frozen
 class EitherSerializer(TypeSerializer[Either[Any, Any]]):
-    """Flink's EitherSerializer. What `Either[A, B]` means.
+    """Flink's EitherSerializer: the serializer for `Either[A, B]`.
 
     Attributes:
-        left: Of the values in a `Left`.
-        right: Of the values in a `Right`.
+        left: The serializer of the values in a `Left`.
+        right: The serializer of the values in a `Right`.
     """
 
     left: TypeSerializer[Any]
@@ -117,7 +118,7 @@ class EitherSerializer(TypeSerializer[Either[Any, Any]]):
 
 @attrs.frozen
 class _EitherConversion:
-    """Converts the side that is there."""
+    """Converts the side that is present."""
 
     left: Callable[[Any], Any] | None
     right: Callable[[Any], Any] | None

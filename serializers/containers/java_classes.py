@@ -1,8 +1,8 @@
-"""The Java classes of values, by their snapshots: an array of objects is stored with the class of its elements.
+"""The Java classes of values, looked up by snapshot: an array of objects is stored with the class of its elements.
 
-Flink loads that class on a restore, and compares it with the job's. A snapshot of a family above this one has a
-`java_class`, if it knows one. Source: the type informations of Flink 2.3, whose
-`getTypeClass` gives it to the array's serializer.
+Flink loads that class on a restore, and compares it with the job's. Snapshots of families that are not listed here may
+have a `java_class` attribute. Source: the type informations of Flink 2.3, whose `getTypeClass` returns the class that
+the array's serializer stores.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _BY_KIND = {
 
 
 def java_class_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
-    """Name the class of values as Java's `Class.getName` does; `java.lang.Object` where it is not known."""
+    """Return the class of values as Java's `Class.getName` does; `java.lang.Object` if it is not known."""
     snapshot = without_ttl_awareness(snapshot)
     if isinstance(snapshot, NullableSerializerSnapshot):
         return java_class_of(snapshot.nested[0])
@@ -75,5 +75,5 @@ def java_class_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> str:
 
 
 def array_class_of(component: str) -> str:
-    """Name the class of arrays of a class: `[Ljava.lang.Long;`."""
+    """Return the class of an array of a class: `[Ljava.lang.Long;`."""
     return f"[{component}" if component.startswith("[") else f"[L{component};"

@@ -1,4 +1,4 @@
-"""Lists and sets, with Flink's bytes, and the rules LIST-1 to LIST-3; arrays, maps and tuples have files of their own.
+"""Lists and sets in Flink's format, and rules LIST-1 to LIST-3; arrays, maps and tuples are in modules of their own.
 
     list   i32 n, n elements
     set    i32 n, n x (bool is null, the element if not)
@@ -56,7 +56,7 @@ class ListSerializer(TypeSerializer[list[E]]):
     """Flink's ListSerializer. Elements have no null flag: they are null only where their own type is optional.
 
     Attributes:
-        element: Of every element.
+        element: The serializer of the elements.
     """
 
     flags_elements: ClassVar[bool] = False
@@ -108,7 +108,7 @@ class ListSerializer(TypeSerializer[list[E]]):
 
 @attrs.frozen
 class ArrayListSerializer(ListSerializer[E]):
-    """Flink's ArrayListSerializer: the bytes of a list, under a snapshot of its own."""
+    """Flink's ArrayListSerializer: the bytes of a list, under another snapshot."""
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[list[E]]:
         return ArrayListSerializerSnapshot((self.element.snapshot_configuration(),))
@@ -116,7 +116,7 @@ class ArrayListSerializer(ListSerializer[E]):
 
 @attrs.frozen
 class _SetConversion:
-    """Converts element by element, and refuses two elements that become one (rule LIST-2)."""
+    """Converts element by element, and refuses two elements that become equal (rule LIST-2)."""
 
     convert: Callable[[Any], Any]
 
@@ -129,9 +129,9 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
     """Flink's SetSerializer.
 
     Attributes:
-        element: Of every element.
+        element: The serializer of the elements.
         nullable_elements: Whether None may be an element; the layout has a flag for it (rule OPT-4).
-        frozen: Whether a frozenset is read, which can be an element or a key itself; else a set.
+        frozen: Whether a frozenset is read, which can itself be an element or a key; else a set.
     """
 
     element: TypeSerializer[E]
@@ -181,7 +181,7 @@ class SetSerializer(TypeSerializer[AbstractSet[E]]):
 
     @property
     def _takes_null(self) -> bool:
-        # As in Flink, a null goes by the set's own flag even where the element's serializer could write it.
+        # As in Flink, the set's own flag marks a null, even where the element's serializer could write it.
         return self.nullable_elements or isinstance(self.element, OptionalSerializer)
 
     def _check_null(self) -> None:
@@ -231,7 +231,7 @@ def _read_set_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any
 
 
 def _may_merge(result: CompatibilityResult[Any]) -> bool:
-    """Whether a conversion loses what tells two values apart."""
+    """Whether a conversion loses information that distinguishes values."""
     return any(flag.partition(":")[0] in {Flag.LOSSY, Flag.DROPS} for _, flag in result.flags)
 
 
@@ -260,7 +260,7 @@ class ListSerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[A
 @register_snapshot
 @attrs.define
 class ArrayListSerializerSnapshot(ListSerializerSnapshot):
-    """Snapshot of `ArrayListSerializer`. Its bytes are those of a list, so that either takes over from the other."""
+    """Snapshot of `ArrayListSerializer`. Its bytes are those of a list, so either serializer can replace the other."""
 
     snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ArrayListSerializerSnapshot"
 
@@ -271,7 +271,7 @@ class ArrayListSerializerSnapshot(ListSerializerSnapshot):
 @register_snapshot
 @attrs.define
 class SetSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of `SetSerializer`. It does not say whether nulls are stored, so a restored serializer takes them."""
+    """Snapshot of `SetSerializer`. It does not say whether nulls are stored, so a restored serializer reads them."""
 
     snapshot_id: ClassVar[str] = BASE + "SetSerializerSnapshot"
     kind: ClassVar[str] = "set"

@@ -1,8 +1,8 @@
-"""Maps, with Flink's bytes, and the rules MAP-1 to MAP-4 and OPT-4.
+"""Maps in Flink's format, and the rules MAP-1 to MAP-4 and OPT-4.
 
     i32 n, n x (key, bool is null, the value if not)
 
-Entries are written in the order in which the map gives them, as by Flink; a dict that was read gives that of the bytes.
+Entries are written in the map's iteration order, as by Flink; a dict that was read has the order of the bytes.
 Source: format notes 6.1 and 7; compatibility rules 4.5.
 """
 
@@ -38,7 +38,7 @@ _KEY, _VALUE = "<key>", "{}"
 
 @attrs.frozen
 class _MapConversion:
-    """Converts keys and values, and refuses two keys that become one (rule MAP-3)."""
+    """Converts keys and values, and refuses two keys that become equal (rule MAP-3)."""
 
     key: Callable[[Any], Any] | None
     value: Callable[[Any], Any] | None
@@ -58,8 +58,8 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
     """Flink's MapSerializer, for dicts.
 
     Attributes:
-        key: Of every key; a key is never null.
-        value: Of every value.
+        key: The serializer of the keys; a key is never null.
+        value: The serializer of the values.
         nullable_values: Whether a value may be None; the layout has a flag for it (rule OPT-4).
     """
 
@@ -118,7 +118,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
 
     @property
     def _takes_null(self) -> bool:
-        # As in Flink, a null goes by the map's own flag even where the value's serializer could write it.
+        # As in Flink, the map's own flag marks a null, even where the value's serializer could write it.
         return self.nullable_values or isinstance(self.value, OptionalSerializer)
 
     def _check_null(self, key: K) -> None:
@@ -139,7 +139,7 @@ class MapSerializer(TypeSerializer[Mapping[K, V]]):
         )
         if key is None or value is None or not recipe.tells_apart(key):
             return None
-        takes_null = self._takes_null and reader._takes_null  # noqa: SLF001 - its own class
+        takes_null = self._takes_null and reader._takes_null  # noqa: SLF001 - the same class
         return recipe.Counted(recipe.Nullable(recipe.present(value), null=b"\1" if takes_null else None), key)
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[Mapping[K, V]]:
@@ -178,7 +178,7 @@ def _read_map_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any
 @register_snapshot
 @attrs.define
 class MapSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of `MapSerializer`. It does not say whether nulls are stored, so a restored serializer takes them."""
+    """Snapshot of `MapSerializer`. It does not say whether nulls are stored, so a restored serializer reads them."""
 
     snapshot_id: ClassVar[str] = BASE + "MapSerializerSnapshot"
     kind: ClassVar[str] = "map"

@@ -1,10 +1,10 @@
 """Arrays of objects: `String[]`, and all others, boxed numbers included.
 
-    StringArray   i32 n, n strings, of which any may be the null form
+    StringArray   i32 n, n strings, any of which may be the null form
     GenericArray  i32 n, n x (bool is present, the element if so)
 
-Mind the sense of the flag: *is present*, and *is null* elsewhere. Source: format notes 6.1 and 7. That Flink refuses
-an array whose component class is another one is from the class files of Flink 2.3.
+The flag means *is present* here; elsewhere it means *is null*. Source: format notes 6.1 and 7; the class files of Flink
+2.3 show that Flink refuses an array with another component class.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ def _refuse_null() -> None:
 
 @attrs.frozen
 class StringArraySerializer(TypeSerializer[list[str | None]]):
-    """Flink's String[]. What `Array[str]` means.
+    """Flink's String[]: the serializer for `Array[str]`.
 
     Attributes:
-        nullable_elements: Whether None may be an element; strings have a null form of their own.
+        nullable_elements: Whether None may be an element; strings have their own null form.
     """
 
     flags_elements: ClassVar[bool] = False
@@ -73,7 +73,7 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
 
     @property
     def element(self) -> StringSerializer:
-        """Of every element."""
+        """The serializer of the elements."""
         return StringSerializer(allow_null=self.nullable_elements)
 
     @property
@@ -120,11 +120,11 @@ class StringArraySerializer(TypeSerializer[list[str | None]]):
 
 @attrs.frozen
 class GenericArraySerializer(TypeSerializer[list[E | None]]):
-    """Flink's arrays of objects. What `Array[T]` means where T is no primitive, and `Array[Int32 | None]` (Integer[]).
+    """Flink's arrays of objects: for `Array[T]` where T is not a primitive, and for `Array[Int32 | None]` (Integer[]).
 
     Attributes:
-        element: Of every element that is there.
-        component_class: The Java class of the elements; by default that which belongs to `element`.
+        element: The serializer of the elements that are not null.
+        component_class: The Java class of the elements; by default the class of `element`'s values.
         nullable_elements: Whether None may be an element; the layout has a flag for it.
     """
 
@@ -135,7 +135,7 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
     nullable_elements: bool = attrs.field(default=False, kw_only=True, metadata=NULLS_DECLARED)
 
     def __attrs_post_init__(self) -> None:
-        # A fallback deserializer stands here too, and has no snapshot to tell its class.
+        # The element may be a fallback deserializer, which has no snapshot and so no known class.
         if not self.component_class and isinstance(self.element, TypeSerializer):
             object.__setattr__(self, "component_class", java_class_of(self.element.snapshot_configuration()))
 
@@ -197,10 +197,10 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
         )
 
     def _component_to_keep(self, snapshot: GenericArraySerializerSnapshot) -> tuple[str, tuple[Finding, ...]]:
-        """Give the component class of a reconfigured copy: the stored one, where it is not just that of its elements.
+        """Return the component class of a reconfigured copy: the stored one, unless it is that of the stored elements.
 
-        Flink takes over only an array of the same class. It is not in the bytes, so that the stored one can stay; where
-        the class of the elements itself is renamed (REC-11), the array's follows.
+        Flink takes over only an array of the same class. The class is not in the bytes, so the stored one can stay; if
+        the element's class is renamed (REC-11), the array's component class follows.
         """
         old, new = snapshot.component_class, self.component_class
         if old == new or old == java_class_of(snapshot.element_snapshot()):
@@ -211,7 +211,10 @@ class GenericArraySerializer(TypeSerializer[list[E | None]]):
 
 @register_snapshot
 class StringArraySerializerSnapshot(SequenceSnapshot, FlinkSnapshot[Any]):
-    """Snapshot of `StringArraySerializer`. It does not say whether nulls are stored: a restored one takes them."""
+    """Snapshot of `StringArraySerializer`.
+
+    It does not say whether nulls are stored, so a restored serializer reads them.
+    """
 
     snapshot_id: ClassVar[str] = ARRAY + "StringArraySerializer$StringArraySerializerSnapshot"
     kind: ClassVar[str] = "array"
@@ -231,9 +234,9 @@ class StringArraySerializerSnapshot(SequenceSnapshot, FlinkSnapshot[Any]):
 @register_snapshot
 @attrs.define
 class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of `GenericArraySerializer`; the outer part is the component's class.
+    """Snapshot of `GenericArraySerializer`; the outer part is the component class.
 
-    It does not say whether nulls are stored, so a restored serializer takes them.
+    It does not say whether nulls are stored, so a restored serializer reads them.
     """
 
     snapshot_id: ClassVar[str] = BASE + "GenericArraySerializerSnapshot"
@@ -247,13 +250,13 @@ class GenericArraySerializerSnapshot(SequenceSnapshot, CompositeTypeSerializerSn
 
     @property
     def java_class(self) -> str:
-        """The class of the array itself."""
+        """The Java class of the array."""
         return array_class_of(self.component_class)
 
     def describe(self) -> str:
         element = self.nested[0]
         words = element.describe()
-        # Java's Integer[] is told from int[] by what it can hold more.
+        # Java's Integer[] differs from int[] in that it can hold nulls.
         return f"array<optional<{words}>>" if element.kind in _BOXED else f"array<{words}>"
 
     def spell(self, speller: Speller) -> str:

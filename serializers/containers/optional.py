@@ -2,7 +2,7 @@
 
     bool is null; if null `padding` zero bytes, else the value
 
-Most layouts have a null flag of their own (fields of records, values of maps, elements of sets) and need no wrapper.
+Most layouts include a null flag (fields of records, values of maps, elements of sets) and need no wrapper.
 Source: format notes 6.1 and 7; compatibility rules 4.3.
 """
 
@@ -32,7 +32,7 @@ _MAX_PADDING = 0xFFFF
 
 @attrs.frozen
 class _IfPresent:
-    """Converts a value and leaves a null a null."""
+    """Converts a value; None stays None."""
 
     convert: Callable[[Any], Any]
 
@@ -51,8 +51,9 @@ class OptionalSerializer(TypeSerializer[T | None]):
     """Flink's NullableSerializer: a null flag before a value.
 
     Attributes:
-        value: Of what is there where it is not null.
-        padding: Zero bytes that stand for a null, so that all values are of one length; 0, or the length of the value.
+        value: The serializer of a value that is not null.
+        padding: The number of zero bytes after a null's flag: 0, or the length of the value, so that all values have
+            one length.
     """
 
     value: TypeSerializer[T]
@@ -113,7 +114,7 @@ class OptionalSerializer(TypeSerializer[T | None]):
     def ensure_compatibility(self, snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T | None]:
         is_stamped = snapshot.kind in {"ttl", "ttl_aware"}
         if is_stamped or (snapshot.counterpart() is not None and self.value.counterpart() is None):
-            return unrelated(self, snapshot)  # of which another family's own null is judged with the rest of it
+            return unrelated(self, snapshot)  # another family's null is judged together with its value
         if not isinstance(snapshot, NullableSerializerSnapshot):
             return self._from_required(snapshot)
         findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""What lists, sets, maps and tuples share: writing and converting their pieces, and keeping them apart."""
+"""Shared code of lists, sets, maps and tuples: writing and converting their parts, and finding duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NULLS_UNTOLD = "Flink does not say whether nulls are stored here; one would fail
 
 
 def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str) -> list[bytes]:
-    """Give the bytes of each item; an error on the way out learns the step."""
+    """Return the bytes of each item; `step` is added to an error's path."""
     scratch, ends = DataOutputView(), [0]
     try:
         for item in items:
@@ -36,7 +36,7 @@ def encode_each(serializer: TypeSerializer[Any], items: Iterable[Any], step: str
 
 
 def convert_each(convert: Callable[[Any], Any], items: Iterable[Any], step: str) -> list[Any]:
-    """Convert each item but nulls, on which the new serializer decides; an error on the way out learns the step."""
+    """Convert each item but nulls, which are left to the new serializer; `step` is added to an error's path."""
     try:
         return [None if item is None else convert(item) for item in items]
     except StateShiftError as error:
@@ -45,17 +45,17 @@ def convert_each(convert: Callable[[Any], Any], items: Iterable[Any], step: str)
 
 
 def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None) -> frozenset[Any]:
-    """Give the items as a set, and never lose one of them to another in silence.
+    """Return the items as a set, and refuse equal items.
 
     Args:
-        items: What must stay apart.
-        which: Says of the items, in the plural, what the same is said of: `elements of a set become`.
+        items: The items that must differ.
+        which: The beginning of the error message, in the plural: `elements of a set become`.
         step: The path step to an item.
-        rule: The rule that asks for the check, if one does.
+        rule: The rule that requires the check, if any.
 
     Raises:
         ValuesCollide: Two items are equal.
-        ValueNotConvertible: One cannot be hashed.
+        ValueNotConvertible: An item cannot be hashed.
     """
     try:
         distinct = frozenset(items)
@@ -79,19 +79,19 @@ def unique(items: Sequence[Any], which: str, step: str, rule: str | None = None)
 def unique_as_stored(
     items: Sequence[Any], source: DataInputView, places: Sequence[tuple[int, int]], what: str, step: str
 ) -> frozenset[Any]:
-    """Give items that were read as a set; what is told of two that are one depends on their bytes.
+    """Return items that were read as a set, and refuse equal items; the error depends on whether their bytes are equal.
 
     Args:
-        items: What was read.
-        source: From where.
-        places: Where each of them begins and ends there.
-        what: Says what they are, in the plural: `keys of a map`.
+        items: The items that were read.
+        source: The view that they were read from.
+        places: Start and end of each item in `source`.
+        what: What the items are, in the plural: `keys of a map`.
         step: The path step to an item.
 
     Raises:
-        CorruptSavepoint: Two have the same bytes, which no writer leaves.
-        ValuesCollide: Two are, for Python, the same, and have other bytes: 1.0 and 1.00.
-        ValueNotConvertible: One cannot be hashed.
+        CorruptSavepoint: Two items have the same bytes, which no writer produces.
+        ValuesCollide: Two items are equal in Python but have different bytes, such as 1.0 and 1.00.
+        ValueNotConvertible: An item cannot be hashed.
     """
     try:
         return unique(items, f"stored {what} are, for Python,", step)
@@ -105,18 +105,18 @@ def unique_as_stored(
 def keep_null_flag(
     serializer: TypeSerializer[Any], stored: TypeSerializerConfigSnapshot[Any], step: str, *, nullable: bool
 ) -> tuple[TypeSerializer[Any], tuple[Finding, ...]]:
-    """Pair an optional piece, whose null flag is the container's, with a stored one that has a second flag of its own.
+    """Pair an optional part, whose null flag is the container's, with a stored part that has a second null flag.
 
-    Flink 2 makes `Map<String, List<Long>>` of a POJO field a map of *nullable* lists, although the map flags nulls
-    already. So that Flink restores what is written, the second flag stays: a reconfigured copy wraps the piece (OPT-3).
+    For a POJO field `Map<String, List<Long>>`, Flink 2 makes a map of *nullable* lists, although the map has null flags
+    already. The second flag stays, so that Flink restores what is written: a reconfigured copy wraps the part (OPT-3).
 
     Returns:
-        The serializer to ask about `stored`, and the finding where it is a wrapped one.
+        The serializer that judges `stored`, and the finding if it was wrapped.
     """
     if not nullable or isinstance(serializer, OptionalSerializer):
         return serializer, ()
     if _has_a_null_of_its_own(stored) and serializer.counterpart() is None:
-        return OptionalSerializer(serializer), ()  # FAM-4 writes it anew, and a null then goes by the container's flag
+        return OptionalSerializer(serializer), ()  # FAM-4 rewrites it, and the container's flag then marks a null
     if not isinstance(stored, NullableSerializerSnapshot):
         return serializer, ()
     wrapped: TypeSerializer[Any] = OptionalSerializer(
@@ -130,7 +130,7 @@ def keep_null_flag(
 def nulls_untold(
     serializer: TypeSerializer[Any], stored: TypeSerializerConfigSnapshot[Any], step: str, *, nullable: bool
 ) -> tuple[Finding, ...]:
-    """Say of a required piece, whose null flag is the container's, that nulls may be stored all the same (OPT-5)."""
+    """Return the finding that nulls may be stored for a required part whose null flag is the container's (OPT-5)."""
     if nullable:
         return ()
     ways, flags = ("declare it optional: … | None",), (Flag.MAY_FAIL_PER_VALUE,)
@@ -139,11 +139,11 @@ def nulls_untold(
 
 
 def _has_a_null_of_its_own(stored: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether another family describes an optional type."""
+    """Whether the snapshot describes an optional type of another family."""
     counterpart = stored.counterpart()
     return counterpart is not None and isinstance(counterpart.serializer, OptionalSerializer)
 
 
 def outer_result(findings: tuple[Finding, ...]) -> CompatibilityResult[Any]:
-    """Give a composite's own answer, for `compose`."""
+    """Return a composite's own result, for `compose`."""
     return CompatibilityResult(worst([finding.verdict for finding in findings]), findings)

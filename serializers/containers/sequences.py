@@ -1,7 +1,7 @@
-"""What arrays and lists share: elements in an order, and the rules FAM-4 and LIST-2 between two kinds of them.
+"""Shared code of arrays and lists: ordered elements, and the rules FAM-4 and LIST-2 between two kinds of them.
 
-Both are a list in Python, and hold the same elements in the same order: one becomes the other by writing it again.
-A set or a tuple does not (LIST-3). Source: compatibility rules 4.5 and 6.
+Both are lists in Python, and hold the same elements in the same order: rewriting turns one into the other.
+A set or a tuple cannot become one (LIST-3). Source: compatibility rules 4.5 and 6.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ Convert = Callable[[Any], Any]
 
 
 class SequenceSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Snapshot of an array or a list. Stands first among the bases."""
+    """Snapshot of an array or a list. It must be the first base class."""
 
     elements_may_be_null: ClassVar[bool] = False
-    """Whether the bytes can hold nulls between the elements, whatever the elements are."""
+    """Whether the bytes can hold nulls among the elements, whatever the type of the elements."""
 
     @abstractmethod
     def element_snapshot(self) -> TypeSerializerConfigSnapshot[Any]:
-        """Give the snapshot of every element."""
+        """Return the snapshot of the elements."""
 
     def restore_with(self, element: TypeDeserializer[Any]) -> TypeDeserializer[Any]:
-        """Give a reader of the sequence that reads its elements by another one."""
+        """Return a reader of the sequence that reads the elements with `element`."""
         return self.restore_serializer()
 
 
 @attrs.frozen
 class SequenceConversion:
-    """Converts element by element; nulls stay, for the new serializer to decide on."""
+    """Converts element by element; nulls stay, and are left to the new serializer."""
 
     convert: Convert
 
@@ -56,7 +56,7 @@ class SequenceConversion:
 
 
 def convert_elements(conversions: Sequence[Convert | None]) -> Convert | None:
-    """Give the conversion of a sequence from that of its elements, for `compose`."""
+    """Return the conversion of a sequence from that of its elements, for `compose`."""
     return None if conversions[0] is None else SequenceConversion(conversions[0])
 
 
@@ -68,14 +68,15 @@ def sequence_recipe(
     is_flagged: bool = False,
     takes_null: bool = False,
 ) -> recipe.Recipe | None:
-    """Give the recipe of a sequence from that of its elements.
+    """Return the recipe of a sequence from that of its elements.
 
     Args:
-        reader: Of a sequence of this package, which says by `flags_elements` whether each has a flag "is present".
-        conversion: Of the sequence.
-        element: Writes the elements.
-        is_flagged: Whether each new element is behind such a flag.
-        takes_null: Whether the new sequence may hold nulls by it.
+        reader: The reader of a sequence of this package; its `flags_elements` says whether each element has a flag "is
+            present".
+        conversion: The conversion of the sequence.
+        element: The serializer that writes the elements.
+        is_flagged: Whether each new element has such a flag.
+        takes_null: Whether that flag may mark a null in the new sequence.
     """
     was_flagged = getattr(reader, "flags_elements", None)
     if was_flagged is None or not (conversion is None or isinstance(conversion, SequenceConversion)):
@@ -95,7 +96,7 @@ def sequence_recipe(
 
 
 def element_child(element: TypeSerializer[Any], snapshot: SequenceSnapshot) -> Child:
-    """Ask the serializer of the elements about the stored ones."""
+    """Return the elements as a part of a composite, with the result of their new serializer."""
     stored = without_ttl_awareness(snapshot.element_snapshot())
     return Child(STEP, element, element.ensure_compatibility(stored), stored.restore_serializer)
 
@@ -103,17 +104,17 @@ def element_child(element: TypeSerializer[Any], snapshot: SequenceSnapshot) -> C
 def from_other_sequence(
     new: TypeSerializer[Any], element: TypeSerializer[Any], snapshot: SequenceSnapshot, *, takes_null: bool
 ) -> CompatibilityResult[Any]:
-    """Answer about a sequence of other bytes: an array for a list, `Integer[]` for `int[]` (FAM-4, with LIST-2).
+    """Judge a sequence of other bytes: an array for a list, `Integer[]` for `int[]` (FAM-4, with LIST-2).
 
     Args:
-        new: Of the new sequence.
-        element: Of its elements.
-        snapshot: Of the stored sequence.
-        takes_null: Whether the new one can hold nulls between its elements.
+        new: The serializer of the new sequence.
+        element: The serializer of its elements.
+        snapshot: The snapshot of the stored sequence.
+        takes_null: Whether the new sequence can hold nulls among its elements.
     """
     stored = without_ttl_awareness(snapshot.element_snapshot())
     if takes_null and isinstance(stored, NullableSerializerSnapshot) and not isinstance(element, OptionalSerializer):
-        element = OptionalSerializer(element)  # its nulls go by the flag of the new sequence
+        element = OptionalSerializer(element)  # the flag of the new sequence marks its nulls
     reason = "the same elements in the same order, in other bytes"
     flags: tuple[str, ...] = ()
     if snapshot.elements_may_be_null and not takes_null and not isinstance(element, OptionalSerializer):

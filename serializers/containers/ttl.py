@@ -1,10 +1,10 @@
-"""Values of states with a time to live: Flink's TtlSerializer around the user's.
+"""Values of states with a time to live: Flink's TtlSerializer around the serializer of the user value.
 
     i64 last access, in milliseconds since 1970 UTC, then the user value
 
-The path of the user value is not lengthened: to the one who declares the state, the stamp is not there. A state may get
-stamps (STATE-4) or lose them (STATE-5). What stamp it gets is the reference time of the run, which a check does not
-know: a conversion that gives stamps is called within `AtTime`.
+The stamp adds no step to the path of the user value, because the state's declaration does not mention it. A state may
+gain stamps (STATE-4) or lose them (STATE-5). A new stamp is the reference time of the run, which a check does not know:
+a conversion that adds stamps is called within `AtTime`.
 
 How long values live is not stored. Source: format notes 6.1, 6.2 and 7; compatibility rules 8.4.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FORMER_TIME_TO_LIVE = "former_time_to_live=timedelta(…)"
-"""How a descriptor says how long values lived, which no savepoint tells."""
+"""The descriptor's option for the former time to live, which no savepoint stores."""
 
 _LAST_MS = (1 << 63) - 1
 _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
@@ -48,11 +48,11 @@ _reference_time_ms: ContextVar[int] = ContextVar("reference time of the run")
 @lasting
 @attrs.frozen
 class TtlValue(Generic[T]):
-    """A value and when it was last accessed.
+    """A value and the time of its last access.
 
     Attributes:
         last_access_ms: Milliseconds since 1970 UTC.
-        value: The user's value.
+        value: The user value.
     """
 
     last_access_ms: int
@@ -72,11 +72,11 @@ class _TtlConversion:
 
 @attrs.frozen
 class AtTime:
-    """A conversion at a reference time: stamps that it gives are that time.
+    """A conversion at a reference time, which is the time of any stamp that it adds.
 
     Attributes:
         reference_time_ms: Milliseconds since 1970 UTC.
-        convert: Of old values to new ones.
+        convert: Converts an old value to a new one.
     """
 
     reference_time_ms: int
@@ -92,7 +92,7 @@ class AtTime:
 
 @attrs.frozen
 class Stamped:
-    """Converts a bare value and gives it a stamp (rule STATE-4)."""
+    """Converts a bare value and adds a stamp (rule STATE-4)."""
 
     convert: Callable[[Any], Any] | None
 
@@ -107,7 +107,7 @@ class Stamped:
 
 @attrs.frozen
 class Stripped:
-    """Takes the stamp off and converts the bare value (rule STATE-5)."""
+    """Removes the stamp and converts the bare value (rule STATE-5)."""
 
     convert: Callable[[Any], Any] | None
 
@@ -116,9 +116,10 @@ class Stripped:
 
 
 def taking_null(serializer: TypeSerializer[Any]) -> TypeSerializer[Any] | None:
-    """Give the serializer that writes None too, by the null form of its own format; None where that has none.
+    """Return the serializer with nulls allowed, if its format has a null form; else None.
 
-    Behind a stamp, Flink knows a null by this form only: a null in place of the stamp and the value is no entry to it.
+    Behind a stamp, Flink knows a null by this form only: an entry with null in place of stamp and value does not exist
+    to it.
     """
     if isinstance(serializer, OptionalSerializer):
         return serializer
@@ -138,7 +139,7 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
     """Flink's TtlSerializer.
 
     Attributes:
-        value: Of the user value.
+        value: The serializer of the user value.
     """
 
     value: TypeSerializer[T]
@@ -206,13 +207,13 @@ class TtlSerializer(TypeSerializer[TtlValue[T]]):
 
 
 def switched_off(value: TypeSerializer[T], snapshot: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[T]:
-    """Answer for a serializer of bare values about stamped ones (rule STATE-5).
+    """Judge stamped values for a serializer of bare values (rule STATE-5).
 
-    The answer is that about the bare values, and at best that they must be written anew without stamps. It drops none:
-    how long values lived, only the new declaration can tell.
+    The result is that for the bare values, at best `requires_migration`: they must be rewritten without stamps. No
+    value is dropped here, because only the new declaration can say how long values lived.
 
     Args:
-        value: Of the bare values.
+        value: The serializer of the bare values.
         snapshot: A `TtlSerializerSnapshot`.
     """
     stored = snapshot.children()[1]
@@ -244,7 +245,7 @@ class _ButNulls:
 
 
 def _but_nulls(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """Let a conversion pass nulls on, for the new serializer to decide on."""
+    """Return a conversion that leaves nulls to the new serializer."""
     return None if convert is None else _ButNulls(convert)
 
 
@@ -258,13 +259,13 @@ def stripped_recipe(
     writer: TypeSerializer[Any],
     expired_until_ms: int | None,
 ) -> recipe.Recipe | None:
-    """Give the recipe of stamped values that lose their stamps (rule STATE-5); None where `conversion` does no such.
+    """Return the recipe of stamped values that lose their stamps (rule STATE-5); None if `conversion` does not do that.
 
     Args:
-        reader: Of stamped values.
-        conversion: Of old values to new ones.
-        writer: Of bare values.
-        expired_until_ms: Values of that last access or an earlier one are left out, and so they are odd; None: none is.
+        reader: The reader of the stamped values.
+        conversion: Converts old values to new ones.
+        writer: The serializer of the bare values.
+        expired_until_ms: Values last accessed at this time or earlier are left out, so they are odd; None: no value is.
     """
     strips = conversion.convert if isinstance(conversion, AtTime) else conversion
     if not isinstance(reader, TtlSerializer) or not isinstance(strips, Stripped):
@@ -283,7 +284,7 @@ def _read_ttl_with(readers: list[TypeDeserializer[Any]]) -> TypeDeserializer[Any
 @register_snapshot
 @attrs.define
 class TtlSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of `TtlSerializer`; nested are the time stamp's (always a long) and the user value's."""
+    """Snapshot of `TtlSerializer`; nested are that of the time stamp (always a long) and that of the user value."""
 
     snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ttl.TtlStateFactory$TtlSerializerSnapshot"
     kind: ClassVar[str] = "ttl"

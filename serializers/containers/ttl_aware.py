@@ -1,4 +1,4 @@
-"""The wrapper that Flink 2 puts around a snapshot to note whether its state has TTL; the bytes are the inner one's.
+"""TTL-aware snapshots: Flink 2's wrapper that notes whether a state has TTL; the bytes are those of the inner snapshot.
 
     bool has TTL, SNAP
 
@@ -30,7 +30,7 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 
     Attributes:
         has_ttl: Whether the inner snapshot is one of values with time stamps.
-        inner: The snapshot that tells the bytes.
+        inner: The snapshot that describes the bytes.
     """
 
     snapshot_id: ClassVar[str] = "org.apache.flink.runtime.state.ttl.TtlAwareSerializerSnapshot"
@@ -70,7 +70,7 @@ class TtlAwareSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
 def judged_within(
     serializer: TypeSerializer[Any], snapshot: TtlAwareSerializerSnapshot
 ) -> CompatibilityResult[Any] | None:
-    """Return what a serializer says about the snapshot within; None where there is none."""
+    """Return the serializer's result for the inner snapshot; None if there is no inner snapshot."""
     return None if snapshot.inner is None else serializer.ensure_compatibility(snapshot.inner)
 
 
@@ -78,7 +78,7 @@ register_rule("ttl_aware", ANY, "containers.ttl_aware:judged_within")
 
 
 def without_ttl_awareness(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializerConfigSnapshot[Any]:
-    """Give the snapshot that tells the bytes: what a new serializer is to be asked about."""
+    """Return the snapshot that describes the bytes, which a new serializer should judge."""
     while isinstance(snapshot, TtlAwareSerializerSnapshot) and snapshot.inner is not None:
         snapshot = snapshot.inner
     return snapshot

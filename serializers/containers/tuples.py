@@ -2,8 +2,8 @@
 
     the items one after the other: no count, no null flags; Tuple0 is one byte 42
 
-Source: format notes 6.1 and 7; compatibility rules 4.5. That Flink's check ignores the tuple class, and that an item of
-declared length 0 makes the length unknown, is from the class files of Flink 2.3.
+Source: format notes 6.1 and 7; compatibility rules 4.5. The class files of Flink 2.3 show that Flink's check ignores
+the tuple class, and that an item of declared length 0 makes the length unknown.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class _TupleConversion:
 
 @attrs.frozen
 class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
-    """Flink's TupleSerializer (and Tuple0Serializer, for no items at all).
+    """Flink's TupleSerializer (and Tuple0Serializer, for a tuple without items).
 
     Attributes:
-        fields: Of the items, by position.
+        fields: The serializers of the items, by position.
         tuple_class: The Java class; by default `Tuple<n>` of the arity.
     """
 
@@ -91,7 +91,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
             return
         index = 0
         try:
-            for index, (field, item) in enumerate(zip(self.fields, value, strict=True)):  # noqa: B007 - told below
+            for index, (field, item) in enumerate(zip(self.fields, value, strict=True)):  # noqa: B007 - used below
                 field.serialize(item, target)
         except StateShiftError as error:
             add_step(error, f"({index})")
@@ -105,7 +105,7 @@ class TupleSerializer(TypeSerializer[tuple[Any, ...]]):
         items: list[Any] = []
         try:
             for field in self.fields:
-                items.append(field.deserialize(source))  # noqa: PERF401 - how far it came is told below
+                items.append(field.deserialize(source))  # noqa: PERF401 - the number of items is used below
         except StateShiftError as error:
             add_step(error, f"({len(items)})")
             raise
@@ -193,7 +193,7 @@ class TupleSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
 
 @register_snapshot
 class Tuple0SerializerSnapshot(FlinkSnapshot[tuple[Any, ...]]):
-    """Snapshot of `TupleSerializer(())`: Flink has a serializer of its own for it."""
+    """Snapshot of `TupleSerializer(())`, for which Flink has a separate serializer."""
 
     snapshot_id: ClassVar[str] = _RUNTIME + "Tuple0SerializerSnapshot"
     kind: ClassVar[str] = "tuple"

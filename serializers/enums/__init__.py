@@ -1,4 +1,4 @@
-"""Enums, by the names of their symbols."""
+"""Enums, stored by the names of their symbols."""
 
 from ..stored_names import former_names
 

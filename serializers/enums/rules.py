@@ -1,7 +1,7 @@
-"""The rules for enums, ENUM-1 to ENUM-7: which stored symbol is which new one, and what that takes.
+"""The rules for enums, ENUM-1 to ENUM-7: pairing of stored symbols with new ones, and the findings.
 
 Stored ordinals are pinned: a reconfigured copy lists the stored symbols in stored order, under their present names,
-and new symbols after them, whatever the order of the declaration. Source: compatibility rules 4.4.
+followed by the new symbols, whatever the order of the declaration. Source: compatibility rules 4.4.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SymbolConversion:
-    """Stored symbol -> present symbol."""
+    """Converts a stored symbol to a present one."""
 
     type_name: str
     became: dict[str, str]
@@ -37,7 +37,7 @@ class SymbolConversion:
 
 @attrs.frozen
 class _Pairing:
-    """What became of the stored symbols.
+    """The present symbol of each stored one.
 
     Attributes:
         became: Stored symbol -> present one, for those that have one.
@@ -51,12 +51,12 @@ class _Pairing:
 
     @property
     def pinned(self) -> tuple[str, ...]:
-        """Present names by stored ordinal, new ones at the end."""
+        """Present names by stored ordinal, with new ones at the end."""
         return (*self.became.values(), *self.added)
 
     @property
     def merged(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """Present symbols that stand for several stored ones, with these."""
+        """Present symbols that replace several stored ones, each with those."""
         sources: dict[str, list[str]] = {}
         for stored, present in self.became.items():
             sources.setdefault(present, []).append(stored)
@@ -67,7 +67,7 @@ def check_declaration(serializer: EnumSerializer) -> None:
     """Refuse options that do not fit the symbols.
 
     Raises:
-        DeclarationError: A symbol occurs twice, a name is no symbol, or one former name is claimed twice.
+        DeclarationError: A symbol occurs twice, a name is not a symbol, or a former name is claimed twice.
     """
     symbols, claimed = serializer.symbols, dict[str, str]()
     what = f"the enum {serializer.name}"
@@ -92,7 +92,7 @@ def check_declaration(serializer: EnumSerializer) -> None:
 
 
 def resolve(new: EnumSerializer, old: EnumSerializerSnapshot) -> CompatibilityResult[Any]:
-    """Answer for an enum serializer about a stored enum."""
+    """Judge a stored enum for an enum serializer."""
     pairing = _pair(new, old.symbols)
     old_text, new_text = old.describe(), new.describe()
     if old_text == new_text:
@@ -128,7 +128,7 @@ def _pair(new: EnumSerializer, stored: tuple[str, ...]) -> _Pairing:
 
 
 def _identity(new: EnumSerializer, old: EnumSerializerSnapshot) -> list[Finding]:
-    """ENUM-7 and SNAP-7: the class is the same, or declared to have been another one."""
+    """Check ENUM-7 and SNAP-7: the class is the same, or is declared to have had the stored name."""
     if new.is_named(old.name):
         return []
     if old.name in (*new.aliases, new.python_name):
@@ -140,7 +140,7 @@ def _identity(new: EnumSerializer, old: EnumSerializerSnapshot) -> list[Finding]
 
 
 def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing) -> list[Finding]:
-    """ENUM-4 and ENUM-5; a removed and an added symbol may be one that was renamed."""
+    """Check ENUM-4 and ENUM-5; a removed and an added symbol may be a renamed one."""
     findings = []
     for symbol in pairing.removed:
         twin = _twin(symbol, new, old, pairing)
@@ -163,7 +163,7 @@ def _removed(new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing
 
 
 def _twin(symbol: str, new: EnumSerializer, old: EnumSerializerSnapshot, pairing: _Pairing) -> str:
-    """Give the added symbol that a removed one was probably renamed to: the one in its place, or the only one."""
+    """Return the added symbol that a removed one was probably renamed to: the one at its ordinal, or the only one."""
     ordinal = old.symbols.index(symbol)
     if ordinal < len(new.symbols) and new.symbols[ordinal] in pairing.added:
         return new.symbols[ordinal]
@@ -171,7 +171,7 @@ def _twin(symbol: str, new: EnumSerializer, old: EnumSerializerSnapshot, pairing
 
 
 def _renamed(pairing: _Pairing) -> list[Finding]:
-    """ENUM-6; where several stored symbols became one, their ordinals cannot be kept."""
+    """Check ENUM-6; if several stored symbols became one, their ordinals cannot be kept."""
     findings = []
     merged = pairing.merged
     for present, stored in merged:
@@ -188,7 +188,7 @@ def _renamed(pairing: _Pairing) -> list[Finding]:
 
 
 def _moved(new: EnumSerializer, pairing: _Pairing) -> list[Finding]:
-    """ENUM-2 and ENUM-3."""
+    """Check ENUM-2 and ENUM-3."""
     findings = []
     verdict = Verdict.COMPATIBLE_AFTER_RECONFIGURATION
     if pairing.added:

@@ -1,10 +1,10 @@
-"""Enums: Flink's bytes, two snapshots, and the serializers of Python's enum classes.
+"""Enums: their bytes in Flink, two snapshots, and the serializers of Python's enum classes.
 
     i32 ordinal: index into the symbols that the snapshot lists
 
-What is stored of a member is its name, never its value. `JavaEnumSerializer` has Flink's snapshot, which a Java job
-loads by the name of its class; `EnumSerializer` has one of stateshift's own. The rules are in `rules`.
-Source: format notes 6.1 and 7; compatibility rules 4.4.
+A member is stored by its name, never by its value. `JavaEnumSerializer` has Flink's snapshot, which a Java job loads by
+the name of its class; `EnumSerializer` has a snapshot of stateshift. The rules are in `rules`. Source: format notes 6.1
+and 7; compatibility rules 4.4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SymbolAliases = tuple[tuple[str, tuple[str, ...]], ...]
 
 @attrs.frozen
 class EnumOptions:
-    """What `enum_options` was given; see there."""
+    """The arguments of `enum_options`."""
 
     java_class: str = ""
     aliases: tuple[str, ...] = ()
@@ -57,7 +57,7 @@ def enum_options(
     symbol_aliases: Mapping[str, Iterable[str]] | None = None,
     default: str = "",
 ) -> Callable[[C], C]:
-    """Say more about an enum class whose members are state. Only needed where there is more to say.
+    """Declare more about an enum class whose members are state, such as former names. Optional.
 
         @enum_options(symbol_aliases={"CLOSED": ("DONE",)}, default="UNKNOWN")
         class Status(enum.Enum): ...
@@ -66,10 +66,10 @@ def enum_options(
         java_class: The Java enum of the same state in a Flink job; Flink then restores what is written.
         aliases: Former qualified names of the class, Python's or Java's (rule ENUM-7).
         symbol_aliases: Former names of members, by present name (rule ENUM-6).
-        default: The member that stands for stored symbols which the class no longer has (rule ENUM-5).
+        default: The member that replaces stored symbols which the class no longer has (rule ENUM-5).
 
     Raises:
-        DeclarationError: A name is no member, or one former name is claimed twice.
+        DeclarationError: A name is not a member, or a former name is claimed twice.
     """
     claims = dict(symbol_aliases or {})
     if isinstance(aliases, str) or any(isinstance(names, str) for names in claims.values()):
@@ -87,15 +87,15 @@ def enum_options(
 
 @attrs.frozen
 class EnumSerializer(TypeSerializer[Any]):
-    """An enum under a snapshot of stateshift's own.
+    """An enum under a snapshot of stateshift.
 
     Attributes:
         symbols: Names, by ordinal.
         name: The identity of the enum: qualified Python name, or Java class.
-        enum_class: Whose members are read; None: generic `Symbol`s.
+        enum_class: The class whose members are read; None: generic `Symbol`s.
         aliases: Former names of the enum.
         symbol_aliases: Former names of symbols: (symbol, former names).
-        default: The symbol for stored ones that are gone, or "".
+        default: The symbol that replaces stored symbols which are gone, or "".
         python_name: Qualified name of the Python class, "" without one.
     """
 
@@ -134,10 +134,10 @@ class EnumSerializer(TypeSerializer[Any]):
 
     @classmethod
     def of(cls, enum_class: type[enum.Enum]) -> EnumSerializer:
-        """Give the serializer of an enum class: `JavaEnumSerializer` where `enum_options` named a Java class.
+        """Return the serializer of an enum class: `JavaEnumSerializer` if `enum_options` named a Java class.
 
         Raises:
-            DeclarationError: Not an enum of distinct members, or its options do not fit it.
+            DeclarationError: It is not an enum of distinct members, or its options do not fit it.
         """
         if not (isinstance(enum_class, type) and issubclass(enum_class, enum.Enum)) or not len(enum_class):
             raise DeclarationError(f"{shown(enum_class)} is not an enum class with members")
@@ -158,7 +158,7 @@ class EnumSerializer(TypeSerializer[Any]):
         )
 
     def is_named(self, stored_name: str) -> bool:
-        """Whether a stored enum of that name is this one, without an alias."""
+        """Whether a stored enum of that name is the same as this one, without an alias."""
         return stored_name == self.name
 
     @property
@@ -209,7 +209,7 @@ class JavaEnumSerializer(EnumSerializer):
 @register_snapshot
 @attrs.define
 class EnumSerializerSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Snapshot of `EnumSerializer`: UTF name, i32 n, n x UTF symbol; their order gives the ordinals in the data."""
+    """Snapshot of `EnumSerializer`: UTF name, i32 n, n x UTF symbol; a symbol's index is its ordinal in the data."""
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "enum"
     kind: ClassVar[str] = "enum"

@@ -1,4 +1,4 @@
-"""`Symbol`: the value that a reader without the user's enum class gives."""
+"""`Symbol`: an enum's value as read without the user's enum class."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..stored_names import lasting
 @lasting
 @attrs.frozen(repr=False)
 class Symbol:
-    """A symbol of an enum that need not exist here. Equal by name.
+    """A symbol of an enum whose class need not exist here. Equal by name.
 
     Attributes:
-        name: As stored.
-        type_name: The stored class name of the enum; for people.
+        name: The name, as stored.
+        type_name: The stored class name of the enum; for display only.
     """
 
     name: str

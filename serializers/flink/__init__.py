@@ -1,1 +1,1 @@
-"""What only Flink's metadata names: Kryo, windows, timers, void, and the parts that its snapshots share."""
+"""Types that occur only in Flink's metadata: Kryo, windows, timers, void, and the shared parts of Flink's snapshots."""

@@ -1,10 +1,10 @@
-"""Avro: the snapshot of Flink's Avro serializer. Its values are not read by this release.
+"""The snapshot of Flink's Avro serializer. Its values are not read by this release.
 
     version 1   UTF schema JSON; the class is the schema's own full name
     version 2   UTF runtime class, UTF schema JSON
     version 3   UTF runtime class, i32 length and schema JSON in UTF-8 (longer than 65535 bytes)
 
-Source: format notes 6.1, which have it from older sources; version 3 was never seen.
+Source: format notes 6.1, which take it from older sources; version 3 was never seen.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class AvroSerializerSnapshot(ValuesNotRead):
     """Snapshot of Flink's Avro serializer.
 
-    One that was read is written at the version it was found in, an exception to rule SNAP-5: a Flink that wrote version
-    1 or 2 need not know 3, and this release changes nothing in it.
+    It is written at the version at which it was read, an exception to rule SNAP-5: a Flink that wrote version 1 or 2
+    need not know version 3, and this release changes nothing in it.
 
     Attributes:
         schema: The writer's schema, as JSON text.

@@ -1,9 +1,10 @@
-"""Kryo: the types that Flink could not analyse. Only Kryo, a Java library, reads their values.
+"""Kryo: values of types that Flink could not analyse, which only Kryo, a Java library, can read.
 
     UTF type class, then three optional maps: registrations, default serializers, default serializer classes
 
-A value does not tell where it ends. Where something else does, as the frame of an entry, it is taken as opaque bytes;
-within a POJO, a tuple, a list or a map it makes the whole state unreadable. Source: format notes 6.1 and 7.
+The end of a value cannot be found in its bytes. Where something else marks it, such as the frame of an entry, the value
+is read as opaque bytes; within a POJO, a tuple, a list or a map it makes the whole state unreadable. Source: format
+notes 6.1 and 7.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 @lasting
 @attrs.frozen
 class KryoBytes:
-    """A value that only Kryo reads, as it is stored.
+    """The bytes of a value that only Kryo can read.
 
     Attributes:
         type_class: The Java class that the state declares.
@@ -39,10 +40,10 @@ class KryoBytes:
 
 @attrs.frozen
 class KryoBytesSerializer(TypeSerializer[KryoBytes]):
-    """Takes all bytes up to the end of the frame for one value. Restored from a snapshot by `restore_framed`.
+    """Reads all bytes up to the end of the frame as one value. Restored from a snapshot by `restore_framed`.
 
     Attributes:
-        stored: The snapshot, which is written again as it is.
+        stored: The snapshot, which is rewritten as it is.
     """
 
     stored: KryoSerializerSnapshot
@@ -66,9 +67,9 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
 
     Attributes:
         type_class: The Java class of the values.
-        registrations: By class name, how Kryo was told to write it. May hold objects in Java serialization.
-        default_serializers: By class name, a serializer object in Java serialization.
-        default_serializer_classes: By class name, the name of a serializer class.
+        registrations: Class name -> how Kryo writes the class. May contain objects in Java serialization.
+        default_serializers: Class name -> a serializer object in Java serialization.
+        default_serializer_classes: Class name -> the name of a serializer class.
     """
 
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.kryo.KryoSerializerSnapshot"
@@ -95,7 +96,7 @@ class KryoSerializerSnapshot(TypeSerializerConfigSnapshot[KryoBytes]):
         )
 
     def restore_framed(self) -> KryoBytesSerializer:
-        """Give the serializer of values that end where their frame does."""
+        """Return the serializer of values that end where their frame does."""
         return KryoBytesSerializer(self)
 
     def write(self, target: DataOutputView) -> None:

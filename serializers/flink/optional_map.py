@@ -1,4 +1,4 @@
-"""The ordered map with optional parts in which Flink's POJO and Kryo snapshots keep their configuration.
+"""The ordered map in which Flink's POJO and Kryo snapshots keep their configuration; parts of an entry may be absent.
 
     i64 0x000004F2C69A3D70, i32 n, then for each entry
     UTF name, bool, [i32 length and key bytes], bool, [i32 length and value bytes]; false leaves a part out
@@ -23,13 +23,13 @@ _LEAST_ENTRY_BYTES = 4  # an empty name and two flags
 
 @attrs.frozen
 class OptionalEntry:
-    """A name, and up to two parts that Flink may have left out because it could not read them on an earlier restore.
+    """A name, and up to two parts; Flink leaves out parts that it could not read on an earlier restore.
 
     Attributes:
-        name: Of a field or class.
+        name: The name of a field or class.
         key: The first part.
         value: The second part.
-        value_at: Where the second part stood in what was read.
+        value_at: The position of the second part in the input.
     """
 
     name: str
@@ -40,13 +40,13 @@ class OptionalEntry:
 
 @attrs.frozen
 class OptionalMap:
-    """The entries in stored order: the order carries meaning (tags of subclasses, pairing of fields)."""
+    """The entries in stored order, which has a meaning (tags of subclasses, pairing of fields)."""
 
     entries: tuple[OptionalEntry, ...] = ()
 
     @classmethod
     def read(cls, source: DataInputView) -> OptionalMap:
-        """Read a map; raises `CorruptSavepoint` where there is none, or where it names something twice."""
+        """Read a map; raises `CorruptSavepoint` where the bytes are no map, or a name occurs twice."""
         start = source.position
         magic = source.read_long()
         if magic != _MAGIC:
@@ -60,7 +60,7 @@ class OptionalMap:
         return cls(entries)
 
     def write(self, target: DataOutputView) -> None:
-        """Write the map, entries in their order."""
+        """Write the map, with its entries in their order."""
         target.write_long(_MAGIC)
         target.write_int(len(self.entries))
         for entry in self.entries:

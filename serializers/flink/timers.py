@@ -1,4 +1,4 @@
-"""Timers: a moment at which an operator wants to be woken for a key and a namespace.
+"""Timers: the time at which an operator is called for a key and a namespace.
 
     i64 timestamp with its sign bit flipped (so that bytes sort as the numbers do), key, namespace
 
@@ -38,8 +38,8 @@ class Timer(Generic[K, N]):
     """A timer that was set.
 
     Attributes:
-        timestamp: When it fires: milliseconds since 1970 UTC, of the event time or of the clock.
-        key: The key it was set for.
+        timestamp: When it fires: milliseconds since 1970 UTC, in event time or processing time.
+        key: The key that it was set for.
         namespace: The window, or the void namespace.
     """
 
@@ -50,7 +50,7 @@ class Timer(Generic[K, N]):
 
 @attrs.frozen
 class _TimerReader:
-    """Reads timers with whatever reads their keys and namespaces."""
+    """Reads timers with given readers of their keys and namespaces."""
 
     key: TypeDeserializer[Any]
     namespace: TypeDeserializer[Any]
@@ -153,7 +153,7 @@ class TimerSerializerSnapshot(CompositeTypeSerializerSnapshot[Timer[Any, Any]]):
     nested: tuple[TypeSerializerConfigSnapshot[Any], ...] = ()
 
     def key_and_namespace(self) -> tuple[TypeSerializerConfigSnapshot[Any], TypeSerializerConfigSnapshot[Any]]:
-        """Give the two nested snapshots; `CorruptSavepoint` where there are not two."""
+        """Return the two nested snapshots; raises `CorruptSavepoint` if there are not two."""
         if len(self.nested) != self.nested_count:
             raise CorruptSavepoint(f"a timer's snapshot holds {len(self.nested)} nested snapshots instead of 2")
         key, namespace = self.nested

@@ -1,6 +1,6 @@
-"""What snapshots share whose values this release does not read: parsed, described, written again, and no more.
+"""Base of snapshots whose values this release does not read: they are parsed, described and rewritten.
 
-Flink's snapshots have no length, so every one of them must be parsed for the rest of a header to be found.
+Flink's snapshots have no length, so each must be parsed to find the rest of a header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ValuesNotRead(TypeSerializerConfigSnapshot[Any]):
-    """A snapshot that can be shown and kept, and whose values stay bytes. Stands first among the bases."""
+    """A snapshot that can be shown and kept, and whose values stay bytes. It must be the first base class."""
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         raise OldReaderUnavailable(

@@ -1,4 +1,4 @@
-"""Void: Flink's type of no value, one byte 0. Source: format notes 7."""
+"""Void: Flink's type without a value, written as one byte 0. Source: format notes 7."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class VoidSerializer(TypeSerializer[None]):
-    """Flink's Void: None, and nothing else."""
+    """Flink's Void, whose only value is None."""
 
     @property
     def length(self) -> int:

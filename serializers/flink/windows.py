@@ -1,4 +1,4 @@
-"""Namespaces: what keyed state is filed under besides its key.
+"""Namespaces: the part of keyed state's address besides the key.
 
     VoidNamespace  one byte 0, although its declared length is 0    all plain keyed state
     TimeWindow     i64 start, i64 end (exclusive)                   windows in time, milliseconds
@@ -29,7 +29,7 @@ _WINDOWS = "org.apache.flink.streaming.api.windowing.windows."
 @lasting
 @attrs.frozen
 class VoidNamespace:
-    """The namespace of state that has none. All are equal; `VOID_NAMESPACE` is the one that readers give."""
+    """The namespace of state that has none. All instances are equal; readers return `VOID_NAMESPACE`."""
 
 
 @lasting
@@ -49,7 +49,7 @@ class TimeWindow:
 @lasting
 @attrs.frozen
 class GlobalWindow:
-    """The window of everything. All are equal; `GLOBAL_WINDOW` is the one that readers give."""
+    """The window of everything. All instances are equal; readers return `GLOBAL_WINDOW`."""
 
 
 VOID_NAMESPACE = VoidNamespace()
@@ -57,7 +57,7 @@ GLOBAL_WINDOW = GlobalWindow()
 
 
 def expect_zero(source: DataInputView, what: str) -> None:
-    """Read the byte that stands for a value without content."""
+    """Read the byte of a value without content; raises `CorruptSavepoint` if it is not 0."""
     found = source.read_unsigned_byte()
     if found:
         raise CorruptSavepoint(f"{what} is one byte 0 and is {found:#04x} here", offset=source.position - 1)

@@ -1,4 +1,4 @@
-"""Pickles, contained: opaque bytes, which only those open who trust their class."""
+"""Pickles as opaque bytes, which are opened only by callers that trust their class."""
 
 from ..stored_names import former_names
 

@@ -1,7 +1,7 @@
-"""The roads out of pickle and into it: FAM-1 and FAM-3.
+"""Moves from pickles to described types, and back: FAM-1 and FAM-3.
 
-Out of it, a pickle is opened by who trusts its class: `opened`. Into it, the stored value becomes an object of
-the described class first, by the rules of that. Source: compatibility rules, section 6.
+From a pickle, the value is opened by a caller that trusts its class: `opened`. To a pickle, the stored value first
+becomes an object of the described class, by the rules of that class. Source: compatibility rules, section 6.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _BY_KIND = {
     "temporal": ("datetime.datetime", "datetime.date", "datetime.time"),
     "tuple": ("builtins.tuple",),
 }
-"""By the kind of a described type, the classes whose objects it writes."""
+"""Kind of a described type -> the classes whose objects it writes."""
 
 
 def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> CompatibilityResult[Any] | None:
-    """Answer for a described type about stored pickles (FAM-1); None where the new type is a pickle, too."""
+    """Judge stored pickles for a described type (FAM-1); None if the new type is a pickle, too."""
     if new.snapshot_configuration().kind == "pickle":
         return None
     across = across_families(new, old, KEEP_OLD_TYPE)
@@ -85,10 +85,10 @@ def from_pickle(new: TypeSerializer[Any], old: PickledSnapshot) -> Compatibility
 def _field_findings(
     new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str, left: dict[str, DescribedRecordSerializer[Any]]
 ) -> Iterator[Finding]:
-    """REC-2 to REC-4 and REC-6 for pickled classes whose fields are known, of any depth."""
+    """Yield the findings REC-2 to REC-4 and REC-6 for pickled classes whose fields are known, of any depth."""
     if isinstance(new, DescribedRecordSerializer | RecordReference):
         if new.name not in left:
-            return  # each is told once, at its first path
+            return  # each record is reported once, at its first path
         new = left.pop(new.name)
         shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
         if shape is not None and shape.fields:
@@ -100,7 +100,7 @@ def _field_findings(
 
 
 def _members_gone(cls: type, new: TypeSerializer[Any], shapes: Mapping[str, Shape], path: str) -> Iterator[Finding]:
-    """ENUM-4 for pickled enums: pickles tell a member by its value, which must still be that member's."""
+    """Check ENUM-4 for pickled enums: a pickle holds a member's value, which must still be that member's."""
     shape = next((shapes[name] for name in pickle_names(new) if name in shapes), None)
     gone = [member for member in shape.fields if member not in shape_of(cls).fields] if shape is not None else []
     if gone:
@@ -142,7 +142,7 @@ def _one_record(new: DescribedRecordSerializer[Any], shape: Shape, path: str) ->
 
 
 def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
-    """Answer for a pickle serializer about values of a described type (FAM-3)."""
+    """Judge values of a described type for a pickle serializer (FAM-3)."""
     cls: Any = new.python_class
     try:
         described = serializer_for(cls)
@@ -167,7 +167,7 @@ def to_pickle(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]
 
 @attrs.frozen
 class ToPickle:
-    """Stored value of a described type -> an object of the class, to be pickled."""
+    """Converts a stored value of a described type to an object of the class, to be pickled."""
 
     described: TypeSerializer[Any]
     conversion: Callable[[Any], Any] | None

@@ -1,8 +1,8 @@
-"""Opened pickles as values of a described type: what a migration out of pickle makes of each (rule FAM-1).
+"""Opened pickles as values of a described type, for migrations out of pickle (rule FAM-1).
 
-Objects of classes that keep plain fields are not made: their fields are taken as they were stored, and paired with
-those of the record by name and alias, as for records. What is missing takes its default, what is left over is an error
-unless the check has told it.
+Classes that keep plain fields are not instantiated: their fields are taken as stored, and paired with those of the
+record by name and alias, as for records. A missing field gets its default; a surplus attribute is an error unless the
+check has reported it.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
 
 
 def pickle_names(new: TypeSerializer[Any]) -> tuple[str, ...]:
-    """Names under which pickles may know the class of a record or an enum; none for other types."""
+    """Return the names under which pickles may know the class of a record or an enum; empty for other types."""
     if isinstance(new, DescribedRecordSerializer | EnumSerializer):
         return tuple(dict.fromkeys((*_present_names(new), *new.aliases)))
     return ()
 
 
 def _present_names(new: DescribedRecordSerializer[Any] | EnumSerializer) -> tuple[str, ...]:
-    """The names that are the class's own, which go before former names of others (REC-14)."""
+    """Return the class's own names, which take precedence over former names of other classes (REC-14)."""
     if isinstance(new, DescribedRecordSerializer):
         return tuple(name for name in (new.python_name, new.name) if name)
     return (*([qualified_name(new.enum_class)] if new.enum_class else []), new.name)
 
 
 def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer[Any]]]:
-    """The serializers within one, each with its step."""
+    """Yield the path step and the serializer of each part of a type."""
     match new:
         case DescribedRecordSerializer():
             yield from ((field.step, field.serializer) for field in new.fields)
@@ -76,7 +76,7 @@ def parts_within(new: TypeSerializer[Any]) -> Iterator[tuple[str, TypeSerializer
 
 
 def records_within(new: TypeSerializer[Any]) -> dict[str, DescribedRecordSerializer[Any]]:
-    """Give all records in a type by name: what a reference within one that contains itself means."""
+    """Return all records in a type by name, which resolve references within records that contain themselves."""
     found: dict[str, DescribedRecordSerializer[Any]] = {}
     pending = [new]
     while pending:
@@ -91,30 +91,30 @@ def records_within(new: TypeSerializer[Any]) -> dict[str, DescribedRecordSeriali
 
 
 def sources_of(fields: Sequence[RecordField], stored: Collection[str]) -> dict[str, str]:
-    """Give the stored name that each field takes, by its own: that of its attribute, its own, or an alias.
+    """Return the stored name that each field takes: its attribute's name, its own name, or an alias.
 
     Raises:
-        DeclarationError: Two fields claim one stored name, or aliases lead in a circle.
+        DeclarationError: Two fields claim one stored name, or aliases form a cycle.
     """
     direct = {field.name: name for field in fields for name in (field.name, field.attribute) if name and name in stored}
     return {field.name: name for name, field in claims_of(fields, direct, stored).items()}
 
 
 _PLAIN = {type(None), bool, int, float, str, bytes}
-"""Types of values that are what they are, whatever is described."""
+"""Types of values that need no conversion, whatever the described type."""
 
 
 @attrs.frozen
 class FromPickle:
-    """Stored pickle -> what the described serializer writes.
+    """Converts a stored pickle to what the described serializer writes.
 
     Attributes:
         new: The described serializer.
-        found: The fingerprint: it tells the names of fields that are stored by position.
+        found: The fingerprint, which lists the names of fields that are stored by position.
         former: Former names of pickled classes, each with its later one.
-        classes: Those of the new side that are made, by each name that pickles may use; None for a record of which only
-            the fields are taken. They go along to the workers, where their modules need not be.
-        records: Those of the new side by name, for records that contain themselves.
+        classes: The classes of the new side that are instantiated, by each name that pickles may use; None for a record
+            of which only the fields are taken. They are sent to the workers, which may lack their modules.
+        records: The records of the new side by name, for records that contain themselves.
     """
 
     new: TypeSerializer[Any]
@@ -125,16 +125,16 @@ class FromPickle:
 
     @classmethod
     def into(cls, new: TypeSerializer[Any], found: Fingerprint, former: tuple[tuple[str, str], ...] = ()) -> FromPickle:
-        """Make it for a described type."""
+        """Make the conversion for a described type."""
         registered: dict[str, type | None] = {qualified_name(known): known for known in registry.python_types()}
         records = records_within(new)
         for record in records.values():
-            _by_pickled_name(record)  # which refuses two that claim one name, before anything is opened
+            _by_pickled_name(record)  # refuses two classes that claim one name, before anything is opened
         return cls(new, found, former, registered | _classes_in([new, *records.values()]), records)
 
     def __call__(self, value: Any) -> Any:
         if not isinstance(value, PickledValue):
-            return value  # of a fallback, which gives what the new serializer writes
+            return value  # from a fallback, which returns what the new serializer writes
         opened = value.open(self._known)
         if not self._is_declared(_name_of(opened)):
             raise CorruptSavepoint(
@@ -150,7 +150,7 @@ class FromPickle:
             ) from error
 
     def _is_declared(self, name: str) -> bool:
-        """Whether the state may hold pickles of that class: the declared one, or a listed one that is a subclass."""
+        """Whether the state may hold pickles of that class: the declared one, or a listed subclass of it."""
         if name == self.found.name or name in dict(self.former):
             return True
         if name not in self.found.names or not isinstance(self.new, DescribedRecordSerializer):
@@ -160,7 +160,7 @@ class FromPickle:
 
     @cached_property
     def _known(self) -> dict[str, Any]:
-        """What names in pickles mean: classes to be made, or stand-ins."""
+        """The meaning of names in pickles: classes to be instantiated, or stand-ins."""
         known: dict[str, Any] = {}
         for name, cls in self.classes.items():
             if name in LIBRARY:
@@ -174,24 +174,24 @@ class FromPickle:
 
     @cached_property
     def own(self) -> dict[str, dict[str, DescribedRecordSerializer[Any]]]:
-        """Of each record, by the name of a pickled class: which it is, the record itself or a subclass."""
+        """Name of a record -> name of a pickled class -> the record or the subclass of it that this class is."""
         return {record.name: _by_pickled_name(record) for record in self.records.values()}
 
 
 @attrs.frozen
 class _Described:
-    """Makes described values of one opened pickle.
+    """Makes described values from one opened pickle.
 
     Attributes:
-        rules: What its names and fields mean.
-        unfolding: Counts its parts: what is described is a tree, in which a part that is shared stands several times.
+        rules: The meaning of its names and fields.
+        unfolding: Counts its parts: a described value is a tree, in which a shared part is repeated.
     """
 
     rules: FromPickle
     unfolding: Unfolding
 
     def of(self, value: Any, new: TypeSerializer[Any]) -> Any:
-        """Give a value within the object as that serializer writes it."""
+        """Return a value within the object as its serializer writes it."""
         self.unfolding.count(value)
         _refuse_another_type(value, new)
         return value if type(value) in _PLAIN else self._composite(value, new)
@@ -252,7 +252,7 @@ class _Described:
         return Record(own.name, fields)
 
     def _refuse_untold(self, name: str, left: Mapping[str, Any], new: DescribedRecordSerializer[Any]) -> None:
-        """Refuse to lose what the check could not tell."""
+        """Refuse to drop attributes that the check could not report."""
         told = {*new.retired, *next((shape.fields for shape in self.rules.found.classes if shape.name == name), ())}
         untold = [attribute for attribute in left if attribute not in told]
         if untold:
@@ -264,7 +264,7 @@ class _Described:
             )
 
     def _stored_fields(self, value: Any, new: DescribedRecordSerializer[Any]) -> dict[str, Any]:
-        """The fields of a pickled object by their names."""
+        """Return the fields of a pickled object by name."""
         if isinstance(value, dict):
             return dict(value)
         if not isinstance(value, Unmade):
@@ -287,10 +287,10 @@ class _Described:
 
 
 def _refuse_another_type(value: Any, new: TypeSerializer[Any]) -> None:
-    """Refuse what would be written as another value: pickles hold Python's types, whatever the class declares.
+    """Refuse values that would be written as others: pickles hold Python's types, whatever the class declares.
 
     Raises:
-        ValueNotConvertible: PRIM-3, PRIM-4 and ENUM-8 forbid it.
+        ValueNotConvertible: PRIM-3, PRIM-4 or ENUM-8 forbids it.
     """
     while isinstance(new, OptionalSerializer):
         new = new.value
@@ -333,7 +333,7 @@ def _by_position(name: str, order: tuple[str, ...], values: Any) -> dict[str, An
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    """The fields of an object that was made, of a class with a `__setstate__` or from code within the pickle."""
+    """Return the fields of an instantiated object: of a class with a `__setstate__`, or from code within the pickle."""
     slots = {name: getattr(value, name) for name in slots_of(type(value)) if hasattr(value, name)}
     return slots | dict(getattr(value, "__dict__", {}))
 
@@ -349,7 +349,7 @@ def _with_subclasses(new: DescribedRecordSerializer[Any]) -> Iterator[DescribedR
 
 
 def _by_pickled_name(record: DescribedRecordSerializer[Any]) -> dict[str, DescribedRecordSerializer[Any]]:
-    """Give a record and its subclasses by each name that pickles may use.
+    """Return a record and its subclasses by each name that pickles may use.
 
     Raises:
         DeclarationError: Two of them have one former name.
@@ -368,7 +368,7 @@ def _by_pickled_name(record: DescribedRecordSerializer[Any]) -> dict[str, Descri
 
 
 def _classes_in(pending: list[TypeSerializer[Any]]) -> dict[str, type | None]:
-    """Find the classes of records and enums; None for those that keep plain fields."""
+    """Return the classes of records and enums by name; None for classes that keep plain fields."""
     found: dict[str, type | None] = {}
     present: dict[str, type | None] = {}
     while pending:
@@ -392,7 +392,7 @@ def _is_record(new: TypeSerializer[Any]) -> bool:
 
 @attrs.frozen
 class FromPickledBytes:
-    """Bytes that are a pickle, or a stored pickle -> what the described type writes. Made by `from_pickled`."""
+    """Converts bytes that are a pickle, or a stored pickle, to what the described type writes; see `from_pickled`."""
 
     class_name: str
     convert: FromPickle
@@ -402,9 +402,9 @@ class FromPickledBytes:
 
 
 def from_pickled(python_class: type) -> FromPickledBytes:
-    """Give a converter for state of bytes that are pickles of a class, as PyFlink's `PICKLED_BYTE_ARRAY` keeps them.
+    """Return a converter for state of bytes that are pickles of a class, such as PyFlink's `PICKLED_BYTE_ARRAY`.
 
-    Each is opened where the migration trusts the class by name, and becomes a value of the described type.
+    Each pickle is opened if the migration trusts the class by name, and becomes a value of the described type.
 
     Args:
         python_class: An attrs class, dataclass, named tuple or enum, or a plain type such as `str`.

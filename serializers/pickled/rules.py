@@ -27,7 +27,7 @@ _FALLBACK = "pass a fallback deserializer, which reads the stored values (fallba
 
 
 def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) -> CompatibilityResult[Any]:
-    """Answer for a pickle serializer about whatever was stored."""
+    """Judge any stored snapshot for a pickle serializer."""
     if old.kind != "pickle":
         return answer_between(ANY, "pickle", new, old) or unrelated(new, old)
     old = cast("PickledSnapshot", old)
@@ -46,7 +46,7 @@ def judge(new: PickleSerializer[Any], old: TypeSerializerConfigSnapshot[Any]) ->
 def judge_stored(
     new: UnopenedPickleSerializer, old: TypeSerializerConfigSnapshot[Any]
 ) -> CompatibilityResult[PickledValue]:
-    """Answer for the pickles of a snapshot, whose class is not at hand: a changed shape has no hook."""
+    """Judge a snapshot for pickles whose class is not at hand: without it, no hook can adapt a changed shape."""
     if old.kind != "pickle":
         return unrelated(new, old)
     old = cast("PickledSnapshot", old)
@@ -56,7 +56,7 @@ def judge_stored(
     if result.is_compatible_after_reconfiguration():
         return CompatibilityResult.compatible_after_reconfiguration(new, *result.findings)
     if result.is_migration_required():
-        return CompatibilityResult.incompatible(*result.findings)  # nobody is there to open and write them
+        return CompatibilityResult.incompatible(*result.findings)  # without the class they cannot be opened and written
     return result
 
 
@@ -66,7 +66,7 @@ def _has_hook(new: PickleSerializer[Any]) -> bool:
 
 
 def obstacles(old: PickledSnapshot) -> tuple[Obstacle, ...]:
-    """Say what must be trusted before stored pickles can be opened, or why nothing but a fallback reads them."""
+    """Return the names that must be trusted before stored pickles are opened, or why only a fallback can read them."""
     found = old.fingerprint
     if found.by_value and found.python != running_python():
         return (Obstacle(_other_byte_code(found)),)
@@ -87,13 +87,13 @@ def _other_byte_code(found: Fingerprint) -> str:
 
 @attrs.frozen
 class _Comparison:
-    """A stored fingerprint against that of today.
+    """A comparison of a stored fingerprint with the present one.
 
     Attributes:
-        new: Of today.
+        new: The present fingerprint.
         old: The stored snapshot.
         redirects: Former name -> present name, as the new side declares them.
-        has_hook: Whether something on the new side makes the new shape of an old one.
+        has_hook: Whether the new side can convert the old shape to the new one.
         is_described: Whether the class could be a record.
     """
 
@@ -119,7 +119,7 @@ class _Comparison:
         return Finding("$", rule, verdict, self.old.describe(), f"{word}<{self.new.name}>", reason, ways, flags)
 
     def _identity(self) -> list[Finding]:
-        """PKL-3 and PKL-6: the class is the same, or declared to have had another name."""
+        """Check PKL-3 and PKL-6: the class is the same, or is declared to have had another name."""
         was, becomes = self.was.name, self.new.name
         missing = [old for old, _ in self.old.former if old not in self.redirects]
         if missing:
@@ -136,20 +136,20 @@ class _Comparison:
         return [self._finding("PKL-6", Verdict.REQUIRES_MIGRATION, reason, same, _FALLBACK)]
 
     def _moved(self) -> list[Finding]:
-        """PKL-3 with an alias: the copy looks up the new names."""
+        """Check PKL-3 with an alias: the copy looks up the new names."""
         moved = [f"{name} is {self.redirects[name]}" for name in self.was.names if name in self.redirects]
         reason = f"stored pickles keep their names: {', '.join(moved)}"
         return [self._finding("PKL-3", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if moved else []
 
     def _listed(self) -> list[Finding]:
-        """PKL-1 with further classes: stored pickles hold none of them, and the label lists them from now on."""
+        """Check PKL-1 for added classes: stored pickles hold none of them, and the snapshot lists them from now on."""
         stored = {self.redirects.get(name, name) for name in self.was.names}
         further = [name for name in self.new.names if name not in stored]
         reason = f"values may also hold {', '.join(further)} from now on"
         return [self._finding("PKL-1", Verdict.COMPATIBLE_AFTER_RECONFIGURATION, reason)] if further else []
 
     def _shapes(self) -> list[Finding]:
-        """PKL-4: classes that stored pickles may hold have the fields that they had."""
+        """Check PKL-4: classes that stored pickles may hold still have the same fields."""
         if self.redirects.get(self.was.name, self.was.name) != self.new.name:
             return []
         today = {shape.name: shape for shape in self.new.classes}
@@ -176,7 +176,7 @@ class _Comparison:
         return [self._finding("PKL-4", Verdict.INCOMPATIBLE, reason, *described, *ways)]
 
     def _interpreter(self) -> list[Finding]:
-        """PKL-2 and PKL-5: this Python reads what was written."""
+        """Check PKL-2 and PKL-5: this Python can read the pickles."""
         if self.was.by_value and self.was.python != self.new.python:
             reason = _other_byte_code(self.was)
             return [self._finding("PKL-5", Verdict.REQUIRES_MIGRATION, reason, _FALLBACK, "use the same Python")]
@@ -186,7 +186,7 @@ class _Comparison:
         return []
 
     def _unverified(self) -> Finding:
-        """PKL-1 and PKL-2: what is the same from outside may differ inside."""
+        """Return the finding PKL-1 or PKL-2: equal fingerprints do not prove equal contents."""
         flags = (Flag.UNVERIFIED,)
         if (self.was.protocol, self.was.python) != (self.new.protocol, self.new.python):
             reason = "another pickle protocol or Python, which reads what was written"
@@ -195,7 +195,7 @@ class _Comparison:
 
 
 def _difference(was: Shape, becomes: Shape | None) -> str:
-    """Say how a class changed, or ""."""
+    """Return how a class changed, or ""."""
     if becomes is None:
         return "" if was.name in LIBRARY else f"stored values may hold a {was.name}, which is not among the references"
     if was.pickled_by is not becomes.pickled_by:
@@ -203,7 +203,7 @@ def _difference(was: Shape, becomes: Shape | None) -> str:
     gone = [name for name in was.fields if name not in becomes.fields]
     new = [name for name in becomes.fields if name not in was.fields]
     if was.pickled_by is PickledBy.SYMBOL:
-        new = []  # older pickles hold none of them
+        new = []  # older pickles hold no new members
     if was.pickled_by is PickledBy.ORDER and not gone and not new and was.fields != becomes.fields:
         return f"the fields of {becomes.name} stand in another order, by which it is pickled"
     words = [f"{becomes.name} lost {', '.join(gone)}"] if gone else []
@@ -212,7 +212,7 @@ def _difference(was: Shape, becomes: Shape | None) -> str:
 
 @attrs.frozen
 class Repickle:
-    """Stored pickle -> an object of the class as it is today, by its `__setstate__` or by the job's `upgrade`."""
+    """Converts a stored pickle to an object of the present class, by its `__setstate__` or by the job's `upgrade`."""
 
     new: PickleSerializer[Any]
 

@@ -1,9 +1,9 @@
-"""Pickle and cloudpickle, contained: opaque bytes under a snapshot that tells what is to be known without opening them.
+"""Pickle and cloudpickle as opaque bytes, under a snapshot that describes them without opening them.
 
     i32 length, the pickle
 
-These are the bytes of Flink's `byte[]`, as which PyFlink keeps its pickled state. A reader restored from a snapshot
-gives `PickledValue`s, and nothing is unpickled until someone who trusts the class by its name opens one: see
+These are the bytes of Flink's `byte[]`, in which PyFlink keeps its pickled state. A reader restored from a snapshot
+returns `PickledValue`s, and nothing is unpickled until a caller that trusts the class by its name opens one: see
 `unpickling`. The rules PKL-1 to PKL-6, FAM-1 and FAM-3 are in `rules` and `moves`.
 """
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROTOCOL = 5
-"""The protocol by default: one number, so that interpreters of all versions write the same bytes."""
+"""The default protocol, a fixed number, so that interpreters of all versions write the same bytes."""
 
 _OLDEST_PROTOCOL = 2
 
 Redirect = tuple[str, type]
 
 
-# Its types tell type checkers what callers may pass; those of `tuple` do not.
+# Type checkers infer from this signature what callers may pass; from `tuple` they would not.
 def _classes(given: Iterable[type]) -> tuple[type, ...]:
     return tuple(given)
 
@@ -59,13 +59,13 @@ def _redirects(aliases: Mapping[str, type] | Iterable[str | Redirect]) -> tuple[
 
 
 class PickledSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """What the snapshots of both serializers tell; the body at version 1 is as follows.
+    """Base of the snapshots of both serializers, with this body at version 1.
 
     the fingerprint (`Fingerprint.write`), i32 n, n x (UTF former name, UTF present name)
 
     Attributes:
-        fingerprint: Of the class, as it was when the state was written.
-        former: Names that stored pickles may still use, each with the one of `fingerprint` that it became.
+        fingerprint: The fingerprint of the class when the state was written.
+        former: Names that stored pickles may still use, each with the name in `fingerprint` that it became.
     """
 
     kind: ClassVar[str] = "pickle"
@@ -137,10 +137,10 @@ def _write_bytes(data: bytes, target: DataOutputView) -> None:
 
 @attrs.frozen
 class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
-    """Reads pickles as the bytes that they are. What a snapshot restores, whatever is in the bytes.
+    """Reads pickles as bytes, without opening them; restored from every snapshot of pickles.
 
     Attributes:
-        stored: The snapshot, which is written again as it is.
+        stored: The snapshot, which is rewritten as it is.
     """
 
     stored: PickledSnapshot
@@ -151,7 +151,7 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What the snapshot tells."""
+        """The fingerprint in the snapshot."""
         return self.stored.fingerprint
 
     def serialize(self, value: PickledValue, target: DataOutputView) -> None:
@@ -171,18 +171,18 @@ class UnopenedPickleSerializer(TypeSerializer[PickledValue]):
 
 @attrs.frozen
 class PickleSerializer(TypeSerializer[T]):
-    """Objects of a class as pickles. For state that was pickled before; a described class is the better choice.
+    """Objects of a class as pickles, for state that was pickled before; describing the class is the better choice.
 
-    A pickle may name the class, its `references` and a few types of the library; any other name is refused, on
-    writing and on reading (`unpickling`).
+    A pickle may name the class, its `references` and a few types of the library; any other name is refused, on writing
+    and on reading (`unpickling`).
 
     Attributes:
         python_class: The class.
-        references: Other classes that values may hold. Those that hints of an attrs class, a dataclass or a named tuple
-            name need no word.
-        aliases: Former qualified names: of the class; or a mapping, by which former name is which class (rule PKL-3).
-        upgrade: Makes of an unpickled object of an older shape one of today's (rule PKL-4).
-        protocol: Of pickle, 2 to 5.
+        references: Other classes that values may hold. Classes in type hints of an attrs class, a dataclass or a named
+            tuple need not be listed.
+        aliases: Former qualified names of the class; or a mapping of former names to classes (rule PKL-3).
+        upgrade: Converts an unpickled object of an older shape to the present one (rule PKL-4).
+        protocol: The pickle protocol, 2 to 5.
 
     Raises:
         DeclarationError: The class cannot be found by its name, or the protocol is not one of those.
@@ -216,7 +216,7 @@ class PickleSerializer(TypeSerializer[T]):
         object.__setattr__(self, "_known", known)
 
     def _check_aliases(self, known: Mapping[str, type]) -> None:
-        """Refuse a former name that two classes have, or that is the name of a present one."""
+        """Refuse a former name that belongs to two classes, or is the present name of another one."""
         former: dict[str, type] = {}
         for was, cls in self._pairs:
             other = known.get(was, former.setdefault(was, cls))
@@ -245,12 +245,12 @@ class PickleSerializer(TypeSerializer[T]):
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """What is compared of the class (rule PKL-1)."""
+        """The properties of the class that are compared (rule PKL-1)."""
         return self._fingerprint
 
     @property
     def known(self) -> dict[str, type]:
-        """The classes by each name that a pickle may use for them."""
+        """The classes, by each name that a pickle may use for them."""
         return self._known
 
     @property
@@ -287,7 +287,7 @@ class PickleSerializer(TypeSerializer[T]):
         name = self.fingerprint.name
         if trusted_names() is not None:
             unopened: Any = PickledValue(name, data, by_value=self.fingerprint.by_value)
-            return unopened  # type: ignore[no-any-return]  # in a migration all values of the state are generic
+            return unopened  # type: ignore[no-any-return]  # during a migration, all values of the state are generic
         value = self._open(data)
         if not isinstance(value, self.python_class):
             raise CorruptSavepoint(f"a {name} is declared, and the pickle holds a {type(value).__qualname__}")
@@ -307,7 +307,7 @@ class PickleSerializer(TypeSerializer[T]):
 
 @contextmanager
 def _findable(classes: Iterable[type]) -> Iterator[None]:
-    """Let pickle find classes by their names, though they came to this process by value, as to a worker of Spark."""
+    """Let pickle find classes by name that came to this process by value, as on a Spark worker."""
     stand_ins: dict[str, Any] = {}
     for cls in classes:
         if cls.__module__ not in sys.modules:
@@ -325,22 +325,22 @@ def _findable(classes: Iterable[type]) -> Iterator[None]:
 
 
 def _found(cls: type) -> object:
-    """Give what stands under the name of a class, in its module."""
+    """Return what the module of a class has under the class's name."""
     try:
-        return pickle.loads(pickle.dumps(cls))  # noqa: S301 - our own bytes, which name a class at hand
+        return pickle.loads(pickle.dumps(cls))  # noqa: S301 - our own bytes, which name an imported class
     except (pickle.PicklingError, AttributeError, ImportError):
         return None
 
 
 def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
-    """Refuse pickles where values are found by their bytes: equal objects may have unequal pickles.
+    """Refuse pickles where values are looked up by their bytes: equal objects may have unequal pickles.
 
     Args:
-        serializer: Of a key or a namespace.
-        what: What it is of, as "a key".
+        serializer: The serializer of a key or a namespace.
+        what: What it serializes, such as "a key".
 
     Raises:
-        DeclarationError: It is one of pickles, or has one inside.
+        DeclarationError: It is a serializer of pickles, or contains one.
     """
     pending = [serializer.snapshot_configuration()]
     while pending:
@@ -356,11 +356,11 @@ def refuse_pickles(serializer: TypeSerializer[Any], what: str) -> None:
 
 @attrs.frozen
 class CloudPickleSerializer(PickleSerializer[T]):
-    """Objects of a class as pickles of cloudpickle, which takes a class that has no module into each pickle, as code.
+    """Objects of a class as pickles of cloudpickle, which puts a class that has no module into each pickle, as code.
 
     Attributes:
-        trust_code: Whether to run code that comes within stored pickles. Only of such classes there is any; without it
-            their values are written, and never read.
+        trust_code: Whether to run code that stored pickles contain, which is the case only for such classes. Without
+            it, their values can be written but not read.
     """
 
     make_snapshot: ClassVar[type[PickledSnapshot]] = CloudPickleSnapshot
@@ -385,7 +385,7 @@ class CloudPickleSerializer(PickleSerializer[T]):
 
 
 class _Told:
-    """Refuses, on writing, what could not be read again."""
+    """Refuses to write names that reading would refuse."""
 
     _names: frozenset[str]
 

@@ -1,4 +1,4 @@
-"""What can be seen of a pickled class from outside, without one of its values (rule PKL-1)."""
+"""Fingerprints: what is known of a pickled class without one of its values (rule PKL-1)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LONGEST_SYMBOL = 200
 
 
 class PickledBy(enum.IntEnum):
-    """How pickles tell the fields of an object: by their names, by their order, or, of an enum, its member's value."""
+    """How pickles identify the fields of an object: by name, by order, or, for an enum, by the member's value."""
 
     NAME = 0
     ORDER = 1
@@ -38,12 +38,12 @@ class PickledBy(enum.IntEnum):
 
 @attrs.frozen
 class Shape:
-    """One class, as far as its code tells.
+    """The shape of one class, as far as its code shows.
 
     Attributes:
-        name: Qualified.
-        fields: In order; of an enum its members with their values.
-        pickled_by: How pickles tell them.
+        name: The qualified name.
+        fields: The fields in order; for an enum, its members with their values.
+        pickled_by: How pickles identify the fields.
     """
 
     name: str = ""
@@ -62,13 +62,13 @@ class Shape:
 
 @attrs.frozen
 class Fingerprint:
-    """All that is compared of pickles.
+    """Everything about pickles that is compared.
 
     Attributes:
         classes: The declared class first, then those that its values may hold, by name.
-        protocol: Of pickle.
-        by_value: Whether the class itself is within each pickle, as code (cloudpickle).
-        python: Major and minor version of the interpreter that wrote.
+        protocol: The pickle protocol.
+        by_value: Whether each pickle contains the class itself, as code (cloudpickle).
+        python: Major and minor version of the interpreter that wrote the pickles.
     """
 
     classes: tuple[Shape, ...] = (Shape(),)
@@ -78,18 +78,18 @@ class Fingerprint:
 
     @property
     def name(self) -> str:
-        """Of the declared class."""
+        """The name of the declared class."""
         return self.classes[0].name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all classes whose code a reader would need."""
+        """The names of all classes whose code a reader would need."""
         return tuple(shape.name for shape in self.classes)
 
     def write(self, target: DataOutputView) -> None:
         """Write i32 n, n classes, i32 protocol, bool by value, i32 major, i32 minor.
 
-        A class is UTF name, u8 0: by name, 1: by order, 2: an enum, i32 m, m x UTF field.
+        A class is UTF name, u8 (0: by name, 1: by order, 2: an enum), i32 m, m x UTF field.
         """
         target.write_int(len(self.classes))
         for shape in self.classes:
@@ -105,7 +105,7 @@ class Fingerprint:
 
     @classmethod
     def read(cls, source: DataInputView) -> Fingerprint:
-        """Read what `write` wrote."""
+        """Read the format of `write`."""
         count = source.read_size("pickled classes", least_bytes_each=_LEAST_SHAPE_BYTES)
         classes = []
         for _ in range(count):
@@ -119,12 +119,12 @@ class Fingerprint:
 
 
 def running_python() -> tuple[int, int]:
-    """Major and minor version of this interpreter."""
+    """Return the major and minor version of this interpreter."""
     return sys.version_info[:2]
 
 
 def shape_of(cls: type) -> Shape:
-    """Give the shape of a class: its declared fields, or else what its `__slots__`, hints and `__init__` name."""
+    """Return the shape of a class: its declared fields, or else the names in its `__slots__`, hints and `__init__`."""
     name = qualified_name(cls)
     if issubclass(cls, enum.Enum):
         members = (f"{member.name}={member.value!r}"[:_LONGEST_SYMBOL] for member in cls)
@@ -154,7 +154,7 @@ def _seen(cls: type) -> set[str]:
 
 
 def slots_of(cls: type) -> Iterator[str]:
-    """Give the `__slots__` of a class and its bases that hold attributes."""
+    """Yield the `__slots__` of a class and its bases that hold attributes."""
     for base in cls.__mro__:
         slots = base.__dict__.get("__slots__", ())
         names = (slots,) if isinstance(slots, str) else tuple(slots)
@@ -162,7 +162,7 @@ def slots_of(cls: type) -> Iterator[str]:
 
 
 def _assigned(init: FunctionType) -> Iterator[str]:
-    """Give the attributes that a constructor sets on its first argument, by its byte code, which has no source."""
+    """Yield the attributes that a constructor sets on its first argument, from its byte code; it needs no source."""
     own = init.__code__.co_varnames[:1]
     for before, step in itertools.pairwise(dis.get_instructions(init)):
         loaded = before.argval if isinstance(before.argval, tuple) else (before.argval,)
@@ -171,7 +171,7 @@ def _assigned(init: FunctionType) -> Iterator[str]:
 
 
 def classes_within(cls: type, given: Iterable[type]) -> tuple[type, ...]:
-    """Give a class and all that its values may hold: those given, and those that hints of record classes name."""
+    """Return a class and all classes that its values may hold: the given ones, and those in hints of record classes."""
     found: dict[str, type] = {}
     pending = [cls, *given]
     while pending:
@@ -200,13 +200,13 @@ def _hinted(cls: type) -> Iterator[type]:
 
 
 def reads_older_state(cls: type) -> bool:
-    """Whether a class has a `__setstate__` that someone wrote, and not attrs or dataclasses (rule PKL-4)."""
+    """Whether a class has a `__setstate__` that was not generated by attrs or dataclasses (rule PKL-4)."""
     hook = getattr(cls, "__setstate__", None)
     return hook is not None and getattr(hook, "__module__", "") not in _GENERATED
 
 
 def is_plain(cls: type) -> bool:
-    """Whether pickles of a class hold its fields and nothing that only its own code understands."""
+    """Whether pickles of a class hold its fields, and nothing that only its own code understands."""
     if not is_record_class(cls) or reads_older_state(cls):
         return False
     return all(getattr(cls, name) is getattr(object, name) for name in ("__reduce__", "__reduce_ex__"))

@@ -1,4 +1,4 @@
-"""Values that share their parts, written out as trees: counted, and ended where there is far more than was stored."""
+"""A limit on values with shared parts that are written as trees: far more than was stored is refused."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ _LEAST_UNFOLDED = 8 << 20
 
 
 class Unfolding:
-    """Counts what a value is as a tree, in which a part that is shared stands as often as it is met.
+    """Counts the size of a value as a tree, in which a shared part counts each time that it occurs.
 
     Attributes:
-        left: How much more there may be, as `size_of_part` counts.
+        left: The remaining size, in the units of `size_of_part`.
     """
 
     __slots__ = ("left",)
 
     def __init__(self, most: int) -> None:
-        """Begin with what there may be in all."""
+        """Start with the largest allowed size."""
         self.left = most
 
     @classmethod
     def of_pickle(cls, size_bytes: int) -> Unfolding:
-        """Give as much as a pickle of that size holds without sharing, and half a million parts more."""
+        """Return the limit for a pickle: what one of its size holds without sharing, and half a million parts more."""
         return cls(_LEAST_UNFOLDED + (PART + 1) * size_bytes)
 
     def count(self, value: object) -> None:
-        """Count one part, without those within it.
+        """Count one part, without the parts within it.
 
         Raises:
-            ValueNotConvertible: There are too many.
+            ValueNotConvertible: The limit is exceeded.
         """
         self.left -= size_of_part(value)
         if self.left < 0:

@@ -1,24 +1,24 @@
-"""Opening pickles under guard: a pickle may name only what its reader was told, and a few types of the library.
+"""Guarded unpickling: a pickle may name only what the reader allows, and a few types of the library.
 
-A pickle is a program: it names functions and calls them. Here a name means what `Names` says, and any other is
-`UntrustedCode`, before its module is imported. What remains possible is what the trusted classes themselves do, in
-their constructors, `__setstate__`, `__hash__` and `__eq__`.
+A pickle is a program: it names functions and calls them. Here `Names` decides what a name means, and any other name
+raises `UntrustedCode` before its module is imported. What remains possible is what the trusted classes themselves do,
+in their constructors, `__setstate__`, `__hash__` and `__eq__`.
 
-What a pickle costs is bounded by its own size, and one that costs more is refused as `CorruptSavepoint`:
+The cost of a pickle is limited by its size, and one that costs more is refused as `CorruptSavepoint`:
 
-- Memory is some hundred times the pickle at most. Types of the library, and classes that inherit their constructors,
-  are called as pickles call them and in no other way: `int(Decimal("1E+6000000"))`, `bytes(1 << 40)` and `str` of a
-  list make much of little. Copies are counted.
-- Keys of dicts and elements of sets are hashed, and a tuple that holds another twice, which holds a third twice, takes
-  time without end. So what is hashed is counted as often as it is met.
-- Whatever else takes long (keys whose hashes collide) ends with the time that a pickle of that size may take on the
-  processor: `_LEAST_S`, and `_BYTE_S` for each byte.
+- It takes at most some hundred times its size in memory. Types of the library, and classes that inherit their
+constructors, may be called only as pickles call them: `int(Decimal("1E+6000000"))`, `bytes(1 << 40)` and `str` of a
+list make large values from small ones. Copies are counted.
+- Keys of dicts and elements of sets are hashed, and hashing a tuple that holds another twice, which holds a third
+twice, and so on, takes exponential time. So hashed values are counted each time that they occur.
+- Anything else that takes long (keys whose hashes collide) is stopped at a limit on processor time: `_LEAST_S`, and
+`_BYTE_S` for each byte.
 
-The value itself may share parts or contain itself, as objects do. Whoever makes a tree of it, as an export and a
-migration do, counts with `unfolding.Unfolding`.
+The value itself may share parts or contain itself, as objects do. Code that makes a tree of it, such as an export or a
+migration, counts with `unfolding.Unfolding`.
 
-The interpreter's unpickler in C takes sizes from the pickle before it has seen the bytes, and sets attributes of
-classes; so this one goes by the same algorithm in Python, of which each step can be refused.
+The interpreter's unpickler, in C, allocates sizes from the pickle before it has seen the bytes, and sets attributes of
+classes. So this one uses the same algorithm in Python, where each step can be refused.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 BY_VALUE = "by-value:"
-"""Before the name of a class, the word that trusts code which comes within pickles of cloudpickle."""
+"""The prefix of a class name that trusts the code within its cloudpickle pickles."""
 
 _CODE = ("cloudpickle.", "types.CodeType", "types.FunctionType", "builtins.CodeType")
 _scope: ContextVar[frozenset[str] | None] = ContextVar("_scope", default=None)
@@ -59,10 +59,10 @@ _scope: ContextVar[frozenset[str] | None] = ContextVar("_scope", default=None)
 
 @contextmanager
 def trusting(names: Collection[str]) -> Iterator[None]:
-    """Let pickled values be opened in the `with` block that name nothing else; a serializer then gives them unopened.
+    """Trust the given names, and no others, in pickled values that are opened in the `with` block.
 
-    A migration reads in such a block: there pickles of a savepoint go by what its caller trusts, and by nothing that
-    the job declares.
+    A migration reads in such a block, where serializers return pickles unopened. Pickles of a savepoint are opened by
+    what its caller trusts, whatever the job declares.
     """
     token = _scope.set(frozenset(map(known_name, names)))
     try:
@@ -72,12 +72,12 @@ def trusting(names: Collection[str]) -> Iterator[None]:
 
 
 def trusted_names() -> frozenset[str] | None:
-    """What the `with` block around trusts; None outside of any."""
+    """Return the names that the enclosing `trusting` block trusts; None outside of one."""
     return _scope.get()
 
 
 def untrusted(name: str, held_by: str = "") -> UntrustedCode:
-    """Make the error for a name that would have to be imported or called, with the option that allows it."""
+    """Return the error for a name that would have to be imported or called, with the option that allows it."""
     if name.startswith((*_CODE, BY_VALUE)):
         name = name if name.startswith(BY_VALUE) else BY_VALUE + held_by
         what = "a pickled value brings code of its own, which unpickling would run"
@@ -90,18 +90,18 @@ def untrusted(name: str, held_by: str = "") -> UntrustedCode:
 
 
 def qualified(module: str, name: str) -> str:
-    """Give the one name of a global; Python 2 had another for the builtins, which old protocols keep."""
+    """Return the one qualified name of a global; old protocols use Python 2's name for the builtins."""
     return known_as("builtins" if module == "__builtin__" else module, name)
 
 
 @attrs.frozen
 class Names:
-    """What the globals of a pickle mean.
+    """The meaning of the globals in a pickle.
 
     Attributes:
         held_by: The class that the state declares, for messages.
-        known: Objects at hand, by name: nothing is imported for them.
-        trust: Names that are imported when they are met.
+        known: Objects by name, for which nothing is imported.
+        trust: Names that are imported when they occur.
     """
 
     held_by: str
@@ -109,10 +109,10 @@ class Names:
     trust: frozenset[str] = frozenset()
 
     def resolve(self, module: str, name: str) -> Any:
-        """Give what a global means.
+        """Return the object that a global means.
 
         Raises:
-            UntrustedCode: It is none of those that were told.
+            UntrustedCode: The name is neither known nor trusted.
             ValueNotConvertible: It is trusted, and cannot be imported.
         """
         full = qualified(module, name)
@@ -141,8 +141,9 @@ def open_pickle(data: bytes, names: Names) -> Any:
     """Unpickle one value.
 
     Raises:
-        UntrustedCode: It names something that it may not.
-        CorruptSavepoint: It is no pickle, or is not read by the classes that it names.
+        UntrustedCode: It names something that is not allowed.
+        CorruptSavepoint: It is not a pickle, or the classes that it names cannot read it.
+        ValueNotConvertible: A trusted name cannot be imported.
     """
     source = io.BytesIO(data)
     try:
@@ -169,18 +170,18 @@ _NOT_CHANGED = (
 )
 
 _LEAST_S, _BYTE_S = 2.0, 20e-6
-"""Time on the processor that a pickle may take to open, and more for each of its bytes: a tenth of it is usual."""
+"""The processor time that a pickle may take to open, plus that for each of its bytes; a tenth of it is usual."""
 
 _LEAST_HASHED, _HASHED_PER_BYTE = 1_000_000, 16
-_LARGEST_NUMBER = 1 << 14  # in bytes; to see that an integer is no decimal takes quadratic time
-_DEEPEST_KEY = 100  # the interpreter hashes tuples within tuples without looking at its own stack
+_LARGEST_NUMBER = 1 << 14  # in bytes; comparing an integer with a decimal takes quadratic time
+_DEEPEST_KEY = 100  # the interpreter hashes nested tuples without checking its own stack
 _AT_ONCE = 1024
 _TICKS = 64
 _FREE_TEXT = 64
 
 
-class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in C, and cannot be refused single steps
-    """Follows a pickle, and refuses what the module tells."""
+class _Guarded(pickle._Unpickler):  # noqa: SLF001 - single steps of the documented class, in C, cannot be refused
+    """Executes a pickle, and refuses the steps that the module docstring lists."""
 
     dispatch: ClassVar[dict[int, Callable[[Any], None]]] = dict(pickle._Unpickler.dispatch)  # noqa: SLF001 - as above
     stack: list[Any]
@@ -192,7 +193,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
         super().__init__(source)
         size = source.getbuffer().nbytes
         self._names = names
-        self._left = size  # each item of what is copied has taken a byte at least
+        self._left = size  # each copied item has taken at least one byte
         self._left_to_hash = _LEAST_HASHED + _HASHED_PER_BYTE * size
         self._most_s = _LEAST_S + _BYTE_S * size
         self._until = 0.0
@@ -209,7 +210,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
         raise pickle.UnpicklingError("it names a class by an extension code of the process that wrote it")
 
     def _tick(self, steps: int = 1) -> None:
-        """Look at the clock now and then."""
+        """Check the processor time once in a while."""
         self._ticks += steps
         if self._ticks >= _TICKS:
             self._ticks, now = 0, time.thread_time()
@@ -239,7 +240,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
         self._follow(pickle.NEWOBJ_EX)
 
     def _check_call(self, function: Any, positional: object, by_name: object = None) -> None:
-        """Refuse what makes much of little: copies of the same again and again, conversions that no pickle needs."""
+        """Refuse calls that make large values from small ones: repeated copies, conversions that no pickle needs."""
         self._tick()
         if type(positional) is not tuple or type(by_name) not in (dict, type(None)):
             raise pickle.UnpicklingError("it calls something with what are no arguments")
@@ -256,7 +257,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
                     self._hash([item[0] if isinstance(item, list) and item else item for item in argument])
 
     def _kind_of(self, function: Any) -> Any:
-        """Give the type of the library whose constructor a call runs; None for a class with one of its own."""
+        """Return the type of the library whose constructor a call runs; None for a class with its own constructor."""
         if not isinstance(function, type):
             return function if function is _latin_1 else None
         if function not in self._kinds:
@@ -275,7 +276,7 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
             raise pickle.UnpicklingError("it copies more than it holds")
 
     def _hash(self, keys: list[Any]) -> None:
-        """Refuse keys that take too long to hash, or many of one hash."""
+        """Refuse keys that take too long to hash, or many with the same hash."""
         steps = len(keys)
         if not _CHEAP_KEYS.issuperset(map(type, keys)):
             steps = _hashing_steps(keys, self._left_to_hash)
@@ -338,10 +339,10 @@ class _Guarded(pickle._Unpickler):  # noqa: SLF001 - the documented class is in 
 
 
 def _hashing_steps(keys: list[Any], most: int) -> int:
-    """Count what is hashed with keys, level by level; a tuple within is counted as often as it is met.
+    """Count what is hashed with keys, level by level; a tuple within a key counts each time that it occurs.
 
     Raises:
-        UnpicklingError: It is more, or nested too deep.
+        UnpicklingError: The count exceeds `most`, a number is too large, or a key is nested too deep.
     """
     steps, level = 0, keys
     for _ in range(_DEEPEST_KEY):
@@ -361,17 +362,17 @@ def _hashing_steps(keys: list[Any], most: int) -> int:
 
 
 def _latin_1(text: str, encoding: str) -> bytes:
-    """Stand for `_codecs.encode`, by which protocol 2 writes bytes; any other codec is refused."""
+    """Replace `_codecs.encode`, with which protocol 2 writes bytes; any other codec is refused."""
     if encoding not in {"latin1", "latin-1"}:
         raise pickle.UnpicklingError(f"it asks for the codec {encoding!r}")
     return text.encode("latin-1")
 
 
 def _zone_method(owner: object, name: str) -> Any:
-    """Stand for `getattr`, by which a `ZoneInfo` is pickled; any other attribute is refused."""
+    """Replace `getattr`, with which a `ZoneInfo` is pickled; any other attribute is refused."""
     if owner is not zoneinfo.ZoneInfo or name != "_unpickle":
         raise pickle.UnpicklingError("it asks for an attribute by name")
-    return zoneinfo.ZoneInfo._unpickle  # type: ignore[attr-defined]  # noqa: SLF001 - what its own pickles call
+    return zoneinfo.ZoneInfo._unpickle  # type: ignore[attr-defined]  # noqa: SLF001 - its own pickles call it
 
 
 _CONTAINERS: tuple[type, ...] = (
@@ -389,7 +390,7 @@ LIBRARY: dict[str, Any] = {f"{found.__module__}.{found.__qualname__}": found for
     "_codecs.encode": _latin_1,
     "builtins.getattr": _zone_method,
 }
-"""What every pickle may name: types that hold values and do nothing else."""
+"""The names that every pickle may use: types that hold values and do nothing else."""
 
 _INHERITED = tuple(kind for kind in _TYPES if "__new__" in vars(kind) and kind is not object)
 _HASHING = {dict, frozenset, set, collections.Counter, collections.OrderedDict, collections.defaultdict}
@@ -400,10 +401,10 @@ _MOST_IN_A_MEMBER = 1 << 14
 
 
 def _takes(kind: Any, arguments: tuple[Any, ...]) -> bool:
-    """Whether pickles call a type so. Anything else could make much of little."""
+    """Whether pickles call a type in this way. Other calls could make large values from small ones."""
     if kind in _CONTAINERS:
         return True
-    if kind is enum.Enum:  # which tells, and so prints, what is the value of no member
+    if kind is enum.Enum:  # its error message prints a value that no member has
         return is_tree_within(arguments, _MOST_IN_A_MEMBER)
     if kind in {bytes, bytearray}:
         content, *encoding = arguments or (b"",)
@@ -416,10 +417,9 @@ def _takes(kind: Any, arguments: tuple[Any, ...]) -> bool:
 
 
 class Unmade:
-    """Stands for an object of a class that keeps plain fields: what its pickle says, without the class.
+    """Stands for an object of a class that keeps plain fields: the contents of its pickle, without the class.
 
-    So the fields are seen as they were stored. The class as it is today would drop those that it no longer has, and
-    not tell.
+    So the fields are seen as they were stored. The present class would silently drop those that it no longer has.
     """
 
     __slots__ = ("arguments", "is_called", "state")
@@ -434,12 +434,12 @@ class Unmade:
         return made
 
     def __init__(self, *_: Any) -> None:
-        self.is_called = True  # by __reduce__: unpickling alone does not
+        self.is_called = True  # called by __reduce__; unpickling alone does not call it
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
 
 
 def unmade(name: str) -> type[Unmade]:
-    """Give a class that stands for the one of that name."""
+    """Return a class that stands for the class of that name."""
     return type(name.rpartition(".")[2], (Unmade,), {"__slots__": (), "stored_name": name})

@@ -1,4 +1,4 @@
-"""`PickledValue`: a pickle that nobody has opened, and how it is opened by who trusts its class."""
+"""`PickledValue`: an unopened pickle, and how a caller that trusts its class opens it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 @lasting
 @attrs.frozen(repr=False)
 class PickledValue:
-    """A stored pickle, unopened. What a reader without a job gives for pickled state.
+    """A stored pickle, unopened, as a reader without a job returns it for pickled state.
 
     Attributes:
         class_name: Qualified name of the class that the state declares. The bytes need not hold one.
         data: The pickle.
-        by_value: Whether the state declares that the class comes within, as code.
+        by_value: Whether the state declares that the pickle contains the class, as code.
     """
 
     class_name: str
@@ -34,16 +34,16 @@ class PickledValue:
         return f"PickledValue({self.class_name!r}, {len(self.data)} bytes)"
 
     def load(self, trust: Iterable[str] = ()) -> Any:
-        """Open it; modules of trusted classes are imported.
+        """Open the pickle; modules of trusted classes are imported.
 
         Args:
-            trust: Qualified names that the pickle may name, beside those that the migration trusts which calls: the
+            trust: Qualified names that the pickle may use, in addition to those that the calling migration trusts: the
                 class itself and the classes within. `by-value:` before the name of the class also runs code in it.
 
         Raises:
             UntrustedCode: It names something else.
-            CorruptSavepoint: It is no pickle, or holds another class than the state declares.
-            ValueNotConvertible: A trusted name cannot be imported.
+            CorruptSavepoint: It is not a pickle, or holds another class than the state declares.
+            ValueNotConvertible: A trusted name cannot be imported, or a pickle with its own code cannot be opened.
         """
         value = self.open({}, trust)
         if qualified_name(type(value)) != self.class_name:
@@ -53,10 +53,12 @@ class PickledValue:
         return value
 
     def open(self, known: Mapping[str, Any], trust: Iterable[str] = ()) -> Any:
-        """Open it with objects at hand for some names; errors as `load`.
+        """Open the pickle with known objects for some names, and without checking the class of the value.
+
+        Raises the errors of `load`.
 
         Args:
-            known: By name, what it means where it is trusted.
+            known: Name -> the object that it means, if it is trusted.
             trust: As for `load`.
         """
         trusted = frozenset(map(known_name, trust)) | (trusted_names() or frozenset())
@@ -72,7 +74,7 @@ class PickledValue:
         if word not in trusted:
             raise untrusted(word)
         try:
-            return pickle.loads(self.data)  # noqa: S301 - the caller trusts code that comes within
+            return pickle.loads(self.data)  # noqa: S301 - the caller trusts the code within
         except StateShiftError:
             raise
         except Exception as error:

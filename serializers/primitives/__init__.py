@@ -1,1 +1,1 @@
-"""Numbers, booleans, texts and bytes: the families of single values."""
+"""Primitives: numbers, booleans, strings and chars."""

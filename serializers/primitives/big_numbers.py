@@ -2,8 +2,8 @@
 
     the unscaled value as a big integer; then i32 scale, unless it is null
 
-The value is unscaled * 10^-scale. Flink's type bounds neither precision nor scale, so there is nothing in its snapshot
-that could change: rules DEC-2 to DEC-5 have no case here. Source: format notes 7.
+The value is unscaled * 10^-scale. Flink's type limits neither precision nor scale, so its snapshot holds nothing that
+could change, and rules DEC-2 to DEC-5 do not apply here. Source: format notes 7.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _EXACT = decimal.Context(
 
 
 def split_decimal(value: decimal.Decimal) -> tuple[int, int]:
-    """Give unscaled value and scale, exactly.
+    """Return unscaled value and scale, exactly.
 
     Raises:
         ValueNotConvertible: Java has no such number: NaN, an infinity, -0 (it has one zero), a scale past 32 bits.
@@ -61,7 +61,7 @@ def join_decimal(unscaled: int, scale: int) -> decimal.Decimal:
 
 
 def decimal_of(number: int) -> decimal.Decimal:
-    """Make a decimal of an integer, exactly; a megabyte of digits takes the constructor minutes, and this seconds."""
+    """Convert an integer to a decimal, exactly; a megabyte of digits takes seconds, and minutes in `Decimal(n)`."""
     if number.bit_length() <= _BITS_AT_ONCE:
         return decimal.Decimal(number)
     bits, powers = _BITS_AT_ONCE, [decimal.Decimal(1 << _BITS_AT_ONCE)]
@@ -80,12 +80,12 @@ def decimal_of(number: int) -> decimal.Decimal:
 
 @attrs.frozen
 class DecimalSerializer(TypeSerializer[decimal.Decimal]):
-    """Flink's BigDecimal. What the hint `Decimal` means.
+    """Flink's BigDecimal: the serializer for the hint `Decimal`.
 
     Every digit and the scale are kept: 1.0 and 1.00, equal in Python, differ in bytes as they do in Java.
 
     Attributes:
-        allow_null: Read and write None by the format's own null form; otherwise None is an error.
+        allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
     allow_null: bool = attrs.field(default=False, eq=False)
@@ -106,7 +106,7 @@ class DecimalSerializer(TypeSerializer[decimal.Decimal]):
             return join_decimal(unscaled, source.read_int())
         if not self.allow_null:
             raise ValueNotConvertible("a null is stored where a decimal is declared")
-        return None  # type: ignore[return-value]  # only where it is asked for
+        return None  # type: ignore[return-value]  # only with allow_null
 
     @property
     def layout(self) -> layout.Layout:

@@ -48,7 +48,7 @@ def to_single_precision(value: float) -> float:
 
 
 def _widening(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | None:
-    """How rule PRIM-2 turns one number into another: (conversion, lossy); None where the rule allows nothing."""
+    """Return how rule PRIM-2 converts one number type to another: (conversion, lossy); None where it does not."""
     if old in _INTEGERS:
         if new in _INTEGERS and _INTEGERS.index(new) > _INTEGERS.index(old):
             return None, False
@@ -60,7 +60,7 @@ def _widening(old: str, new: str) -> tuple[Callable[[Any], Any] | None, bool] | 
 
 
 def _number_recipe(old: str, new: str) -> recipe.Recipe | None:
-    """How the bytes of one number become those of another, as `_widening` says."""
+    """Return the recipe of a conversion that `_widening` allows, or of none."""
     if old == new:
         if new in _FLOAT_BYTES:
             return recipe.Float(_FLOAT_BYTES[new])
@@ -75,7 +75,7 @@ def _number_recipe(old: str, new: str) -> recipe.Recipe | None:
 
 
 class NumberSnapshot(FlinkSnapshot[N]):
-    """Snapshot of a number; `number` is its kind in the words of rule PRIM-2."""
+    """Snapshot of a number; `number` is the name of its type in rule PRIM-2."""
 
     kind: ClassVar[str] = "number"
     number: ClassVar[str] = ""
@@ -86,7 +86,7 @@ class NumberSnapshot(FlinkSnapshot[N]):
 
 @attrs.frozen
 class NumberSerializer(TypeSerializer[N]):
-    """What all numbers share: the rules. None of them has attributes."""
+    """Base of the number serializers: the rules PRIM-1 to PRIM-3."""
 
     number: ClassVar[str] = ""
 
@@ -179,7 +179,7 @@ class IntSerializer(NumberSerializer[int]):
 
 
 class LongSerializer(NumberSerializer[int]):
-    """Flink's Long: 64 bits. What the hint `int` means."""
+    """Flink's Long: 64 bits, the serializer for the hint `int`."""
 
     number: ClassVar[str] = "long"
 
@@ -219,7 +219,7 @@ class FloatSerializer(NumberSerializer[float]):
 
 
 class DoubleSerializer(NumberSerializer[float]):
-    """Flink's Double: 64 bits. What the hint `float` means; an int is written only where it is exact."""
+    """Flink's Double: 64 bits, the serializer for the hint `float`; an int is written only if it is exact."""
 
     number: ClassVar[str] = "double"
 
@@ -271,7 +271,7 @@ class BigIntSerializer(NumberSerializer[int]):
     """Flink's BigInteger: any int.
 
     Attributes:
-        allow_null: Read and write None by the format's own null form; otherwise None is an error.
+        allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
     number: ClassVar[str] = "bigint"
@@ -287,7 +287,7 @@ class BigIntSerializer(NumberSerializer[int]):
         value = read_big_integer(source)
         if value is None and not self.allow_null:
             raise ValueNotConvertible("a null is stored where an integer is declared")
-        return value  # type: ignore[return-value]  # None only where it is asked for
+        return value  # type: ignore[return-value]  # None only with allow_null
 
     @property
     def layout(self) -> layout.Layout:
@@ -305,7 +305,7 @@ class BooleanSerializer(TypeSerializer[bool]):
     def length(self) -> int:
         return 1
 
-    def serialize(self, value: bool, target: DataOutputView) -> None:  # noqa: FBT001 - it is the value
+    def serialize(self, value: bool, target: DataOutputView) -> None:  # noqa: FBT001 - the value to write
         if not isinstance(value, bool):
             raise ValueNotConvertible(f"{shown(value)} is not a boolean")
         target.write_boolean(value)

@@ -1,9 +1,10 @@
-"""Strings and chars: Flink's STR and its u16, their snapshots, and rule TEXT-2.
+"""Strings and chars: Flink's STR and u16, their snapshots, and rule TEXT-2.
 
     string  varint of the number of UTF-16 units + 1 (0 is null, 1 is empty), then each unit as a varint
     char    u16, one UTF-16 unit; there is no null form
 
-A varint has seven bits a byte, low bits first, the top bit set on all bytes but the last. Source: format notes 1.2, 7.
+A varint has seven bits per byte, low bits first, with the top bit set on all bytes but the last.
+Source: format notes 1.2 and 7.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 _MOST_UNIT_BYTES, _LAST_UNIT = 3, "\uffff"
 _UNITS_AT_ONCE = 1 << 20
-"""A unit takes eight times its bytes while it is a number."""
+"""Units are converted in blocks, because a unit takes eight times its bytes while it is a Python number."""
 _MAX_UNITS = 0x7FFFFFFE  # one less than Java's longest, since the length is stored plus one
 
 
@@ -78,7 +79,7 @@ def read_string(source: DataInputView) -> str | None:
     if data.isascii():
         source.skip_bytes(count)
         return data.decode("ascii")
-    del data  # a long string is held once
+    del data  # keep only one copy of a long string
     utf16 = bytearray()
     for done in range(0, count, _UNITS_AT_ONCE):
         wanted = min(_UNITS_AT_ONCE, count - done)
@@ -93,7 +94,10 @@ def read_string(source: DataInputView) -> str | None:
 
 
 def _read_units(count: int, source: DataInputView) -> list[int]:
-    """Read so many units; give those before the first that is none, without moving, where there is such."""
+    """Read that many units.
+
+    If there is an invalid or incomplete unit, the position does not move, and the units before it are returned.
+    """
     units: list[int] = []
     unit = shift = 0
     for index, byte in enumerate(source.peek(count * _MOST_UNIT_BYTES)):
@@ -112,7 +116,7 @@ def _read_units(count: int, source: DataInputView) -> list[int]:
 
 
 def utf8_to_text(value: bytes | None) -> str | None:
-    """Decode strictly, as rule TEXT-2 says; raises `ValueNotConvertible` instead of putting replacement characters."""
+    """Decode UTF-8 strictly (rule TEXT-2); raises `ValueNotConvertible` instead of inserting replacement characters."""
     try:
         return None if value is None else value.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -125,10 +129,10 @@ def utf8_to_text(value: bytes | None) -> str | None:
 
 @attrs.frozen
 class StringSerializer(TypeSerializer[str]):
-    """Flink's String. What the hint `str` means.
+    """Flink's String: the serializer for the hint `str`.
 
     Attributes:
-        allow_null: Read and write None by the format's own null form; otherwise None is an error.
+        allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
     allow_null: bool = attrs.field(default=False, eq=False)
@@ -142,7 +146,7 @@ class StringSerializer(TypeSerializer[str]):
         value = read_string(source)
         if value is None and not self.allow_null:
             raise ValueNotConvertible("a null is stored where a string is declared")
-        return value  # type: ignore[return-value]  # None only where it is asked for
+        return value  # type: ignore[return-value]  # None only with allow_null
 
     @property
     def layout(self) -> layout.Layout:
@@ -186,9 +190,9 @@ class StringSerializerSnapshot(FlinkSnapshot[str]):
 
 @attrs.frozen
 class CharSerializer(TypeSerializer[str]):
-    """Flink's Character: a string of one UTF-16 unit, which may be half a character. What the hint `Char` means.
+    """Flink's Character: one UTF-16 unit, which may be a lone surrogate; the serializer for the hint `Char`.
 
-    The book has no rule that turns chars into anything else, or anything into chars (PRIM-4).
+    No rule converts chars to anything else, or anything to chars (PRIM-4).
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Records: classes of Python, in the bytes of Flink's POJOs; also those that contain themselves."""
+"""Records: Python classes in the bytes of Flink's POJOs, including classes that contain themselves."""
 
 from ..stored_names import former_names
 

@@ -1,11 +1,13 @@
-"""Python classes as records: what an attrs class, a dataclass or a named tuple declares.
+"""Python classes as records: the fields that an attrs class, a dataclass or a named tuple declares.
 
-@record(java_class="com.acme.Account", aliases=("com.acme.old.Account",))
-@attrs.frozen
-class Account:
-id: int
-title: Annotated[str, Field(aliases=("name",))]
-email: str | None = None
+Options that type hints cannot express are declared with `record` and `Field`:
+
+    @record(java_class="com.acme.Account", aliases=("com.acme.old.Account",))
+    @attrs.frozen
+    class Account:
+        id: int
+        title: Annotated[str, Field(aliases=("name",))]
+        email: str | None = None
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ C = TypeVar("C", bound=type)
 
 _OPTIONS = "__stateshift_record__"
 NO_VALUE = object()
-"""Stands where None would be a value."""
+"""Means "no value" where None is a value."""
 
 
 @attrs.frozen
 class RecordOptions:
-    """What `record` was given; see there."""
+    """The arguments of `record`."""
 
     java_class: str = ""
     aliases: tuple[str, ...] = ()
@@ -42,7 +44,7 @@ class RecordOptions:
 
 
 NO_RECORD_OPTIONS = RecordOptions()
-"""Of a class of which `record` was not asked to say more."""
+"""The options of a class that is not decorated with `record`."""
 
 
 def _names(given: Iterable[str]) -> tuple[str, ...]:
@@ -53,14 +55,14 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 
 @attrs.frozen
 class Field:
-    """Options of one field, given as `Annotated[type, Field(...)]`.
+    """Options of one field, declared as `Annotated[type, Field(...)]`.
 
     Attributes:
-        name: Its name in the state, where that differs from Python's (`lastSeen` for `last_seen`).
-        aliases: Former names in the state; the first that is stored wins (rule REC-6).
-        on_none: What a stored null becomes, where the field is not optional any more (rule REC-10).
-        declared_by: The Java class that declares the field, where that is a superclass which Python does not have:
-            Flink finds a field by the class that declares it. Fields of a base class with a `java_class` need no word.
+        name: The field's name in the state, if it differs from the attribute's (`lastSeen` for `last_seen`).
+        aliases: Former names in the state; the first one that is stored is used (rule REC-6).
+        on_none: The value that replaces a stored null, if the field is no longer optional (rule REC-10).
+        declared_by: The Java class that declares the field, if it is a superclass that does not exist in Python: Flink
+            finds a field by the class that declares it. Fields of a base class with a `java_class` do not need it.
     """
 
     name: str = ""
@@ -72,7 +74,7 @@ class Field:
 def record(
     *, java_class: str = "", aliases: Iterable[str] = (), retired: Iterable[str] | Mapping[str, Any] = ()
 ) -> Callable[[C], C]:
-    """Say more about a class whose instances are state. Only needed where there is more to say.
+    """Declare more about a class whose instances are state, such as its Java class or former names. Optional.
 
     Args:
         java_class: The Java class of the same state in a Flink job; Flink then restores what is written.
@@ -80,7 +82,7 @@ def record(
         retired: Names of former fields that must not come back with another meaning (rule REC-16); with their types,
             `{"level": str}`, they may come back as they were.
 
-    A subclass that is decorated is a registered subclass of its base: its values may stand where the base is declared.
+    A decorated subclass is a registered subclass of its base: its values are allowed where the base is declared.
     """
     if isinstance(aliases, str) or isinstance(retired, str):
         raise DeclarationError("aliases and retired are tuples of names, and one string was given")
@@ -95,13 +97,13 @@ def record(
 
 
 def options_of(cls: type) -> RecordOptions:
-    """Give what `record` said of this very class, not of a base."""
+    """Return the options that `record` set on this very class, not on a base."""
     options: RecordOptions = cls.__dict__.get(_OPTIONS, NO_RECORD_OPTIONS)
     return options
 
 
 def is_record_class(hint: object) -> bool:
-    """Whether a hint is a class that a record serializer can be made of."""
+    """Whether a hint is a class that can have a record serializer."""
     if not isinstance(hint, type):
         return False
     is_named_tuple = issubclass(hint, tuple) and hasattr(hint, "_fields")
@@ -123,7 +125,7 @@ def class_fields(cls: type) -> list[ClassField]:
     """Read the fields of an attrs class, a dataclass or a named tuple.
 
     Raises:
-        DeclarationError: A field has no type, cannot be given to the constructor, or a hint cannot be resolved.
+        DeclarationError: A field has no type, is not an argument of the constructor, or a hint cannot be resolved.
     """
     try:
         hints = get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
@@ -157,7 +159,7 @@ def _raw_fields(cls: type) -> list[tuple[str, str, Default | None]]:
     return [(name, name, Default(defaults[name]) if name in defaults else None) for name in names]
 
 
-def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - the class's own word
+def _init_name(cls: type, attribute: str, init_name: str, init: bool) -> str:  # noqa: FBT001 - as in attrs
     if not init:
         raise DeclarationError(
             f"the field {attribute!r} of {qualified_name(cls)} is not an argument of its constructor",
@@ -189,21 +191,21 @@ def _dataclass_default(field: dataclasses.Field[Any]) -> Default | None:
 
 
 def registered_subclasses(cls: type) -> list[type]:
-    """Give the decorated subclasses of a class, of any depth, by qualified name."""
+    """Return the decorated subclasses of a class, of any depth, sorted by qualified name."""
     found = {qualified_name(subclass): subclass for subclass in _subclasses(cls) if _OPTIONS in subclass.__dict__}
     return [found[name] for name in sorted(found)]
 
 
 def imported_subclass(cls: type, name: str) -> type | None:
-    """Give the subclass of that qualified name, decorated or not.
+    """Return the subclass with that qualified name, decorated or not; None if none is imported.
 
-    The last one: `slots=True` makes a class anew, and what it was made of may still be there.
+    The last one counts: `slots=True` creates a class again, and the original may still exist.
     """
     return next((subclass for subclass in reversed(_subclasses(cls)) if qualified_name(subclass) == name), None)
 
 
 def _subclasses(cls: type) -> list[type]:
-    """Give all subclasses that can be records, in the order in which they were made, by depth."""
+    """Return all subclasses that can be records, in order of creation, level by level."""
     found: list[type] = []
     pending: list[type[Any]] = cls.__subclasses__()
     while pending:

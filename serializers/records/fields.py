@@ -1,4 +1,4 @@
-"""Fields of records: as code declares them, and as a snapshot knows them."""
+"""Fields of records: as declared in code, and as described by a snapshot."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class RecordField:
 
     Attributes:
         name: Its name in the state.
-        serializer: Of its values.
-        optional: Whether it may be null. The layout has a null flag in front of every field, so this costs no byte.
-        attribute: Its name in Python, if that is another one.
-        init_name: The constructor's argument for it, if that is another one.
+        serializer: The serializer of its values.
+        optional: Whether it may be null. The layout has a null flag before every field, so this costs no byte.
+        attribute: Its name in Python, if different.
+        init_name: The constructor's argument for it, if different.
         aliases: Former names, in the order in which they are tried.
-        default: For stored records that lack the field; None: there is none.
-        on_none: For stored nulls, where the field is not optional any more.
-        declared_by: The Java class that declares it, where that is a superclass.
+        default: The default for stored records that lack the field; None: there is none.
+        on_none: The value that replaces stored nulls, if the field is no longer optional.
+        declared_by: The Java class that declares it, if it is a superclass.
         declared_aliases: Former names of that superclass.
     """
 
@@ -45,26 +45,26 @@ class RecordField:
 
     @property
     def step(self) -> str:
-        """The path step to its values: `.name`, or `.name?` where it is optional, unless its own type adds the `?`."""
+        """The path step to its values: `.name`, or `.name?` if it is optional, unless its serializer adds the `?`."""
         return f".{self.name}" + ("?" if self.optional and not isinstance(self.serializer, OptionalSerializer) else "")
 
     def describe(self) -> str:
-        """Name the type: `optional<string>`."""
+        """Return the name of the type: `optional<string>`."""
         inner = self.serializer.describe()
         return f"optional<{inner}>" if self.optional and not inner.startswith("optional<") else inner
 
 
 @attrs.frozen
 class StoredField:
-    """A field as a snapshot knows it.
+    """A field as its snapshot describes it.
 
     Attributes:
         name: Its name in the state.
-        snapshot: Of its values.
+        snapshot: The snapshot of its values.
         optional: Whether it may be null; None where the snapshot does not say (Flink's never does).
         declared_by: The Java class that declares it; "" where the snapshot does not say.
-        takes_null: Whether the code that stored it lets it be null, where the snapshot does not say and the code, or a
-            record of it, is at hand.
+        takes_null: Whether the code that stored it allows null, where the snapshot does not say and that code, or a
+            recorded revision of it, is known.
     """
 
     name: str
@@ -74,6 +74,6 @@ class StoredField:
     takes_null: bool | None = attrs.field(default=None, eq=False, repr=False)
 
     def describe(self) -> str:
-        """Name the type."""
+        """Return the name of the type."""
         inner = self.snapshot.describe()
         return f"optional<{inner}>" if self.optional else inner

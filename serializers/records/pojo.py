@@ -1,7 +1,7 @@
-"""Flink's POJOs: a record with a Java class, under Flink's own snapshot, so that a Java job restores it.
+"""Flink's POJOs: records with a Java class, under Flink's own snapshot, so that a Java job restores them.
 
-The bytes and the rules are those of `serializers`. Fields always lie in alphabetical order, because Flink pairs stored
-fields by their alphabetical place. Source: format notes 6.1.
+The bytes and the rules are those of `serializers`. Fields are always in alphabetical order, because Flink pairs stored
+fields by their alphabetical position. Source: format notes 6.1.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ FLINK_POJO = "org.apache.flink.api.java.typeutils.runtime.PojoSerializerSnapshot
 
 @attrs.frozen
 class PojoField:
-    """A field in Flink's snapshot; what Flink could not read when it restored is absent.
+    """A field in Flink's snapshot; parts that Flink could not read on an earlier restore are None.
 
     Attributes:
-        takes_null: Whether it may be null, which is in no snapshot; None where the code is not at hand.
+        takes_null: Whether it may be null, which no snapshot says; None where the code is not known.
     """
 
     name: str
@@ -55,7 +55,7 @@ class PojoField:
 
 @attrs.frozen
 class PojoSubclass:
-    """A subclass in Flink's snapshot; of one that Flink could not find when it restored, parts are absent."""
+    """A subclass in Flink's snapshot; parts are missing if Flink could not find its class on an earlier restore."""
 
     name: str
     snapshot: RecordSnapshot | None
@@ -64,7 +64,7 @@ class PojoSubclass:
 
 @attrs.define
 class LostSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """Stands for a snapshot that Flink itself lost on an earlier restore, and so left out of this savepoint.
+    """Replaces a snapshot that Flink lost on an earlier restore, and so left out of this savepoint.
 
     Attributes:
         what: The field or subclass that it described.
@@ -78,7 +78,7 @@ class LostSnapshot(TypeSerializerConfigSnapshot[Any]):
         return f"{self.what} (lost by Flink)"
 
     def write(self, target: DataOutputView) -> None:
-        """Write nothing: whoever holds it leaves the part out again."""
+        """Write nothing: the enclosing snapshot leaves the part out again."""
 
     def read(self, source: DataInputView) -> None:
         """Read nothing: nothing is stored."""
@@ -97,7 +97,7 @@ class LostSnapshot(TypeSerializerConfigSnapshot[Any]):
 class PojoSerializerSnapshot(RecordSnapshot):
     """Flink's snapshot of a POJO, version 2: UTF class, and three optional maps (format notes 6.1).
 
-    Fields are in alphabetical order; Flink pairs them by place, so a snapshot is never written in another order.
+    Fields are in alphabetical order; Flink pairs them by position, so a snapshot is never written in another order.
     """
 
     snapshot_id: ClassVar[str] = FLINK_POJO
@@ -190,7 +190,7 @@ class PojoSerializerSnapshot(RecordSnapshot):
 
 _PLAIN_KEPT = 1024
 _plain_snapshots: dict[tuple[bytes, int, int], TypeSerializerConfigSnapshot[Any]] = {}
-"""What fields have been of, by bytes, depth and edition of the registry: thousands of fields are of a few types."""
+"""Cache of field snapshots by bytes, nesting depth and registry edition: thousands of fields share a few types."""
 
 _ZEROS: dict[type, Any] = {
     BooleanSerializerSnapshot: False,
@@ -208,10 +208,10 @@ _NULL = Default(title="Java's default", null="null")
 
 
 def java_default(snapshot: TypeSerializerConfigSnapshot[Any]) -> Default:
-    """Give what a field of a Java class holds before anything is assigned to it.
+    """Return the initial value of a field in Java, which Flink uses for a field that stored records lack.
 
-    That is what Flink gives a field which stored records lack. A snapshot does not tell `int` from `Integer`; the
-    number is taken to be primitive. Nor does it tell what the class itself assigns.
+    A snapshot does not distinguish `int` from `Integer`: the number is taken to be primitive. Nor does it contain what
+    the class itself assigns.
     """
     return _DEFAULTS.get(type(snapshot), _NULL)
 
@@ -256,7 +256,7 @@ def _nested(entry: OptionalEntry, source: DataInputView, *, step: str = "") -> T
 
 
 def _is_plain(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether no record is within: each place of a record is judged by itself (COMP-3)."""
+    """Whether there is no record within: each occurrence of a record is judged separately (COMP-3)."""
     return snapshot.kind != "record" and all(map(_is_plain, snapshot.children()))
 
 
@@ -269,7 +269,7 @@ def _nested_record(entry: OptionalEntry, source: DataInputView) -> RecordSnapsho
 
 @attrs.define
 class _LostRecordSnapshot(PojoSerializerSnapshot):
-    """Stands for a subclass whose snapshot Flink lost."""
+    """Replaces the snapshot of a subclass that Flink lost."""
 
     def children(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
         return (self._lost,)
@@ -290,7 +290,7 @@ class PojoSerializer(DescribedRecordSerializer[T]):
     """A record with a Java class: Flink's PojoSerializer, so that a Java job restores it.
 
     Attributes:
-        knows_nulls: Whether the fields say which of them may be null; where only a snapshot is known, any may.
+        knows_nulls: Whether `optional` of the fields is known; if only a snapshot is, any field may be null.
     """
 
     sorted_fields: ClassVar[bool] = True

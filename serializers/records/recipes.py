@@ -1,4 +1,4 @@
-"""The recipe of a record: stored fields in stored order, each behind its null flag, and new ones in new order."""
+"""The recipe of a record: stored fields in stored order, each behind its null flag, and new fields in new order."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _NULL, _PRESENT = b"\1", b"\0"
 
 Moved = dict[str, tuple[str, "Callable[[Any], Any] | None", "Default | None"]]
-"""By the name of a new field: the stored field that it takes, its conversion, and what a stored null becomes."""
+"""Name of a new field -> the stored field that it takes, its conversion, and what a stored null becomes."""
 
 
 def record_recipe(
     new: DescribedRecordSerializer[Any], reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None
 ) -> recipe.Recipe | None:
-    """Give the recipe of a record; subclasses and nulls of the whole record are odd."""
+    """Return the recipe of a record, or None; values of subclasses, and nulls instead of a record, are odd."""
     old: Any = reader
     if not _is_generic(reader) or new.circle or old.circle:
         return None
@@ -55,14 +55,14 @@ def record_recipe(
 
 
 def _is_generic(reader: Any) -> bool:
-    """Whether a reader gives `Record`s, and not objects of a class of the user's."""
+    """Whether a reader returns `Record`s, and not objects of a user's class."""
     return hasattr(reader, "fields") and getattr(reader, "python_class", reader) is None
 
 
 def _taken(
     new: DescribedRecordSerializer[Any], old: Any, conversion: Callable[[Any], Any] | None
 ) -> tuple[Moved, dict[str, Default]] | None:
-    """Give what each new field takes, and the defaults of the others; None where that cannot be told."""
+    """Return what each new field takes, and the defaults of the others; None if that is not known."""
     if isinstance(conversion, RecordConversion):
         if old.name in conversion.subclasses:
             return None
@@ -76,7 +76,7 @@ def _taken(
 
 
 def _dropped(stored: RecordField) -> recipe.Recipe | None:
-    """What is dropped is read all the same, and must be sound."""
+    """Return the recipe of a dropped field, which is read all the same, and must be valid."""
     value = recipe.recipe_of(stored.serializer, None, stored.serializer)
     return None if value is None else recipe.Nullable(value, null=_NULL if stored.optional else None)
 
@@ -100,7 +100,7 @@ def _constant(field: RecordField, default: Default | None) -> bytes | None:
 
 
 def _field_bytes(field: RecordField, value: bytes | None) -> bytes | None:
-    """Give the bytes of a field with a constant value, b"" for null; None where it cannot be told or is none."""
+    """Return the bytes of a field with a constant value, where b"" stands for null; None if there is no constant."""
     if value:
         return _PRESENT + value
     return _NULL if value == b"" and field.optional else None

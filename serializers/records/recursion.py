@@ -1,8 +1,9 @@
-"""Records that contain themselves: what a name within them refers to, and which pairs are being judged (COMP-3).
+"""Scopes of records that contain themselves: what a reference means, and which pairs are being judged (COMP-3).
 
-The outermost record of a circle holds all records of it; wherever one of them occurs within, a reference by name
-stands. So types, snapshots and their bytes are finite trees, and a reference means something only within its circle:
-whoever enters a circle opens a scope, and a reference is followed there. Scopes belong to a thread.
+Records that contain each other form a cycle. The outermost record of a cycle holds all its records; wherever one of
+them occurs inside, there is a reference by name. So types, snapshots and their bytes are finite trees, and a reference
+has a meaning only within its cycle: code that enters a cycle opens a scope, in which references are followed. Each
+thread has its own scopes.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _CALLS_A_LEVEL = 10
-"""More calls than a level of values takes in any type, so that Python's own limit on calls is never met first."""
+"""More calls than one level of values takes in any type, so that Python's recursion limit is never reached first."""
 
 
 @attrs.define(eq=False)
 class Scope(Generic[R]):
-    """The records of one circle, by name.
+    """The records of one cycle, by name.
 
     Attributes:
-        records: By name; the outermost one is the first.
-        outer: The scope around it.
-        levels: How deep values are nested, here and around.
+        records: The records by name; the outermost one is the first.
+        outer: The enclosing scope.
+        levels: The nesting depth of values, in this scope and its outer ones.
     """
 
     records: Mapping[str, R]
@@ -47,32 +48,32 @@ class Scope(Generic[R]):
 
 
 class TooDeep(Exception):
-    """A value is nested more deeply than is followed; whoever opened the first scope tells which."""
+    """A value is nested too deeply; the code that opened the outermost scope reports which."""
 
 
 def most_levels() -> int:
-    """How many levels of a record within itself are followed: a tenth of Python's limit on calls, by default 100."""
+    """Return the highest allowed nesting of a record in itself: a tenth of Python's recursion limit, by default 100."""
     return sys.getrecursionlimit() // _CALLS_A_LEVEL
 
 
 @attrs.frozen(eq=False)
 class Scopes(Generic[R]):
-    """The scopes that are open in this thread."""
+    """The open scopes of this thread."""
 
     _innermost: ContextVar[Scope[R] | None]
 
     @classmethod
     def named(cls, name: str) -> Scopes[R]:
-        """Make scopes of their own."""
+        """Create an independent set of scopes."""
         return cls(ContextVar(name, default=None))
 
     @contextmanager
     def entered(self, circle: Mapping[str, R], too_deep: Callable[[], Exception] | None = None) -> Iterator[None]:
-        """Open the scope of a circle; of no circle, none.
+        """Open the scope of a cycle; without a cycle, open none.
 
         Args:
-            circle: Its records, by name.
-            too_deep: Makes the error for a value that is nested too deeply; asked where no scope was open before.
+            circle: The records of the cycle, by name.
+            too_deep: Makes the error for a value that is nested too deeply; used by the outermost scope only.
         """
         if not circle:
             yield
@@ -90,17 +91,17 @@ class Scopes(Generic[R]):
 
     @contextmanager
     def following(self, name: str, *, deeper: bool = False) -> Iterator[tuple[R, bool]]:
-        """Follow a reference, and be where it leads.
+        """Follow a reference, and make the scope of its record the open one.
 
         Args:
-            name: Of the record.
-            deeper: Whether this is a level of a value, of which there may be `most_levels`.
+            name: The name of the record.
+            deeper: Whether this adds a level to a value; at most `most_levels` are allowed.
 
         Yields:
-            The record, and whether its scope is the one that is open then.
+            The record, and whether it is the outermost record of the scope, which is then already open.
 
         Raises:
-            CorruptSavepoint: No circle around has such a record.
+            CorruptSavepoint: No enclosing cycle has such a record.
             TooDeep: There are too many levels.
         """
         scope = found = self._innermost.get()
@@ -127,10 +128,10 @@ snapshots: Scopes[RecordSnapshot] = Scopes.named("snapshots")
 
 @attrs.define
 class Reference:
-    """Base of the snapshot that stands for a record within itself.
+    """Base of the snapshot that replaces a record within itself.
 
     Attributes:
-        name: Of the record.
+        name: The name of the record.
     """
 
     name: str = ""
@@ -138,7 +139,7 @@ class Reference:
 
 @contextmanager
 def followed(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerializerConfigSnapshot[Any]]:
-    """Give what a reference stands for, and any other snapshot as it is."""
+    """Yield the snapshot that a reference refers to; any other snapshot is yielded as it is."""
     if isinstance(snapshot, Reference):
         with snapshots.following(snapshot.name) as (record, _):
             yield record
@@ -148,7 +149,7 @@ def followed(snapshot: TypeSerializerConfigSnapshot[Any]) -> Iterator[TypeSerial
 
 @attrs.define(eq=False)
 class Later:
-    """A conversion that is known once the pair it belongs to has been judged: that of a record within itself."""
+    """A conversion that is set after its pair of records has been judged, for a record within itself."""
 
     convert: Callable[[Any], Any] | None = attrs.field(default=None, repr=False)
 
@@ -158,7 +159,7 @@ class Later:
 
 @attrs.define(eq=False)
 class _Pair:
-    """A new record and a stored one, and what was found about them; held here, so that neither goes away."""
+    """A new record, a stored one, and their result; it holds references to both, so that their ids stay unique."""
 
     new: DescribedRecordSerializer[Any]
     old: RecordSnapshot
@@ -166,7 +167,7 @@ class _Pair:
     later: Later = attrs.Factory(Later)
 
     def again(self) -> CompatibilityResult[Any]:
-        """Answer for the second time: a pair in progress counts as compatible, and no problem is told twice."""
+        """Return the result for a repeated pair: without findings, and compatible while the pair is being judged."""
         if self.result is None:
             return attrs.evolve(CompatibilityResult.compatible(), conversion=self.later)
         return attrs.evolve(self.result, findings=(), children=())
@@ -180,7 +181,7 @@ Judge = Callable[["DescribedRecordSerializer[Any]", "RecordSnapshot"], Compatibi
 
 
 def judged_once(new: DescribedRecordSerializer[Any], old: RecordSnapshot, judge: Judge) -> CompatibilityResult[Any]:
-    """Judge a record about a stored one; within a circle each pair once (COMP-3)."""
+    """Judge a stored record; within a cycle, judge each pair only once (COMP-3)."""
     pairs = _pairs.get()
     if pairs is not None:
         return _judged(pairs, new, old, judge)
@@ -210,14 +211,14 @@ def _judged(
 
 
 def _by_itself(record: Any) -> Any:
-    """Give a record without the others of its circle, which are compared on their own."""
+    """Return a record without the others of its cycle, which are compared separately."""
     return attrs.evolve(record, others=()) if record.circle else record
 
 
 def _with_copies(
     new: DescribedRecordSerializer[Any], result: CompatibilityResult[Any], pairs: Pairs
 ) -> CompatibilityResult[Any]:
-    """Put the reconfigured copies into the circle, where every reference finds them (COMP-4)."""
+    """Put the reconfigured copies into the cycle, where every reference finds them (COMP-4)."""
     copies = {}
     for name, record in new.circle.items():
         found = [pair.result for pair in pairs.values() if pair.new is record and pair.result is not None]

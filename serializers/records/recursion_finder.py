@@ -1,6 +1,6 @@
-"""Which records contain themselves: found while their serializers are made, by Tarjan's algorithm.
+"""Finding of records that contain themselves, while their serializers are made, by Tarjan's algorithm.
 
-What refers to one another lies in one circle. The outermost record of it gets the others; within, all are references.
+Records that refer to each other form a cycle. Its outermost record gets the others; inside, all are references.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Circles(Generic[K]):
     """Makes the serializers of records that may contain themselves.
 
     Attributes:
-        make: Makes the serializer of one record, and asks here for those of its parts.
-        close: Gives the serializer of a record that stands in no circle of others, from it and the others of its own
-            circle; None instead of these: it does not contain itself.
+        make: Makes the serializer of one record, and calls `serializer` for its parts.
+        close: Makes the final serializer of a record from its own and those of the other records of its cycle, of which
+            it is the outermost one; None instead of the others: it does not contain itself.
         refer: Makes a reference to a record, by its key.
     """
 
@@ -39,7 +39,7 @@ class Circles(Generic[K]):
     _referred: set[K] = attrs.field(factory=set, init=False)
 
     def serializer(self, key: K) -> TypeSerializer[Any]:
-        """Give the serializer of a record, or a reference to it where it stands in its own circle."""
+        """Return the serializer of a record, or a reference to it within its own cycle."""
         if key in self._order:
             self._reach(self._order[key])
             self._referred.add(key)

@@ -1,6 +1,6 @@
-"""Records that contain themselves, directly or through others: one serializer and one snapshot for a whole circle.
+"""Records that contain themselves, directly or through others: one serializer and one snapshot for a whole cycle.
 
-The bytes are those of records. `recursion` says what a reference means. Source: compatibility rules, COMP-3.
+The bytes are those of records; references are followed by `recursion`. Source: compatibility rules, COMP-3.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ADVICE = "keep long chains in a map state or list state, one link an entry"
 
 @attrs.frozen
 class RecordReference(TypeSerializer[Any]):
-    """Stands for a record within itself; of use within its circle only.
+    """Stands for a record within itself; usable only within its cycle.
 
     Attributes:
         name: The identity of the record.
@@ -69,14 +69,14 @@ class RecordReference(TypeSerializer[Any]):
         with record_scopes.serializers.following(self.name) as (record, _):
             result = record.ensure_compatibility(snapshot)
         if result.is_compatible_after_reconfiguration():
-            return attrs.evolve(result, reconfigured=self)  # the copy stands in the circle, by this name
+            return attrs.evolve(result, reconfigured=self)  # the cycle contains the copy, under this name
         return result
 
 
 @register_snapshot
 @attrs.define
 class RecordReferenceSnapshot(Reference, TypeSerializerConfigSnapshot[Any]):
-    """Stands for a record within itself; the body is UTF name."""
+    """Snapshot of `RecordReference`; the body is UTF name."""
 
     snapshot_id: ClassVar[str] = OWN_PREFIX + "record-reference"
     kind: ClassVar[str] = "record"
@@ -103,10 +103,10 @@ class RecordReferenceSnapshot(Reference, TypeSerializerConfigSnapshot[Any]):
 
 @attrs.frozen
 class RecursiveRecordSerializer(RecordSerializer[T]):
-    """A record that contains itself, with all records of its circle.
+    """A record that contains itself, with all records of its cycle.
 
     Attributes:
-        others: The other records of the circle, each once.
+        others: The other records of the cycle, each once.
     """
 
     others: tuple[DescribedRecordSerializer[Any], ...] = ()

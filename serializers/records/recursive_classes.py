@@ -1,7 +1,7 @@
-"""Classes that contain themselves: their serializers, and what waits until it is known which do.
+"""Classes that contain themselves: their serializers, and checks that wait until all cycles are known.
 
-Flink makes POJOs of classes, too, but not of one within itself: a field of it is a generic type, for Kryo. So is a list
-or map of it in Flink 1.20; in Flink 2.3 its type extractor overflows the stack on these (both tried).
+Flink makes POJOs of classes, too, but not of a class within itself: a field of it is a generic type, for Kryo. So is a
+list or map of it in Flink 1.20; in Flink 2.3 its type extractor overflows the stack on these (both tried).
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ T = TypeVar("T")
 
 
 def record_name(cls: type) -> str:
-    """The identity of a class in the state: its Java class, else its qualified name."""
+    """Return the identity of a class in the state: its Java class, else its qualified name."""
     return options_of(cls).java_class or qualified_name(cls)
 
 
 def record_or_reference(cls: type, make: Make) -> TypeSerializer[Any]:
-    """Give the serializer of a class, or within its own circle a reference to it.
+    """Return the serializer of a class, or a reference to it within its own cycle.
 
     Args:
         cls: The class.
-        make: Makes the serializer of one class, and asks here for those of its fields.
+        make: Makes the serializer of one class, and calls this function for its fields.
 
     Raises:
         DeclarationError: A class with a Java class contains itself, or a default does not fit.
@@ -57,7 +57,7 @@ def record_or_reference(cls: type, make: Make) -> TypeSerializer[Any]:
 
 
 def check_in_time(check: Callable[[], None]) -> None:
-    """Check a default at once, or where classes may contain one another, when it is known which do."""
+    """Check a default: at once, or, while serializers of classes are being made, when the class's cycle is complete."""
     making = _making.get()
     if making is None:
         check()
@@ -67,11 +67,11 @@ def check_in_time(check: Callable[[], None]) -> None:
 
 @attrs.define
 class _Making:
-    """What is known while the serializers of classes are made.
+    """The state of making serializers of classes.
 
     Attributes:
         make: Makes the serializer of one class.
-        checks: What can be asked only when a circle is closed: whether its defaults can be written.
+        checks: Checks that must wait until a cycle is complete: whether defaults can be written.
     """
 
     make: Make
@@ -101,7 +101,7 @@ _making: ContextVar[_Making | None] = ContextVar("_making", default=None)
 
 
 def _circle(record: DescribedRecordSerializer[T], others: Others) -> DescribedRecordSerializer[T]:
-    """Give the serializer of a class that contains itself."""
+    """Return the serializer of a class that contains itself."""
     java = next((one for one in (record, *others) if not isinstance(one, RecordSerializer)), None)
     if java is not None:
         raise DeclarationError(

@@ -1,6 +1,6 @@
-"""The rules for records, REC-1 to REC-17: which stored field becomes which new one, and what that takes.
+"""The rules for records, REC-1 to REC-17: pairing of stored fields with new ones, and the findings.
 
-Fields pair by name, then by the new field's aliases. Everything that differs is found, not only the first thing.
+Fields pair by name, then by the new field's aliases. Every difference is reported, not only the first one.
 Source: compatibility rules, section 5.
 """
 
@@ -35,7 +35,7 @@ _Pairing = Pairing["RecordField", "StoredField"]
 
 
 def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> CompatibilityResult[Any]:
-    """Answer for a record serializer about a stored record."""
+    """Judge a stored record for a record serializer."""
     pairing = pair_fields(new.fields, old.stored_fields())
     findings = [*_identity(new, old), *_removed_and_added(new, pairing), *_order_and_names(new, pairing)]
     findings += [*_declaring_classes(new, old, pairing), *_primitives(new, pairing)]
@@ -80,7 +80,7 @@ def resolve(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> Compati
 
 
 def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[Finding]:
-    """REC-11 and SNAP-7: the class is the same, or declared to have been another one."""
+    """Check REC-11 and SNAP-7: the class is the same, or is declared to have had the stored name."""
     if new.is_named(old.record_name()):
         return []
     if old.record_name() in (*new.aliases, new.python_name):
@@ -95,7 +95,7 @@ def _identity(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> list[
 def come_back(
     fields: Iterable[RecordField], retired: Collection[str], retired_types: Iterable[tuple[str, str, str]]
 ) -> Iterator[Finding]:
-    """REC-16: a retired name may come back with the type that it is said to have had, and no other."""
+    """Yield findings for retired names that come back with another type than they are declared to have had (REC-16)."""
     types = {name: (words, digest) for name, words, digest in retired_types}
     for field in fields:
         if field.name not in retired:
@@ -106,7 +106,7 @@ def come_back(
 
 
 def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
-    """Refuse a retired name of which the type is another one, or not told (REC-16)."""
+    """Return the finding for a retired name whose former type differs or is not declared (REC-16)."""
     reason = "the name is retired and must not come back"
     ways: tuple[str, ...] = ("take another name", "take it off the retired names")
     if was:
@@ -118,7 +118,7 @@ def came_back(path: str, was: str, becomes: str, words: str) -> Finding:
 
 
 def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
-    """REC-2, 3, 4, 7 and 16."""
+    """Check REC-2, 3, 4, 7 and 16."""
     findings = list(come_back(new.fields, new.retired, new.retired_types))
     retired = {finding.path.removeprefix("$.") for finding in findings}
     for stored in pairing.removed:
@@ -158,7 +158,7 @@ def _removed_and_added(new: DescribedRecordSerializer[Any], pairing: _Pairing) -
 
 
 def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> list[Finding]:
-    """REC-5 and REC-6: names are not in the bytes, but the order is."""
+    """Check REC-5 and REC-6: names are not in the bytes, but the order is."""
     findings = []
     in_order = pairing.added or pairing.removed or pairing.stored_order == [field.name for field in new.fields]
     for field, stored in pairing.paired:
@@ -185,7 +185,7 @@ def _order_and_names(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> 
 def _declaring_classes(
     new: DescribedRecordSerializer[Any], old: RecordSnapshot, pairing: _Pairing
 ) -> Iterator[Finding]:
-    """REC-11 for fields: Flink finds a field by the class that declares it, and drops the values of any other."""
+    """Check REC-11 for fields: Flink finds a field by the class that declares it, and drops the values of any other."""
     for field, stored in pairing.paired:
         was = new.name if stored.declared_by == old.record_name() else stored.declared_by
         becomes = field.declared_by or new.name
@@ -208,7 +208,7 @@ def _declaring_classes(
 
 
 def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Iterator[Finding]:
-    """REC-17, of a class that only a snapshot tells: whether its field is a primitive, which holds no null."""
+    """Check REC-17 for a class known only from a snapshot: its field may be a primitive, which holds no null."""
     for field, stored in pairing.paired:
         if new.knows_nulls or not stored.takes_null or not is_primitive(field.serializer):
             continue
@@ -225,7 +225,7 @@ def _primitives(new: DescribedRecordSerializer[Any], pairing: _Pairing) -> Itera
 def _field_child(
     field: RecordField, stored: StoredField, new: DescribedRecordSerializer[Any]
 ) -> tuple[Child, tuple[Finding, ...]]:
-    """Ask a field about the stored one; what is found about the null flag of a POJO's container is the record's own."""
+    """Judge a stored field by the new one; findings about the null flag of a POJO's container belong to the record."""
     step = f".{field.name}"
     serializer, kept = keep_null_flag(field.serializer, stored.snapshot, step, nullable=field.optional)
     if new.knows_nulls:
@@ -238,7 +238,7 @@ def _field_child(
 
 
 def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Finding | None:
-    """REC-10 and REC-17."""
+    """Check REC-10 and REC-17."""
     if field.optional or stored.optional is False:
         return None
     old = stored.describe()
@@ -268,7 +268,7 @@ def _nullability(field: RecordField, stored: StoredField, advice: Advice) -> Fin
 
 @attrs.frozen
 class RecordConversion:
-    """Old record -> new record: fields moved by name, converted, defaults filled in; the rest is dropped."""
+    """Converts an old record to a new one: paired fields are converted, defaults filled in, other fields dropped."""
 
     type_name: str
     moved: tuple[tuple[str, str, str, Convert | None, Any], ...]
@@ -278,7 +278,7 @@ class RecordConversion:
     def __call__(self, value: Any) -> Any:
         if value is None:
             return None
-        if isinstance(value, Record) and value._type_name in self.subclasses:  # noqa: SLF001 - its public way
+        if isinstance(value, Record) and value._type_name in self.subclasses:  # noqa: SLF001 - public API of Record
             convert = self.subclasses[value._type_name]  # noqa: SLF001
             return value if convert is None else convert(value)
         fields = {}

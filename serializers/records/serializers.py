@@ -1,11 +1,11 @@
-"""Records: attrs classes, dataclasses and named tuples, in the layout of Flink's POJOs.
+"""Serializers of records (attrs classes, dataclasses and named tuples), in the layout of Flink's POJOs.
 
     u8 flags   1: null, nothing follows
                2: the class itself: each field in stored order as bool is-null, and the value if not
                4: a subclass that is not registered: UTF class name, then its whole value, flags included
                8: a registered subclass: u8 tag, then its whole value, flags included
 
-`RecordSerializer` has a snapshot of stateshift's own, which also keeps which fields may be null; `pojo` has the
+The snapshot of `RecordSerializer` is stateshift's own and also stores which fields may be null; `pojo` has the
 serializer of a record with a Java class. The rules REC-1 to REC-17 are in `rules`. Source: format notes 6.1, 7.
 """
 
@@ -48,19 +48,19 @@ StoredSubclass = tuple[str, "RecordSnapshot"]
 
 @attrs.frozen
 class DescribedRecordSerializer(TypeSerializer[T]):
-    """What both record serializers share: the bytes and the rules.
+    """Base of both record serializers: the bytes and the rules.
 
     Attributes:
         name: The identity of the record: qualified Python name, or Java class.
-        fields: In the order of the bytes.
-        python_class: What to build; None: generic `Record`s.
+        fields: The fields, in the order of the bytes.
+        python_class: The class of the values that are read; None: generic `Record`s.
         python_name: Qualified name of the Python class, "" without one.
         aliases: Former names of the record.
         retired: Field names that must not come back.
-        retired_types: As which they may: name, type in words, digest of the type's snapshot.
+        retired_types: The types with which they may come back: name, type in words, digest of the type's snapshot.
         registered: Subclasses by tag: (name, serializer).
         unregistered: Subclasses written with their class name.
-        allow_null: Whether a whole record may be null (a restored serializer reads such).
+        allow_null: Whether a null is allowed instead of a record; a restored serializer reads such nulls.
     """
 
     sorted_fields: ClassVar[bool] = False
@@ -79,12 +79,12 @@ class DescribedRecordSerializer(TypeSerializer[T]):
 
     @property
     def circle(self) -> Mapping[str, DescribedRecordSerializer[Any]]:
-        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        """The records of the cycle that this one is in, itself first, by name; empty if it does not contain itself."""
         return {}
 
     @property
     def knows_nulls(self) -> bool:
-        """Whether it is known which fields may be null: so it is of code, and of a snapshot that says so."""
+        """Whether it is known which fields may be null, from code or from a snapshot that says so."""
         return True
 
     @property
@@ -102,7 +102,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
             return record_scopes.judged_once(self, stored, record_rules.resolve)
 
     def is_named(self, stored_name: str) -> bool:
-        """Whether a stored record of that name is this one, without an alias."""
+        """Whether a stored record of that name is the same as this one, without an alias."""
         return stored_name == self.name
 
     def serialize(self, value: T, target: DataOutputView) -> None:
@@ -132,9 +132,9 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         return record_recipes.record_recipe(self, reader, conversion)
 
     def _writes_as_subclass(self, value: object, target: DataOutputView) -> bool:
-        """Write a value of a subclass, if it is one."""
+        """Write the value if it is one of a subclass, and return whether it is."""
         if isinstance(value, Record):
-            name = value._type_name  # noqa: SLF001 - its public way
+            name = value._type_name  # noqa: SLF001 - public API of Record
             if name == self.name or not (self.registered or self.unregistered):
                 return False
 
@@ -174,7 +174,7 @@ class DescribedRecordSerializer(TypeSerializer[T]):
         if flags == layout.NULL_RECORD:
             if not self.allow_null:
                 raise ValueNotConvertible(f"a null is stored where a {self.describe()} is declared")
-            return None  # type: ignore[return-value]  # None only where it is asked for
+            return None  # type: ignore[return-value]  # None only with allow_null
         if flags == layout.REGISTERED_SUBCLASS:
             tag = source.read_unsigned_byte()
             if tag < len(self.registered):
@@ -229,36 +229,36 @@ def _null_in(field: RecordField) -> ValueNotConvertible:
 
 
 class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
-    """What the snapshots of both record serializers tell."""
+    """Base of the snapshots of both record serializers."""
 
     kind: ClassVar[str] = "record"
     word: ClassVar[str] = "record"
-    """What a type expression calls it."""
+    """The word for it in a type expression."""
 
     @abstractmethod
     def record_name(self) -> str:
-        """The identity of the record."""
+        """Return the identity of the record."""
 
     @property
     def circle(self) -> Mapping[str, RecordSnapshot]:
-        """The records within which this one occurs, itself first, by name; none where it does not contain itself."""
+        """The records of the cycle that this one is in, itself first, by name; empty if it does not contain itself."""
         return {}
 
     @abstractmethod
     def stored_fields(self) -> tuple[StoredField, ...]:
-        """The fields, in the order of the bytes."""
+        """Return the fields, in the order of the bytes."""
 
     @abstractmethod
     def registered_subclasses(self) -> tuple[StoredSubclass, ...]:
-        """Subclasses by tag."""
+        """Return the subclasses by tag."""
 
     def unregistered_subclasses(self) -> tuple[StoredSubclass, ...]:
-        """Subclasses that are stored with their class name."""
+        """Return the subclasses that are stored with their class name."""
         return ()
 
     @abstractmethod
     def restore_with(self, readers: Readers, subclasses: Readers | None = None) -> DescribedRecordSerializer[Any]:
-        """Make a generic serializer in which `readers` stand in for fields, and `subclasses` for those, by name."""
+        """Make a generic serializer that uses `readers` for fields and `subclasses` for subclasses of these names."""
 
     def restore_serializer(self) -> TypeSerializer[Any]:
         return self.restore_with({})
@@ -268,7 +268,7 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         return (*self.field_snapshots(), *(snapshot for _, snapshot in subclasses))
 
     def field_snapshots(self) -> tuple[TypeSerializerConfigSnapshot[Any], ...]:
-        """The snapshots of the fields, in the order of the bytes."""
+        """Return the snapshots of the fields, in the order of the bytes."""
         return tuple(field.snapshot for field in self.stored_fields())
 
     def describe(self) -> str:
@@ -294,7 +294,7 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
         )
 
     def default_of(self, field: StoredField) -> Default | None:
-        """What a stored record gets that lacks the field, for a check in which this snapshot is the new side."""
+        """Return the default of a field that stored records lack, if this snapshot is the new side of a check."""
         return None
 
     def _restored_subclasses(
@@ -304,7 +304,7 @@ class RecordSnapshot(TypeSerializerConfigSnapshot[Any]):
 
 
 def holds_nulls(snapshot: TypeSerializerConfigSnapshot[Any]) -> bool:
-    """Whether code is known to let a field be null of which the snapshot does not say so."""
+    """Whether the code is known to allow null in a field, of any depth, whose snapshot does not say so."""
     if isinstance(snapshot, RecordSnapshot) and any(field.takes_null for field in snapshot.stored_fields()):
         return True
     return any(map(holds_nulls, snapshot.children()))
@@ -322,13 +322,13 @@ def _reader(field: StoredField, readers: Mapping[str, TypeDeserializer[Any]]) ->
 
 def _subclass_reader(snapshot: RecordSnapshot, readers: Readers) -> DescribedRecordSerializer[Any]:
     name = snapshot.record_name()
-    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # it only reads
+    return readers[name] if name in readers else snapshot.restore_with({})  # type: ignore[return-value]  # only reads
 
 
 @register_snapshot
 @attrs.define
 class RecordSerializerSnapshot(RecordSnapshot):
-    """Snapshot of `RecordSerializer`; the body at version 1 is as follows.
+    """Snapshot of `RecordSerializer`, with this body at version 1.
 
     UTF name, i32 n, n x (UTF field name, bool optional, SNAP), i32 m, m x (UTF subclass name, SNAP)
     """
@@ -384,7 +384,7 @@ class RecordSerializerSnapshot(RecordSnapshot):
 
 
 def read_record_snapshot(source: DataInputView) -> RecordSnapshot:
-    """Read SNAP of a record; raises `CorruptSavepoint` for any other."""
+    """Read SNAP of a record; raises `CorruptSavepoint` for any other snapshot."""
     start = source.position
     snapshot = read_versioned_snapshot(source)
     if not isinstance(snapshot, RecordSnapshot):
@@ -394,7 +394,7 @@ def read_record_snapshot(source: DataInputView) -> RecordSnapshot:
 
 @attrs.frozen
 class RecordSerializer(DescribedRecordSerializer[T]):
-    """A record of a Python class: Flink's bytes under a snapshot of stateshift's own."""
+    """A record of a Python class: Flink's bytes under stateshift's own snapshot."""
 
     def snapshot_configuration(self) -> TypeSerializerConfigSnapshot[T]:
         return RecordSerializerSnapshot(
@@ -408,5 +408,5 @@ class RecordSerializer(DescribedRecordSerializer[T]):
 
 
 def subclass_snapshots(subclasses: tuple[Subclass, ...]) -> tuple[StoredSubclass, ...]:
-    """Describe subclasses for a snapshot."""
+    """Return the names and snapshots of subclasses."""
     return tuple((name, cast("RecordSnapshot", s.snapshot_configuration())) for name, s in subclasses)

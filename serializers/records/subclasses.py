@@ -1,6 +1,6 @@
-"""Which stored subclass of a record is which present one: rule REC-14.
+"""Pairing of a record's stored subclasses with the present ones: rule REC-14.
 
-Subclasses are told apart by tags, or by class names in the bytes. Source: compatibility rules, section 5.
+Subclasses are distinguished by tags, or by class names in the bytes. Source: compatibility rules, section 5.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class _Subclasses:
-    """Result of pairing subclasses: what is pinned, and how each is judged (REC-14).
+    """Result of pairing subclasses: the pinned tags, and the results of the pairs (REC-14).
 
     Attributes:
-        names: Of the stored subclasses that have a taker; their values are known by these.
-        children: What the takers answer, in the same order.
-        findings: About the subclasses as such.
+        names: The names of the stored subclasses that a present one takes, which identify their values.
+        children: The results of the present subclasses, in the same order.
+        findings: Findings about the subclasses as such.
         registered: Names of stored subclasses by tag.
-        unregistered: Class names in the bytes, each with the name of what is stored under it. They differ where an
-            alias once said what that class is.
+        unregistered: Class names in the bytes, each with the name of the class that is stored under it. They differ
+            where an alias was used in an earlier savepoint.
         extra: Subclasses that are not stored.
-        obstacles: Of each that has lost its decorator: it is read where it lies, and not written.
+        obstacles: An obstacle for each subclass that has lost its decorator: its values can be read but not written.
     """
 
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Subclasses:
     def rebuild(
         self, new: DescribedRecordSerializer[Any], nested: list[TypeSerializer[Any]]
     ) -> DescribedRecordSerializer[Any]:
-        """Pin the stored tags; subclasses that are new come after them."""
+        """Return `new` with the stored tags pinned; new subclasses follow them."""
         by_name: dict[str, Any] = dict(zip(self.names, nested, strict=True))
         return attrs.evolve(
             new,
@@ -59,16 +59,16 @@ class _Subclasses:
 
 
 def _no_longer_registered(new: DescribedRecordSerializer[Any], name: str) -> DescribedRecordSerializer[Any] | None:
-    """Give the serializer of a stored subclass that has lost its @record, and that is still there (REC-14).
+    """Return the serializer of a stored subclass that has lost its @record, if the class still exists (REC-14).
 
-    Only what is imported is looked at: a name out of a savepoint must not have a module imported.
+    Only imported classes are considered: a name from a savepoint must not cause an import.
     """
     subclass = None if new.python_class is None else imported_subclass(new.python_class, name)
     return None if subclass is None else cast("DescribedRecordSerializer[Any]", registry.record_serializer(subclass))
 
 
 def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dict[str, DescribedRecordSerializer[Any]]:
-    """Say which subclass takes which stored one: that of its name, else the one that has the name as an alias.
+    """Return the present subclass for each stored one: the one of its name, else the one with that name as an alias.
 
     Raises:
         DeclarationError: Two subclasses claim one stored subclass.
@@ -81,7 +81,7 @@ def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dic
                 continue
             other = claims.setdefault(alias, subclass)
             if other is subclass or (other.name == alias and subclass.name in stored):
-                continue  # the job's own savepoint, in which the former name is that of another subclass
+                continue  # the job's own savepoint, in which another subclass has the former name
             raise DeclarationError(
                 f"the stored subclass {alias!r} of {new.name} is claimed by {other.name!r} and, as an alias, by"
                 f" {subclass.name!r}",
@@ -91,7 +91,7 @@ def _takers(new: DescribedRecordSerializer[Any], stored: Collection[str]) -> dic
 
 
 def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) -> _Subclasses:
-    """Pair stored subclasses with those known to the new serializer, by class name or alias (REC-14)."""
+    """Pair stored subclasses with those of the new serializer, by class name or alias (REC-14)."""
     stored = [*old.registered_subclasses(), *old.unregistered_subclasses()]
     takers = _takers(new, {snapshot.record_name() for _, snapshot in stored}) if stored else {}
     became: dict[str, dict[str, RecordSnapshot]] = {}
@@ -130,7 +130,7 @@ def pair_subclasses(new: DescribedRecordSerializer[Any], old: RecordSnapshot) ->
 
 
 def _merged(name: str, becomes: str, others: Mapping[str, RecordSnapshot], snapshot: RecordSnapshot) -> Finding:
-    """Judge a stored subclass that becomes the same as others: a copy could not tell their tags apart (REC-14)."""
+    """Return the finding that several stored subclasses become one: a copy could not tell their tags apart (REC-14)."""
     if name in others and type_digest(others[name]) != type_digest(snapshot):
         reason = "the savepoint lists the subclass twice, with fields that differ, so that values do not tell which"
         ways = ("use a savepoint from before the two became one", CONVERTER)

@@ -1,4 +1,4 @@
-"""`Record`: the value that a reader without the user's class gives, and access to fields of any record-like value."""
+"""`Record`: the value that is read without the user's class, and access to fields of any record-like value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @lasting
 class Record:
-    """Field name -> value, of a class that need not exist here.
+    """Field name -> value, for a class that need not exist here.
 
-    Fields are read as attributes or as items. Everything else begins with an underscore, as in a named tuple, so that
-    any field name is free: `_type_name` is the stored class name, `_asdict()` gives the fields in stored order.
+    Fields are read as attributes or as items. All other attributes begin with an underscore, as in a named tuple, so
+    that a field may have any name: `_type_name` is the stored class name, `_asdict()` returns the fields in stored
+    order.
     """
 
     __slots__ = ("_fields", "_type_name")
@@ -60,7 +61,7 @@ class Record:
 
 
 def field_of(value: object, name: str, attribute: str) -> Any:
-    """Give a field of a `Record` or mapping (by stored name) or of an object (by attribute).
+    """Return a field of a `Record` or mapping (by stored name) or of an object (by attribute).
 
     Raises:
         ValueNotConvertible: The value has no such field.

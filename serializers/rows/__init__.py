@@ -1,4 +1,4 @@
-"""Flink's rows: columns by position, with names or without."""
+"""Flink's rows: columns by position, with or without names."""
 
 from ..stored_names import former_names
 

@@ -1,4 +1,4 @@
-"""The recipe of a row: a mask whose bits change places with the columns, and the columns that are not null."""
+"""The recipe of a row: a mask whose bits move with the columns, and the columns that are not null."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from .serializers import RowSerializer
 
     Origin = tuple[int | Default | None, Callable[[Any], Any] | None]
-    """Of a new column: the place of the old one or a default, and its conversion."""
+    """The origin of a new column: the position of the old one or a default, and the conversion."""
 
 
 def row_recipe(new: RowSerializer, old: Any, conversion: Callable[[Any], Any] | None) -> recipe.Recipe | None:
-    """Give the recipe of a row.
+    """Return the recipe of a row, or None.
 
     Args:
-        new: Writes the new rows.
-        old: Reads the stored ones: a row serializer.
-        conversion: Of the rows.
+        new: The serializer that writes the new rows.
+        old: The row serializer that reads the stored ones.
+        conversion: The conversion of the rows.
     """
     if old.names:
-        return None  # restored ones have none, and by them columns would pair in other ways
+        return None  # restored serializers have no names, by which columns would pair differently
     if isinstance(conversion, RowConversion):
         origins: list[Origin] = [(origin, convert) for _, origin, convert in conversion.columns]
     elif conversion is None and len(old.columns) == len(new.columns):
@@ -67,7 +67,7 @@ class _Making:
         return recipe.Masked(parts, leading, tuple(clear), tuple(mask), tuple(emitted))
 
     def _parts(self) -> tuple[recipe.Recipe, ...] | None:
-        """Give the recipes of the stored columns; what is dropped is read all the same, and must be sound."""
+        """Return the recipes of the stored columns; a dropped column has one too: it is read, and must be valid."""
         takers = {origin: place for place, (origin, _) in enumerate(self.origins) if isinstance(origin, int)}
         parts = []
         for place, stored in enumerate(self.old.columns):

@@ -1,7 +1,8 @@
-"""The rules for rows, ROW-1 to ROW-7: which stored column becomes which new one, and what that takes.
+"""The rules for rows, ROW-1 to ROW-8: pairing of stored columns with new ones, and the findings.
 
-Flink does not store the names of columns. Where the job says what the stored ones are called, columns pair by name, and
-by the new column's aliases; else by position, as the items of a tuple. Source: compatibility rules, section 6.
+Flink does not store the names of columns. Where the job declares the names of the stored columns, columns pair by name,
+then by the new column's aliases; otherwise by position, like the items of a tuple. Source: compatibility rules, section
+6.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _SAY_STORED = "say how the stored columns are called, in their order: row_of(…
 
 @attrs.frozen
 class _Pair:
-    """A new column and the stored one that it takes; `reads` is its place among the stored ones."""
+    """A new column and the stored column that it takes; `reads` is the position of the stored one."""
 
     column: RecordField
     place: int
@@ -41,7 +42,7 @@ class _Pair:
 
 
 def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResult[Any]:
-    """Answer for a row serializer about a stored row."""
+    """Judge a stored row for a row serializer."""
     if new.stored_names and len(new.stored_names) != len(old.nested):
         counts = f"{len(new.stored_names)} stored columns are named, and the savepoint has {len(old.nested)}"
         way = "leave `stored=` out once the state is migrated; before that, name every stored column"
@@ -64,7 +65,7 @@ def resolve(new: RowSerializer, old: RowSerializerSnapshot) -> CompatibilityResu
 
 
 def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
-    """Whether the new columns, by position, take the stored ones as they are."""
+    """Whether the new columns fit the stored ones by position, without a migration."""
     return len(new.columns) == len(old.nested) and all(
         column.serializer.ensure_compatibility(stored).verdict < Verdict.REQUIRES_MIGRATION
         for column, stored in zip(new.columns, old.nested, strict=True)
@@ -72,7 +73,7 @@ def _fits_already(new: RowSerializer, old: RowSerializerSnapshot) -> bool:
 
 
 def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair], list[Finding]]:
-    """ROW-5, and ROW-7 where the new columns have names."""
+    """Pair columns by position: ROW-5, and ROW-6 and ROW-7 if the new columns have names."""
     pairs = [_Pair(column, place, place) for place, column in enumerate(new.columns)]
     if not new.names or new.names == old.names:
         return pairs, []
@@ -92,7 +93,7 @@ def _by_position(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_
 
 
 def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair], list[Finding]]:
-    """ROW-1 to ROW-4 and ROW-6."""
+    """Pair columns by name: ROW-2 to ROW-4."""
     stored = [StoredField(name, child) for name, child in zip(new.stored_names, old.nested, strict=True)]
     pairing = pair_fields(new.columns, stored)
     findings = []
@@ -123,7 +124,7 @@ def _by_name(new: RowSerializer, old: RowSerializerSnapshot) -> tuple[list[_Pair
 
 
 def _kinds(new: RowSerializer, old: RowSerializerSnapshot) -> Iterator[Finding]:
-    """Rows of before Flink 1.11 have no kind; Flink migrates them as well (its RowSerializerSnapshot)."""
+    """Check ROW-1: rows from before Flink 1.11 have no kind; Flink's RowSerializerSnapshot migrates them as well."""
     if new.supports_row_kind == old.supports_row_kind:
         return
     kinds = ("without row kinds", "with row kinds")
@@ -175,12 +176,12 @@ def _composed(
 
 @attrs.frozen
 class RowConversion:
-    """Old row -> new row: values moved, converted, defaults filled in; the rest is dropped, and the kind kept.
+    """Converts an old row to a new one: values are moved and converted, defaults filled in; the kind is kept.
 
     Attributes:
-        names: Of the new columns; with them a serializer of any order takes the row.
-        columns: Of each new column its step, where its value comes from (a place in the old row, or a default), and
-            its conversion.
+        names: The names of the new columns; by these a serializer with any column order accepts the row.
+        columns: For each new column its step, the origin of its value (a position in the old row, or a default), and
+            its conversion. Other columns are dropped.
     """
 
     names: tuple[str, ...]
@@ -197,4 +198,4 @@ class RowConversion:
                     add_step(error, step)
                     raise
             items.append(item)
-        return Row._of(items, self.names, value._kind)  # noqa: SLF001 - its public way
+        return Row._of(items, self.names, value._kind)  # noqa: SLF001 - public API of Row

@@ -3,7 +3,7 @@
     mask      with row kinds 2 bits of the kind, its low bit first; then a bit a column, 1 for null; zeros to full bytes
     columns   those that are not null, one after the other
 
-Whether rows have a kind is told by the outer part of the snapshot:
+The outer part of the snapshot says whether rows have a kind:
 
     outer version 4   bool: whether the rows' bytes hold a row kind
     outer version 3   nothing: they do
@@ -47,15 +47,15 @@ _KIND_BITS = 2
 
 @attrs.frozen
 class RowSerializer(TypeSerializer["AnyRow"]):
-    """Flink's RowSerializer. What `Row[int, str]` and `row_of(…)` mean.
+    """Flink's RowSerializer: the serializer for `Row[int, str]` and `row_of(…)`.
 
     Attributes:
-        columns: By position. A column is null only where it is optional; in the bytes any may be. Either all have
-            names, or none has.
-        stored_names: Names of the stored columns, in their order, for a savepoint that tells none (rule ROW-7).
+        columns: The columns, by position. A column may be null only if it is optional, although the bytes allow it for
+            any. Either all columns have names, or none has.
+        stored_names: The names of the stored columns, in stored order, which a savepoint lacks (rule ROW-7).
         supports_row_kind: Whether the bytes hold the kind; only rows of Flink before 1.11 have none.
         retired: Names of columns that must not come back.
-        retired_types: As which they may: name, type in words, digest of the type's snapshot.
+        retired_types: The types with which they may come back: name, type in words, digest of the type's snapshot.
     """
 
     columns: tuple[RecordField, ...]
@@ -79,8 +79,8 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         """Make the serializer of rows whose columns may all be null.
 
         Args:
-            fields: Of each column.
-            names: Of each column; without names they are told apart by position.
+            fields: The serializers of the columns.
+            names: The names of the columns; without names, columns are identified by position.
         """
         serializers = tuple(fields)
         if names and len(names) != len(serializers):
@@ -90,11 +90,11 @@ class RowSerializer(TypeSerializer["AnyRow"]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns, or none at all."""
+        """The names of the columns; empty if they have none."""
         return tuple(column.name for column in self.columns if column.name)
 
     def counterpart(self) -> Counterpart | None:
-        """Give a record with the fields that the columns are, where these have names (FAM-4)."""
+        """Return a record whose fields are the columns, if these have names; else None (FAM-4)."""
         if not self.names:
             return None
         fields = tuple(sorted(self.columns, key=lambda column: column.name))
@@ -110,7 +110,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
         return layout.Row(tuple(column.serializer.layout for column in self.columns), self.leading_bits)
 
     def step(self, index: int) -> str:
-        """Return the path step to a column: `.name`, or `(i)` where it has none; with `?` where it is optional.
+        """Return the path step to a column: `.name`, or `(i)` if it has no name; with `?` if it is optional.
 
         Columns without names have no `?`: those of a restored snapshot may all be null, whatever is declared.
         """
@@ -119,7 +119,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
 
     def serialize(self, value: AnyRow, target: DataOutputView) -> None:
         items = self._items(value)
-        mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - its public way
+        mask = self._mask_of_kind(value._kind)  # noqa: SLF001 - public API of Row
         for item in items:
             mask = mask << 1 | (item is None)
         bits = self.leading_bits + len(items)
@@ -135,12 +135,12 @@ class RowSerializer(TypeSerializer["AnyRow"]):
                 raise
 
     def _items(self, value: object) -> tuple[Any, ...]:
-        """Give the values in the order of the columns: by name where both sides have names."""
+        """Return the values in the order of the columns: by name if both sides have names."""
         if not isinstance(value, Row):
             raise ValueNotConvertible(f"{shown(value)} is not a Row")
         if len(value) != len(self.columns):
             raise ValueNotConvertible(f"{shown(value)} has {len(value)} columns, and {len(self.columns)} are declared")
-        if not value._names or not self.names:  # noqa: SLF001 - its public way
+        if not value._names or not self.names:  # noqa: SLF001 - public API of Row
             return tuple(value)
         try:
             return tuple(value[name] for name in self.names)
@@ -175,7 +175,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
             except StateShiftError as error:
                 add_step(error, self.step(place))
                 raise
-        return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - its public way
+        return Row._of(items, self.names, RowKind((kind & 1) << 1 | kind >> 1))  # noqa: SLF001 - public API of Row
 
     def recipe(self, reader: TypeDeserializer[Any], conversion: Callable[[Any], Any] | None) -> Recipe | None:
         return row_recipe(self, reader, conversion) if isinstance(reader, RowSerializer) else None
@@ -192,7 +192,7 @@ class RowSerializer(TypeSerializer["AnyRow"]):
 
 @attrs.frozen
 class _AnyRecord(RecordSerializer[Any]):
-    """A record of which only the fields count: a row has no name."""
+    """A record that is identified by its fields alone, because a row has no name."""
 
     def is_named(self, stored_name: str) -> bool:
         return True
@@ -200,7 +200,7 @@ class _AnyRecord(RecordSerializer[Any]):
 
 @attrs.frozen
 class _RowOf:
-    """Record -> row."""
+    """Converts a record to a row."""
 
     names: tuple[str, ...]
 
@@ -208,7 +208,7 @@ class _RowOf:
         if value is None:
             return None
         items = [field_of(value, name, name) for name in self.names]
-        return Row._of(items, self.names, RowKind.INSERT)  # noqa: SLF001 - its public way
+        return Row._of(items, self.names, RowKind.INSERT)  # noqa: SLF001 - public API of Row
 
 
 def _as_it_is(value: Any) -> Any:
@@ -225,13 +225,14 @@ def _check_null(column: RecordField) -> None:
 @register_snapshot
 @attrs.define
 class RowSerializerSnapshot(CompositeTypeSerializerSnapshot[Any]):
-    """Snapshot of `RowSerializer`. It does not say whether nulls are stored, so a restored serializer takes them.
+    """Snapshot of `RowSerializer`. It does not say whether nulls are stored, so a restored serializer reads them.
 
     Attributes:
         nested: The columns, by position.
         supports_row_kind: Whether each row begins with its kind (insert, update, delete). Kept when an older version is
-            written again at the current one, since it says how the stored bytes are laid out.
-        names: Of the columns, where the code that stores them, or a record of it, is at hand; none is written.
+            rewritten at the current one, because it describes the layout of the stored bytes.
+        names: The names of the columns, if they are known from the code or a recorded revision of it; they are not
+            written.
     """
 
     snapshot_id: ClassVar[str] = "org.apache.flink.api.java.typeutils.runtime.RowSerializer$RowSerializerSnapshot"

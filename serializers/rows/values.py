@@ -15,7 +15,7 @@ Columns = TypeVarTuple("Columns")
 
 @lasting
 class RowKind(enum.Enum):
-    """What a row of a changelog says of its values; rows of state are nearly always INSERT."""
+    """The kind of a row in a changelog; rows of state are nearly always INSERT."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -27,9 +27,9 @@ class RowKind(enum.Enum):
 class Row(Generic[*Columns]):
     """A row of values: `Row(7, "seven")`, or with names `Row(id=7, title="seven")`.
 
-    Values are read by position (`row[0]`) and, where there are names, by name (`row["title"]`, `row.title`). A
-    savepoint holds no names, so a reader without a job gives rows without. Rows are equal by kind and values, whatever
-    they are called. Everything else begins with an underscore, so that any name of a column is free: `_kind`,
+    Values are read by position (`row[0]`) and, if the row has names, by name (`row["title"]`, `row.title`). A savepoint
+    holds no names, so a reader without a job returns rows without names. Rows are equal if their kinds and values are,
+    whatever their names. All other attributes begin with an underscore, so that a column may have any name: `_kind`,
     `_names`, `_asdict()`, `_with_kind(RowKind.DELETE)`.
     """
 
@@ -41,7 +41,7 @@ class Row(Generic[*Columns]):
     @overload
     def __init__(self: Row[*tuple[Any, ...]], **named: Any) -> None: ...
 
-    def __init__(self, *values: Any, **named: Any) -> None:  # type: ignore[misc]  # the overloads tell the columns
+    def __init__(self, *values: Any, **named: Any) -> None:  # type: ignore[misc]  # the overloads are typed
         if values and named:
             raise TypeError("a row has values by position or by name, and both were given")
         self._values: tuple[Any, ...] = values or tuple(named.values())
@@ -52,17 +52,17 @@ class Row(Generic[*Columns]):
     def _of(
         cls, values: Sequence[Any], names: Sequence[str] = (), kind: RowKind = RowKind.INSERT
     ) -> Row[*tuple[Any, ...]]:
-        """Make a row of any names: the names of columns need not be Python's."""
+        """Make a row whose columns have any names: they need not be Python identifiers."""
         row = cls.__new__(cls)
-        row._values, row._names, row._kind = tuple(values), tuple(names), kind  # noqa: SLF001 - its own
+        row._values, row._names, row._kind = tuple(values), tuple(names), kind  # noqa: SLF001 - its own class
         return row
 
     def _with_kind(self, kind: RowKind) -> Row[*Columns]:
-        """Give the same values under another kind."""
+        """Return the same values with another kind."""
         return Row._of(self._values, self._names, kind)
 
     def _asdict(self) -> dict[str, Any]:
-        """Give the values by name; without names there are none."""
+        """Return the values by name; empty if the row has no names."""
         return dict(zip(self._names, self._values, strict=bool(self._names)))
 
     def __len__(self) -> int:
@@ -109,5 +109,5 @@ class Row(Generic[*Columns]):
 
 
 def _restored(values: tuple[Any, ...], names: tuple[str, ...], kind: RowKind) -> Row[*tuple[Any, ...]]:
-    """Make a row of a pickle of version 0.1, which names this function."""
+    """Return a row from a pickle of version 0.1, which names this function."""
     return Row._of(values, names, kind)  # noqa: SLF001 - its own module

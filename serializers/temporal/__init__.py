@@ -1,4 +1,4 @@
-"""Dates, times and moments: those of `java.time`, and those of `java.sql` and `java.util`."""
+"""Dates, times and points in time, of `java.time`, `java.sql` and `java.util`."""
 
 from ..stored_names import former_names
 

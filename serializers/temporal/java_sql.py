@@ -1,10 +1,10 @@
-"""Dates and times of `java.util` and `java.sql`: Flink's bytes and their snapshots. The rules are those of `java_time`.
+"""Dates and times of `java.util` and `java.sql`: their bytes in Flink, and their snapshots.
 
     Date, SqlDate, SqlTime  i64 milliseconds since 1970 UTC                     null: -2^63
     SqlTimestamp            i64 milliseconds, i32 nanoseconds of the second     null: -2^63 and i32 0
 
-Flink writes that last null in twelve bytes and reads it back in eight, so that whatever follows it is lost: it is read
-here, and never written. Source: format notes 6.1 and 7.
+Flink writes the null of a SqlTimestamp in twelve bytes and reads it back in eight, which corrupts whatever follows.
+That null is read here, and never written. The rules are in `java_time`. Source: format notes 6.1 and 7.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IN_ZONE_OF_JVM = "stored as a moment in the time zone of its JVM"
 
 
 class DateSerializer(TemporalSerializer):
-    """Flink's Date, which is `java.util.Date`. What `JavaDate` (exact) means."""
+    """Flink's Date, which is `java.util.Date`: the serializer for `JavaDate` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
@@ -51,7 +51,7 @@ class DateSerializer(TemporalSerializer):
 
 
 class SqlDateSerializer(TemporalSerializer):
-    """Flink's SqlDate. What `SqlDate` means; Python has no type for it, so that it is always exact."""
+    """Flink's SqlDate: the serializer for `SqlDate`; always exact, because Python has no type for it."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
@@ -64,7 +64,7 @@ class SqlDateSerializer(TemporalSerializer):
 
 
 class SqlTimeSerializer(TemporalSerializer):
-    """Flink's SqlTime. What `SqlTime` means; Python has no type for it, so that it is always exact."""
+    """Flink's SqlTime: the serializer for `SqlTime`; always exact, because Python has no type for it."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">q")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL,)
@@ -77,7 +77,7 @@ class SqlTimeSerializer(TemporalSerializer):
 
 
 class SqlTimestampSerializer(TemporalSerializer):
-    """Flink's SqlTimestamp. What `SqlTimestamp` (exact) means."""
+    """Flink's SqlTimestamp: the serializer for `SqlTimestamp` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">qi")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL, 0)

@@ -1,12 +1,11 @@
-"""Dates and times of `java.time`: Flink's bytes, their snapshots, and the rules TIME-1 to TIME-5.
+"""Dates and times of `java.time`: their bytes in Flink, their snapshots, and the rules TIME-1 to TIME-5.
 
     Instant        i64 seconds, i32 nanoseconds                                 null: -2^63 and -2^31
     LocalDate      i32 year, i8 month, i8 day                                   null: -2^31 and i16 -32768
     LocalTime      i8 hour, i8 minute, i8 second, i32 nanoseconds               null: i8 -128, i16 -32768, i32 -2^31
     LocalDateTime  LocalDate, LocalTime                                         null: both nulls
 
-`java.util.Date` and the types of `java.sql` are in `java_sql`. Source: format notes 6.1 and 7; compatibility
-rules 4.2.
+`java.util.Date` and the types of `java.sql` are in `java_sql`. Source: format notes 6.1 and 7; compatibility rules 4.2.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ if TYPE_CHECKING:
 
 _INT_NULL, LONG_NULL = -(2**31), -(2**63)
 _SHORT_NULL = (-128, 0)
-"""The short -32768, as the two bytes that it is read as."""
+"""The short -32768, as two signed bytes."""
 
 
 @attrs.frozen
 class Meaning:
-    """What a temporal type stands for; the rules compare these.
+    """The meaning of a temporal type, which the rules compare.
 
     Attributes:
-        what: What kind of time it is.
+        what: The kind of time.
         zone: How a value is bound to a time zone; "" where it is not.
-        per_second: How many units a second has; 0 for days.
+        per_second: The number of units in a second; 0 for days.
     """
 
     what: str
@@ -60,7 +59,7 @@ YEARS_AND_MICROS = f"{YEARS}, and microseconds"
 
 
 class TemporalSnapshot(FlinkSnapshot[Any]):
-    """Snapshot of a temporal type; `words` is what people call it."""
+    """Snapshot of a temporal type; `words` is its name in messages."""
 
     kind: ClassVar[str] = "temporal"
     words: ClassVar[str]
@@ -76,22 +75,23 @@ class TemporalSnapshot(FlinkSnapshot[Any]):
 
 @attrs.frozen
 class TemporalSerializer(TypeSerializer[Any]):
-    """What the temporal serializers share: numbers of fixed length, and the rules.
+    """Base of the temporal serializers: numbers of fixed length, and the rules.
 
-    Every one of them writes values of Python's module `datetime`, where they fit without rounding, and exact values.
+    Each writes exact values, and values of Python's `datetime` module that fit without rounding.
 
     Attributes:
-        exact: Read the exact value (`Instant`, `LocalDate`, …) instead of Python's own type, which does not hold all.
-        allow_null: Read and write None by the format's own null form; otherwise None is an error.
+        exact: Whether the exact value is read (`Instant`, `LocalDate`, …) instead of Python's own type, which cannot
+            hold every stored value.
+        allow_null: Whether None is read and written, in the format's null form; otherwise None is an error.
     """
 
     form: ClassVar[struct.Struct]
     null: ClassVar[tuple[int, ...]]
     value_class: ClassVar[type[TemporalValue]]
     python_holds: ClassVar[str]
-    """What Python's own type holds of the values; "" where it has none, so that they are always exact."""
+    """The values that Python's own type can hold; "" where Python has no type, so that values are always exact."""
     ranges: ClassVar[tuple[recipe.Recipe, ...]] = ()
-    """What the numbers in the bytes may be; () where that is not told."""
+    """The valid ranges of the numbers in the bytes; () where there is no recipe for them."""
 
     exact: bool = attrs.field(default=False, kw_only=True)
     allow_null: bool = attrs.field(default=False, eq=False, kw_only=True)
@@ -157,7 +157,7 @@ class TemporalSerializer(TypeSerializer[Any]):
         return self._from_moment(snapshot, finer=old.per_second < new.per_second)
 
     def _remarks(self, own: TemporalSnapshot) -> tuple[Finding, ...]:
-        """Say that Python's own type does not hold all that can be stored (V-5): a value beyond it is an error."""
+        """Return the finding that Python's own type cannot hold every stored value, which then fails (V-5)."""
         if self.exact or not self.python_holds:
             return ()
         exact = self.value_class.__name__
@@ -167,7 +167,7 @@ class TemporalSerializer(TypeSerializer[Any]):
         return (Finding("$", "TIME-1", Verdict.COMPATIBLE, own.words, own.words, reason, (way,), flags),)
 
     def _from_moment(self, snapshot: TemporalSnapshot, *, finer: bool) -> CompatibilityResult[Any]:
-        """Take over moments in other bytes: finer ones (TIME-2), or as fine ones of another class (FAM-4)."""
+        """Take over the same points in time in other bytes: in a finer unit (TIME-2), or in another class (FAM-4)."""
         if finer:
             rule, reason = "TIME-2", "the same moment in a finer unit, in other bytes"
         else:
@@ -187,7 +187,7 @@ def _bound(meaning: Meaning) -> str:
 
 @attrs.frozen
 class _ToMoment:
-    """Gives the same moment in another class."""
+    """Converts a value to the same point in time in another class."""
 
     to: type[Any]
     rule: str
@@ -207,7 +207,7 @@ class _ToMoment:
 
 
 class InstantSerializer(TemporalSerializer):
-    """Flink's Instant. What `datetime`, `AwareDatetime` and `Instant` (exact) mean."""
+    """Flink's Instant: the serializer for `datetime`, `AwareDatetime` and `Instant` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">qi")
     null: ClassVar[tuple[int, ...]] = (LONG_NULL, _INT_NULL)
@@ -223,7 +223,7 @@ class InstantSerializer(TemporalSerializer):
 
 
 class LocalDateSerializer(TemporalSerializer):
-    """Flink's LocalDate. What `date` and `LocalDate` (exact) mean."""
+    """Flink's LocalDate: the serializer for `date` and `LocalDate` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">ibb")
     null: ClassVar[tuple[int, ...]] = (_INT_NULL, *_SHORT_NULL)
@@ -236,7 +236,7 @@ class LocalDateSerializer(TemporalSerializer):
 
 
 class LocalTimeSerializer(TemporalSerializer):
-    """Flink's LocalTime. What `time` and `LocalTime` (exact) mean."""
+    """Flink's LocalTime: the serializer for `time` and `LocalTime` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">bbbi")
     null: ClassVar[tuple[int, ...]] = (-128, *_SHORT_NULL, _INT_NULL)
@@ -254,7 +254,7 @@ class LocalTimeSerializer(TemporalSerializer):
 
 
 class LocalDateTimeSerializer(TemporalSerializer):
-    """Flink's LocalDateTime. What `NaiveDatetime` and `LocalDateTime` (exact) mean."""
+    """Flink's LocalDateTime: the serializer for `NaiveDatetime` and `LocalDateTime` (exact)."""
 
     form: ClassVar[struct.Struct] = struct.Struct(">ibbbbbi")
     null: ClassVar[tuple[int, ...]] = (*LocalDateSerializer.null, *LocalTimeSerializer.null)

@@ -1,7 +1,8 @@
-"""The exact values of `java.util.Date` and of the classes of `java.sql`: milliseconds since 1970, and more.
+"""The exact values of `java.util.Date` and of the classes of `java.sql`, in milliseconds since 1970 and finer.
 
-A Date and a Timestamp are moments. A `java.sql.Date` and a `java.sql.Time` are meant as a day and a time of day, and
-are stored as a moment in the time zone of the JVM, which is not stored: only who knows that zone can tell them.
+A Date and a Timestamp are points in time. A `java.sql.Date` means a day and a `java.sql.Time` a time of day, but both
+are stored as a point in time in the time zone of the JVM. That zone is not stored, and without it the day or time is
+unknown.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
     from typing import Self
 
 _LONG_NULL = -(2**63)
-"""What Flink writes for null, so that it is no number of milliseconds."""
+"""Flink writes this number for null, so it is not a valid number of milliseconds."""
 
 
 @lasting
 @attrs.frozen(order=True)
 class JavaDate(Moment):
-    """A `java.util.Date`: a moment, to the millisecond.
+    """A `java.util.Date`: a point in time, to the millisecond.
 
     Attributes:
-        millis: Since 1970-01-01T00:00Z; -2^63 means null in Flink's bytes, and is none.
+        millis: Milliseconds since 1970-01-01T00:00Z; not -2^63, which means null in Flink's bytes.
     """
 
     java: ClassVar[str] = "java.util.Date"
@@ -59,7 +60,7 @@ class JavaDate(Moment):
 
 @attrs.frozen(order=True)
 class _InZoneOfJvm(TemporalValue):
-    """A day or a time of day that is stored as a moment in milliseconds; whose time zone it is in is not stored."""
+    """A day or a time of day that is stored as a point in time in milliseconds; its time zone is not stored."""
 
     millis: int
 
@@ -79,7 +80,7 @@ class _InZoneOfJvm(TemporalValue):
         )
 
     def to_python(self) -> Self:
-        """Give the value itself: what it is in Python depends on the zone of the JVM."""
+        """Return the value itself: its day or time depends on the zone of the JVM."""
         return self
 
     def __str__(self) -> str:
@@ -89,10 +90,10 @@ class _InZoneOfJvm(TemporalValue):
 @lasting
 @attrs.frozen(order=True)
 class SqlDate(_InZoneOfJvm):
-    """A `java.sql.Date`: the moment of a midnight, in a time zone that is not stored (that of the JVM).
+    """A `java.sql.Date`: the time of a midnight, in a time zone that is not stored (that of the JVM).
 
     Attributes:
-        millis: Since 1970-01-01T00:00Z.
+        millis: Milliseconds since 1970-01-01T00:00Z.
     """
 
     java: ClassVar[str] = "java.sql.Date"
@@ -101,10 +102,10 @@ class SqlDate(_InZoneOfJvm):
 @lasting
 @attrs.frozen(order=True)
 class SqlTime(_InZoneOfJvm):
-    """A `java.sql.Time`: a moment on 1970-01-01, in a time zone that is not stored (that of the JVM).
+    """A `java.sql.Time`: a time on 1970-01-01, in a time zone that is not stored (that of the JVM).
 
     Attributes:
-        millis: Since 1970-01-01T00:00Z.
+        millis: Milliseconds since 1970-01-01T00:00Z.
     """
 
     java: ClassVar[str] = "java.sql.Time"
@@ -113,11 +114,11 @@ class SqlTime(_InZoneOfJvm):
 @lasting
 @attrs.frozen(order=True)
 class SqlTimestamp(Moment):
-    """A `java.sql.Timestamp`: a moment, to the nanosecond, which Java holds in two overlapping numbers.
+    """A `java.sql.Timestamp`: a point in time, to the nanosecond, which Java holds in two overlapping numbers.
 
     Attributes:
-        millis: Since 1970-01-01T00:00Z, the milliseconds of the second included.
-        nanos: Of the second, 0 to 999,999,999; their milliseconds are those of `millis`.
+        millis: Milliseconds since 1970-01-01T00:00Z, those of the second included.
+        nanos: Nanoseconds of the second, 0 to 999,999,999; their milliseconds are those of `millis`.
     """
 
     java: ClassVar[str] = "java.sql.Timestamp"

@@ -1,8 +1,8 @@
-"""Dates, times and moments as Java has them: to the nanosecond, and far past the year 9999.
+"""Exact values of Java's dates and times: to the nanosecond, and far past the year 9999.
 
-Python's own types hold microseconds and the years 1 to 9999. These hold all that Flink stores: serializers restored
-from a savepoint read them, and every temporal serializer writes them. They compare, hash and sort; `str` is ISO 8601.
-Those of `java.util` and `java.sql` are in `sql_values`.
+Python's own types hold microseconds and the years 1 to 9999. These classes hold every value that Flink stores:
+serializers restored from a savepoint read them, and every temporal serializer writes them. They compare, hash and sort;
+`str` is ISO 8601. The values of `java.util` and `java.sql` are in `sql_values`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ SECOND_NANOS = 1_000_000_000
 _DAY_SECONDS = 86_400
 _MOST_YEAR = 999_999_999
 FIRST_SECOND, LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199
-"""Of `java.time.Instant`: the years -1,000,000,000 to 1,000,000,000."""
+"""The range of `java.time.Instant`: the years -1,000,000,000 to 1,000,000,000."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def check_range(value: int, least: int, most: int, what: str) -> None:
-    """Refuse a number that is out of a range, and what is no integer, with a `ValueNotConvertible`."""
+    """Refuse, with `ValueNotConvertible`, a number that is out of range, and anything that is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise ValueNotConvertible(f"{shown(value)} is no {what} ({least} to {most})")
 
@@ -62,7 +62,7 @@ def _iso_time(hour: int, minute: int, second: int, nanos: int) -> str:
 
 
 def civil_date(days: int) -> tuple[int, int, int]:
-    """Give year, month and day of a day since 1970, in the Gregorian calendar without an end.
+    """Return year, month and day of a number of days since 1970-01-01, in the proleptic Gregorian calendar.
 
     Years begin in March here, so that a leap day is the last of its year; 400 years are an era.
     """
@@ -94,17 +94,17 @@ def _check_python_year(year: int, value: object, python: str) -> None:
 
 
 def _nanos_of(value: dt.datetime | dt.time) -> int:
-    """Nanoseconds of the second; `pandas.Timestamp`, which is a datetime, has them, too."""
+    """Return the nanoseconds of the second, which `pandas.Timestamp`, a subclass of datetime, has as well."""
     return value.microsecond * 1000 + int(getattr(value, "nanosecond", 0))
 
 
 def _is_not_a_time(value: dt.datetime) -> bool:
     """Whether a datetime is the `NaT` of pandas, which equals nothing."""
-    return value != value  # noqa: PLR0124 - that is how it is known
+    return value != value  # noqa: PLR0124 - NaT differs from itself
 
 
 class TemporalValue(ABC):
-    """What the exact values share.
+    """Base of the exact values.
 
     Attributes:
         parts: The numbers in Flink's bytes, in their order.
@@ -118,20 +118,20 @@ class TemporalValue(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[int, ...]:
-        """The numbers in Flink's bytes, in their order; `type(value)(*value.parts)` gives an equal value."""
+        """The numbers in Flink's bytes, in their order; `type(value)(*value.parts)` equals `value`."""
 
     @classmethod
     @abstractmethod
     def from_python(cls, value: Any) -> Self:
-        """Make one of a value of Python's module `datetime`.
+        """Make an exact value from a value of Python's `datetime` module.
 
         Raises:
-            ValueNotConvertible: There is none for it, or it would have to be rounded or given a time zone.
+            ValueNotConvertible: The value does not fit, or would have to be rounded or given a time zone.
         """
 
     @abstractmethod
     def to_python(self) -> Any:
-        """Give the value as Python's module `datetime` has it.
+        """Return the value as a type of Python's `datetime` module.
 
         Raises:
             ValueNotConvertible: It has nanoseconds, or is out of the years 1 to 9999.
@@ -151,11 +151,11 @@ class Moment(TemporalValue):
     @classmethod
     @abstractmethod
     def at(cls, seconds: int, nanos: int) -> Self:
-        """Give the value of a moment; raises `ValueNotConvertible` where it would have to be rounded."""
+        """Return the value for a point in time; raises `ValueNotConvertible` if it would have to be rounded."""
 
     @classmethod
     def from_python(cls, value: Any) -> Self:
-        """Make one of a datetime with a time zone, or of any other moment; raises as `at`."""
+        """Make a value from a datetime with a time zone, or from any other `Moment`; raises the errors of `at`."""
         if isinstance(value, Moment):
             return cls.at(*value.moment)
         if not isinstance(value, dt.datetime) or _is_not_a_time(value):
@@ -187,11 +187,11 @@ class Moment(TemporalValue):
 @lasting
 @attrs.frozen(order=True)
 class Instant(Moment):
-    """A `java.time.Instant`: a moment, to the nanosecond.
+    """A `java.time.Instant`: a point in time, to the nanosecond.
 
     Attributes:
-        seconds: Since 1970-01-01T00:00Z.
-        nanos: Of the second, 0 to 999,999,999.
+        seconds: Seconds since 1970-01-01T00:00Z.
+        nanos: Nanoseconds of the second, 0 to 999,999,999.
     """
 
     java: ClassVar[str] = "java.time.Instant"
