@@ -152,7 +152,8 @@ def avro_changed(draw, shape):
         case "form":
             return attrs.evolve(shape, form=draw(st.sampled_from(["attrs", "dataclass", "namedtuple"])))
         case "retire" if shape.retired and free:
-            fields.append(draw(avro_fields(draw(st.sampled_from([*shape.retired, *free])), has_default=True)))
+            back = [name for name in shape.retired if name in free]
+            fields.append(draw(avro_fields(draw(st.sampled_from(back + free)), has_default=True)))
         case "retire" if len(fields) > 1:
             del fields[at]
             shape = attrs.evolve(shape, retired=tuple(dict.fromkeys((*shape.retired, chosen.name))))

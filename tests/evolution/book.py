@@ -331,8 +331,10 @@ def _map(old, new):
         return found
 
     def convert(value, as_read):
-        pairs = [(key.convert(name, as_read), each(item, as_read)) for name, item in value[1]]
-        return ("map", apart(pairs, "keys", by=lambda both: both[0]))
+        names, items = [name for name, _ in value[1]], [item for _, item in value[1]]
+        names = [key.convert(name, as_read) for name in names]
+        apart(names, "keys")  # that two became one stops a run, whatever its values are
+        return ("map", frozenset(zip(names, [each(item, as_read) for item in items], strict=True)))
 
     def label(parts):
         return MapOf(parts[0], Maybe(parts[1]) if takes_null else parts[1])
