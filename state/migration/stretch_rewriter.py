@@ -57,7 +57,7 @@ class StretchRewriter:
         return found
 
     def _are_proven(self, found: NewKeyGroups, key_group: int) -> bool:
-        """Whether the first entry of each converted state can be read back (rule RUN-7); conversion by blocks raises."""
+        """Whether the first entry of each converted state can be read back (rule RUN-7)."""
         try:
             for total in found.totals:
                 rewriter, new_id = self.rewriters[total.state_id], self.new_ids[total.state_id]

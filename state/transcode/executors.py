@@ -39,7 +39,7 @@ class Executor(Protocol):
     """An executor of an op list."""
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        """Rewrite the entries of a block from `start` on, until one stops it.
+        """Rewrite the entries of a block from `start` on, until one cannot be rewritten.
 
         Args:
             block: Entries.

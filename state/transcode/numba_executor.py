@@ -84,7 +84,7 @@ class NumbaExecutor:
         self._growth = math.inf  # new bytes per old byte of the last block; unknown before the first
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        """Rewrite the entries of a block from `start` on, until one stops it."""
+        """Rewrite the entries of a block from `start` on, until one cannot be rewritten."""
         size = len(block) - start
         most = self._program.room(size)
         room = int(min(most, size * self._growth * SLACK + SPARE_BYTES))
