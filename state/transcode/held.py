@@ -1,4 +1,4 @@
-"""Reuse of freed memory: on two cores it makes 13 to 30 % of the speed of a migration."""
+"""Reuse of freed memory: on two cores it accounts for 13 to 30 % of the speed of a migration."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
 ) -> bool:
     """Whether the parts of a key are valid and fill its bytes, and it hashes to its key group."""
     code, mark, place = 0, at, PARTS
-    if shape[PLAIN] and stop - at > LONG:  # most keys; makes 6 % of the migration speed of small entries
+    if shape[PLAIN] and stop - at > LONG:  # most keys; accounts for 6 % of the speed of small entries
         if shape[PLAIN] == LONG:
             number = load(data, at, LONG)
             return stop - at == LONG + 1 and data[stop - 1] == 0 and _is_in(number ^ number >> 32, shape, group)
