@@ -1,4 +1,4 @@
-"""New state out of columns: what a bootstrap declares, and how its rows become the streams of a savepoint.
+"""New state from columns: the declarations of a bootstrap, and the conversion of its rows to savepoint streams.
 
-All of it works on Arrow blocks and needs no engine; `spark/bootstrapping.py` brings the rows to it.
+All of it works on Arrow blocks and needs no engine; `spark/bootstrapping.py` passes the rows to it.
 """

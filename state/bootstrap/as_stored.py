@@ -1,7 +1,7 @@
-"""Rows that take the place of stored entries, in the form in which those entries lie there.
+"""Restoration of the stored form of values in rows that replace stored entries.
 
-A column has one scale for all its decimals, and each of Java's BigDecimals has one of its own; a set that is written
-is sorted. So what nobody touched gets the bytes that it had, and a decimal that changed the scale that it had.
+A column has one scale for all its decimals, but each Java BigDecimal has its own; sets are written sorted. Therefore an
+unchanged value gets its stored bytes again, and a changed decimal gets the scale of the one it replaces.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
 
 _MOST_DIGITS = 1000
-"""No value that a column holds is written with more of them: a stored scale may be one of two milliards."""
+"""The most digits that are added to a decimal to keep its scale: a stored scale may be as large as two billion."""
 _LOSING = {"decimal", "set"}
 _PRESENT, _NULL = b"\0", b"\1"
 
 
 @attrs.define
 class StoredForms:
-    """Gives values of one state the form of those that they replace. Made with `of`.
+    """Gives new values of one state the stored form of the values that they replace. Made with `of`.
 
     Attributes:
-        kind: Of the state.
-        value: Reads and writes its values; of list and map state the whole.
-        rescaled: How many decimals have got another scale than was stored in their place.
+        kind: The kind of the state.
+        value: The serializer of its values; for list and map state that of the whole list or map.
+        rescaled: The number of decimals whose scale differs from the stored one.
     """
 
     kind: StateKind
@@ -59,14 +59,14 @@ class StoredForms:
 
     @classmethod
     def of(cls, stored: StateDescription, new: StateDescription) -> StoredForms | None:
-        """Make it; None where columns tell all of the values, or where they are of another type now."""
+        """Return an instance; None if columns hold the values without loss, or the type of the values has changed."""
         is_same = new.kind is stored.kind and _is_same_type(stored, new)
         if not is_same or not _loses(new):
             return None
         return cls(new.kind, value_reader(new.kind, new.value.snapshot))
 
     def restored(self, block: Block, stored: Mapping[bytes, bytes]) -> Block:
-        """Give a block of rows, their values in the form of the stored entries that have their keys."""
+        """Return a block of new rows with their values in the form of the stored entries with the same keys."""
         return Block.of(
             block.key_group,
             block.state_id,
@@ -78,11 +78,11 @@ class StoredForms:
             return new
         try:
             before, value = self._read(stored), self._read(new)
-            if self._written(value) != new:  # its bytes hold more than its reader tells
+            if self._written(value) != new:  # its reader drops some of its bytes
                 return new
             written = self._written(self._formed(self.value, before, value))
             return stored if written == self._written(before) else written
-        except StateShiftError:  # what goes may be damaged
+        except StateShiftError:  # the replaced entry may be damaged
             return new
 
     def _read(self, data: bytes) -> Any:
@@ -102,7 +102,7 @@ class StoredForms:
         return encode(value, found)
 
     def _formed(self, serializer: TypeSerializer[Any], stored: Any, new: Any) -> Any:
-        """Give a value in the form of the one that was in its place, part by part."""
+        """Return a value in the form of the stored one in its place, part by part."""
         if stored is None or new is None:
             return new
         form = next((form for family, form in _FORMS if isinstance(serializer, family)), None)
@@ -140,7 +140,7 @@ class StoredForms:
         return tuple(self._formed(one, *pair) for one, *pair in zip(serializer.fields, stored, new, strict=True))
 
     def _items(self, serializer: Any, stored: Any, new: Any) -> Any:
-        """Take elements with those of their place, counted from the end where elements at the begin are gone."""
+        """Pair elements by index, counted from the end if elements at the beginning were removed."""
         shift = 0 if stored[:1] == new[:1] or len(stored) < len(new) else len(stored) - len(new)
         before = [*stored[shift:], *[None] * len(new)]
         return [self._formed(serializer.element, *pair) for pair in zip(before, new, strict=False)]
@@ -184,7 +184,7 @@ def _is_same_type(stored: StateDescription, new: StateDescription) -> bool:
 
 
 def _loses(state: StateDescription) -> bool:
-    """Whether a column has less of the values than their bytes."""
+    """Whether a column cannot hold everything that the bytes of the values contain."""
     pending = [state.value.snapshot]
     while pending:
         snapshot = pending.pop()

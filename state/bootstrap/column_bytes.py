@@ -1,10 +1,9 @@
-"""Columns of values -> the bytes that their serializers write, a block at a time.
+"""Encoding of columns of values to the bytes that their serializers write, a block at a time.
 
-Numbers, booleans, dates and times, strings of ASCII, bytes, tuples, optional values and records of these are encoded
-without making an object of any value. A row outside of that (a letter beyond ASCII, a number that may not fit, a null)
-is *declined*: its caller writes that row, and no other, with the serializer itself, which is also what words the
-errors. Values of other types are written one by one within their column. So the serializers stay the only authority on
-bytes.
+Numbers, booleans, dates and times, ASCII strings, bytes, tuples, optional values and records of these are encoded
+without making an object of any value. Any other row (with a non-ASCII character, a number that may not fit, a null) is
+*declined*: the caller writes only that row with the serializer itself, which also raises the errors. Values of other
+types are written one by one. The serializers thus remain the only authority on bytes.
 
 numpy comes with the extra `spark`; nothing else imports this module. Source: performance notes.
 """
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from ...serializers.serializer import TypeSerializer
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
-"""One truth value a row."""
+"""One boolean per row."""
 
 Matrix = np.ndarray[Any, np.dtype[np.uint8]]
 """One row of bytes for each value, all of one length."""
@@ -61,18 +60,18 @@ _NOTHING = pa.scalar(b"", pa.large_binary())
 
 @attrs.frozen
 class EncodedColumn:
-    """The bytes of each value.
+    """The bytes of the values of a column.
 
     Attributes:
-        pieces: What they are made of, one after the other: matrices, or Arrow arrays of binary.
-        declined: Rows whose bytes are of no use.
+        pieces: The parts whose concatenation is the bytes of each value: matrices, or Arrow arrays of binary.
+        declined: The rows whose bytes are meaningless.
     """
 
     pieces: tuple[Matrix | pa.Array, ...]
     declined: Flags
 
     def join(self) -> pa.Array:
-        """Give the bytes of each value as one Arrow array (large_binary, without nulls)."""
+        """Return the bytes of each value as one Arrow array (large_binary, without nulls)."""
         return join_pieces(self.pieces)
 
 
@@ -80,8 +79,8 @@ def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedC
     """Encode a block of values.
 
     Args:
-        serializer: Of each value. Of a record or tuple, `column` is a struct.
-        column: The values; `column_types.mismatches` has found nothing wrong with its type.
+        serializer: The serializer of the values. For a record or tuple, `column` is a struct.
+        column: The values; `column_types.mismatches` has accepted its type.
     """
     family = type(serializer)
     if family in _INTEGERS and pa.types.is_integer(column.type):
@@ -92,20 +91,20 @@ def encode_column(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedC
 
 
 def encode_values(serializer: TypeSerializer[Any], column: pa.Array, rows: Sequence[int]) -> list[bytes]:
-    """Encode some rows with the serializer itself; raises what it raises, with the row as `error.row`."""
+    """Encode some rows with the serializer itself; its errors get the row as `error.row`."""
     read = value_reader(serializer)
     found = []
     for row, value in zip(rows, listed(column.take(pa.array(rows, pa.int64()))), strict=True):
         try:
             found.append(_written(serializer, read, value))
         except StateShiftError as error:
-            error.row = row  # type: ignore[attr-defined]  # read by the caller, who knows the row's key
+            error.row = row  # type: ignore[attr-defined]  # read by the caller, which knows the row's key
             raise
     return found
 
 
 def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value: Any) -> bytes:
-    """Write one value; what a serializer of the user raises becomes an error of ours."""
+    """Encode one value; an exception of a user's serializer becomes a `ValueNotConvertible`."""
     try:
         return encode(serializer, read(value))
     except StateShiftError:
@@ -118,24 +117,24 @@ def _written(serializer: TypeSerializer[Any], read: Callable[[Any], Any], value:
 
 
 def fixed_width(matrix: Matrix) -> pa.Array:
-    """Turn a matrix into an Arrow array of binary."""
+    """Return a matrix as an Arrow array of binary."""
     count, width = matrix.shape
     offsets = np.arange(count + 1, dtype=np.int64) * width
     return binary_of(pa.py_buffer(np.ascontiguousarray(matrix)), offsets)
 
 
 def binary_of(data: pa.Buffer | None, offsets: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
-    """Give what lies between offsets as an Arrow array of binary."""
+    """Return the bytes between consecutive offsets as an Arrow array of binary."""
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), data])
 
 
 def offsets_of(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Give where the values of an Arrow array of binary (large_binary) begin in its data, and where the last ends."""
+    """Return the offsets of the values of an Arrow array of binary (large_binary) in its data, and the last end."""
     return np.frombuffer(column.buffers()[1], np.int64)[column.offset : column.offset + len(column) + 1]
 
 
 def number_bytes(values: np.ndarray[Any, Any], form: str) -> Matrix:
-    """Give numbers as a matrix of their bytes in the numpy format `form`, such as `>i4`."""
+    """Return numbers as a matrix of their bytes in the numpy format `form`, such as `>i4`."""
     dtype = np.dtype(form)
     return np.ascontiguousarray(values.astype(dtype)).view(np.uint8).reshape(len(values), dtype.itemsize)
 
@@ -158,12 +157,12 @@ def join_pieces(pieces: Sequence[Matrix | pa.Array]) -> pa.Array:
 
 
 def nulls_of(column: pa.Array) -> Flags:
-    """Give which rows are null."""
+    """Return which rows are null."""
     return np.asarray(pc.is_null(column).to_numpy(zero_copy_only=False), dtype=bool)
 
 
 def numbers_of(column: pa.Array) -> np.ndarray[Any, Any]:
-    """Give numbers or booleans as numpy has them; nulls as zero."""
+    """Return numbers or booleans as a numpy array, nulls as zero."""
     if column.null_count:
         column = pc.fill_null(column, pa.scalar(False if pa.types.is_boolean(column.type) else 0, column.type))
     return np.asarray(column.to_numpy(zero_copy_only=False))
@@ -216,7 +215,7 @@ def _floating(column: pa.Array) -> np.ndarray[Any, Any] | None:
 
 
 def _inexact(column: pa.Array) -> Flags:
-    """Which integers a double might round; the serializer decides on them."""
+    """Return which integers a double might round; these are left to the serializer."""
     if not pa.types.is_integer(column.type):
         return np.zeros(len(column), dtype=bool)
     values = numbers_of(column)
@@ -306,7 +305,7 @@ def _records(serializer: DescribedRecordSerializer[Any], column: pa.Array) -> En
 
 
 def _constant(serializer: TypeSerializer[Any], value: Any, count: int) -> EncodedColumn:
-    """Encode a field that no column gives: its default, behind its flag."""
+    """Encode a field without a column: its null flag and its default."""
     data = b"\1" if value is None else b"\0" + encode(serializer, value)
     return EncodedColumn((np.tile(np.frombuffer(data, np.uint8), (count, 1)),), np.zeros(count, dtype=bool))
 
@@ -318,7 +317,7 @@ def _together(parts: list[EncodedColumn], declined: Flags) -> EncodedColumn:
 
 
 def _behind_flag(serializer: TypeSerializer[Any], column: pa.Array, null: bytes) -> EncodedColumn:
-    """Encode values behind a flag byte, nulls as `null`."""
+    """Encode values after a flag byte, nulls as `null`."""
     missing = nulls_of(column)
     zero: Matrix = np.zeros((len(column), 1), dtype=np.uint8)
     if not missing.any():
@@ -332,7 +331,7 @@ def _behind_flag(serializer: TypeSerializer[Any], column: pa.Array, null: bytes)
 
 
 def spread(values: pa.Array, missing: Flags, filler: bytes) -> pa.Array:
-    """Lay values out over the rows that are not missing; the others get `filler`."""
+    """Return an array with values in the rows that are not missing, and `filler` in the others."""
     places = np.cumsum(~missing) - 1
     return values.take(pa.array(places, mask=missing)).fill_null(pa.scalar(filler, pa.large_binary()))
 
@@ -344,7 +343,7 @@ def _one_by_one(serializer: TypeSerializer[Any], column: pa.Array) -> EncodedCol
     for row, value in enumerate(listed(column)):
         try:
             found.append(_written(serializer, read, value))
-        except StateShiftError:  # met again, and told with its key, when the row is written alone
+        except StateShiftError:  # raised again, with the key, when the row is written alone
             declined[row] = True
             found.append(b"")
     return EncodedColumn((pa.array(found, pa.large_binary()),), declined)

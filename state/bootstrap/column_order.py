@@ -1,6 +1,6 @@
-"""Columns to order by -> one binary column whose bytes sort as they do, so that all states can be sorted together.
+"""Encoding of the columns to order by to one binary column that sorts as they do, so all states can be sorted together.
 
-Nulls come first, as in Spark; NaN last; text by its UTF-8 bytes.
+Nulls sort first, as in Spark; NaN last; text by its UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def can_order(kind: pa.DataType) -> bool:
 
 
 def order_bytes(columns: Sequence[pa.Array]) -> pa.Array:
-    """Give the bytes to sort by; `can_order` holds of each column's type."""
+    """Return the bytes to sort by; `can_order` must be true for each column's type."""
     pieces: list[Any] = []
     for column in columns:
         pieces.append((~nulls_of(column)).astype(np.uint8).reshape(-1, 1))
@@ -60,7 +60,7 @@ def _ordered(column: pa.Array) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Give text with an end mark that sorts before any further letter; a zero in the text is escaped."""
+    """Return text with an end mark that sorts before any further character; a zero in the text is escaped."""
     data = pc.cast(pc.fill_null(column, ""), pa.large_binary())
     if any(b"\0" in text for text in data.to_pylist()):
         data = pa.array([text.replace(b"\0", b"\0\xff") for text in data.to_pylist()], pa.large_binary())

@@ -1,10 +1,10 @@
-"""Which types of columns fit a declared type, and what of them goes where.
+"""The mapping from column types to declared types.
 
-A record or a row with names comes from a struct whose fields have those names, a tuple or a row without from a struct
-by position, an array from an array, an enum from the names of its members, a moment from a timestamp, a local datetime
-from a timestamp without a time zone, a value with the time of its last access from a struct of both
-(`last_access_ms`, `value`), a window in time from one of `start` and `end`, the rest from what Arrow calls by the same
-word.
+A record or a row with names comes from a struct whose fields have those names, a tuple or a row without names from a
+struct by position, an array from an array, an enum from the names of its members, an instant from a timestamp, a local
+datetime from a timestamp without a time zone, a value with the time of its last access from a struct of both
+(`last_access_ms`, `value`), a time window from a struct of `start` and `end`, and other types from the Arrow type of
+the same name.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ _SPARK_NAMES = {
 
 
 def column_of_field(field: RecordField, names: Sequence[str]) -> str:
-    """Give the name of the column that a record's field comes from: its name in Python, else in the state; or ""."""
+    """Return the column of a record's field: the one with its Python name, else its name in the state; "" if none."""
     return next((name for name in (field.attribute, field.name) if name and name in names), "")
 
 
 def mismatches(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[tuple[str, str]]:
-    """Find what in the type of a column does not fit a serializer, as far as types can tell.
+    """Find the parts of a column's type that do not fit a serializer.
 
-    Integers wider than declared fit: each value is checked when it is written. Of types that stateshift does not know
-    (a serializer of the user's own) nothing can be said.
+    Integers wider than declared fit: each value is checked when it is written. Types that stateshift does not know (a
+    user's own serializer) always fit.
 
-    Returns:
+    Yields:
         Pairs of a path below the column, and what is wrong there.
     """
     if type(serializer) in _FOR_FUNCTIONS:
@@ -199,7 +199,7 @@ _NESTED: tuple[tuple[Any, Callable[[Any, pa.DataType, str], Iterator[tuple[str, 
 
 
 def fields_by_default(serializer: TypeSerializer[Any], kind: pa.DataType, path: str = "") -> Iterator[str]:
-    """Name the fields of a record, and of records in it, that no column gives and that get their default."""
+    """Yield the fields of a record, and of records in it, that have no column and get their default."""
     if not isinstance(serializer, DescribedRecordSerializer) or not pa.types.is_struct(kind):
         return
     names = [kind.field(index).name for index in range(kind.num_fields)]
@@ -231,7 +231,7 @@ def _fits(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool:
 
 
 def fits_temporal(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool | None:
-    """Tell whether columns of a type give values of a temporal serializer; None for other serializers."""
+    """Return whether a column type fits a temporal serializer; None for other serializers."""
     if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
         return bool(pa.types.is_timestamp(kind)) and kind.tz is not None
     if isinstance(serializer, LocalDateTimeSerializer):
@@ -244,7 +244,7 @@ def fits_temporal(serializer: TypeSerializer[Any], kind: pa.DataType) -> bool | 
 
 
 def _temporal_column(serializer: TypeSerializer[Any], kind: pa.DataType) -> str:
-    """Name the type of column that a temporal serializer takes, and what a cast to it assumes; "" for others."""
+    """Return the column type that a temporal serializer needs, and what a cast to it assumes; "" for others."""
     zone = "which a cast makes in the session's time zone"
     if isinstance(serializer, InstantSerializer | DateSerializer | SqlTimestampSerializer):
         if pa.types.is_timestamp(kind):
@@ -263,12 +263,12 @@ def _wrong(serializer: TypeSerializer[Any], kind: pa.DataType, wanted: str = "")
 
 
 def is_array(kind: pa.DataType) -> bool:
-    """Whether a column holds arrays; fixed sizes are none of Spark's."""
+    """Whether a column holds arrays; fixed-size arrays do not count, since Spark has none."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def spark_name(kind: pa.DataType) -> str:
-    """Name a type of a column as Spark does."""
+    """Return Spark's name of a column type."""
     if pa.types.is_struct(kind):
         return "struct"
     if is_array(kind):
@@ -286,12 +286,12 @@ _Part = tuple[Any, pa.DataType, str]
 
 
 def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, Any, pa.DataType]]:
-    """Give the structs of a column that become records or rows with names: path, serializer and type of each.
+    """Yield path, serializer and type of each struct of a column that becomes a record or a row with names.
 
     Args:
-        serializer: Of the values; `mismatches` has found nothing wrong.
-        kind: Of the column.
-        path: To it.
+        serializer: The serializer of the values; `mismatches` has accepted the column.
+        kind: The type of the column.
+        path: The path to the column.
     """
     for one_path, one_serializer, one_kind in _parts_in(serializer, kind, path):
         is_record = isinstance(one_serializer, DescribedRecordSerializer)
@@ -301,21 +301,21 @@ def structs_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) ->
 
 
 def unscaled_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[str]:
-    """Give the paths of decimals whose scale a column does not tell; arguments as of `structs_in`."""
+    """Yield the paths of decimals that lose their scale in a column; arguments as in `structs_in`."""
     for one_path, one_serializer, one_kind in _parts_in(serializer, kind, path):
         if isinstance(one_serializer, DecimalSerializer) and pa.types.is_decimal(one_kind):
             yield one_path
 
 
 def _parts_in(serializer: TypeSerializer[Any], kind: pa.DataType, path: str) -> Iterator[tuple[str, Any, pa.DataType]]:
-    """Give what a column becomes, and each part of it: path, serializer and type."""
+    """Yield path, serializer and type of a column, and of each part of it."""
     yield path, serializer, kind
     for part in (*_fields_of(serializer, kind, path), *_items_of(serializer, kind, path)):
         yield from _parts_in(*part)
 
 
 def _fields_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]:
-    """Give what the fields of a struct become."""
+    """Yield serializer, type and path of each field of a struct."""
     parts: list[tuple[Any, str | int]] = []
     if isinstance(serializer, DescribedRecordSerializer) and pa.types.is_struct(kind):
         named = [(field.serializer, column_of_field(field, _names_of(kind))) for field in serializer.fields]
@@ -334,7 +334,7 @@ def _fields_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]
 
 
 def _items_of(serializer: Any, kind: pa.DataType, path: str) -> Iterator[_Part]:
-    """Give what the values within other columns become."""
+    """Yield serializer, type and path of the values within other columns."""
     if isinstance(serializer, OptionalSerializer):
         yield serializer.value, kind, path
     elif isinstance(serializer, (*SEQUENCES, SetSerializer)):

@@ -1,4 +1,4 @@
-"""Columns as values of a declared type: the Python value of a row, as the serializer takes it."""
+"""Conversion of columns to the Python values that the serializers of declared types accept."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 
 
 def python_values(serializer: TypeSerializer[Any], column: pa.Array) -> list[Any]:
-    """Give the values of a column as their serializer takes them."""
+    """Return the values of a column in the form that their serializer accepts."""
     read = value_reader(serializer)
     return [read(value) for value in listed(column)]
 
 
 @attrs.frozen
 class NotInPython:
-    """Stands for a value that Python has no object for: an array with a timestamp past the year 9999."""
+    """A placeholder for a value that Python cannot represent, such as an array with a timestamp past the year 9999."""
 
     why: str
 
 
 def listed(column: pa.Array) -> list[Any]:
-    """Give the values of a column as Python has them; where it has none, an exact temporal value or a `NotInPython`."""
+    """Return the values of a column as Python objects, or else as an exact temporal value or a `NotInPython`."""
     try:
         values: list[Any] = column.to_pylist()
     except (OverflowError, ValueError) as error:
@@ -68,7 +68,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def _exact(column: pa.Array) -> TemporalValue | None:
-    """Give the one date or time of a column, to the nanosecond and in any year; None where it is something else."""
+    """Return the single date or time of a column, to the nanosecond and in any year; None if it is of another type."""
     kind = column.type
     if pa.types.is_date32(kind):
         return LocalDate(*civil_date(column.cast(pa.int32())[0].as_py()))
@@ -84,9 +84,9 @@ def _exact(column: pa.Array) -> TemporalValue | None:
 
 
 def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
-    """Give what turns a value, as Arrow gives it, into one that the serializer takes.
+    """Return a function that converts a value from Arrow to one that the serializer accepts.
 
-    It raises `ValueNotConvertible` where that cannot be, as for a set with an element that occurs twice.
+    It raises `ValueNotConvertible` if that is impossible, as for a set with a repeated element.
     """
     reader = _reader(serializer)
 
@@ -102,7 +102,7 @@ def value_reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any]:
 
 
 def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
-    """What a value, as Arrow gives it, becomes; None: it stays as it is."""
+    """Return the function that converts a value from Arrow; None if the value needs no conversion."""
     if isinstance(serializer, OptionalSerializer):
         return _reader(serializer.value)
     if isinstance(serializer, DescribedRecordSerializer):
@@ -131,7 +131,7 @@ def _reader(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
 
 
 def _maker(serializer: TypeSerializer[Any]) -> Callable[[Any], Any] | None:
-    """As `_reader`, of values that have a class of their own."""
+    """Return the function that converts a value from Arrow to a class of stateshift; None if there is none."""
     if isinstance(serializer, TtlSerializer):
         inner = _reader(serializer.value)
         return lambda value: TtlValue(value[STAMPED[0]], _read(inner, value[STAMPED[1]]))
@@ -179,19 +179,19 @@ def _row_reader(serializer: RowSerializer) -> Callable[[Any], Any]:
 
     def read(value: dict[str, Any]) -> Row[*tuple[Any, ...]]:
         items = [value[name] for name in names] if names else value.values()
-        return Row._of([_read(*pair) for pair in zip(readers, items, strict=True)], names)  # noqa: SLF001 - its public way
+        return Row._of([_read(*pair) for pair in zip(readers, items, strict=True)], names)  # noqa: SLF001 - its factory
 
     return read
 
 
 def _number_of(value: Any, form: re.Pattern[str] = _NUMBER) -> Any:
-    """Read a big number from text, as the exact form of a column has it: with all digits, and its scale."""
+    """Return a big number from text, which an exact read returns: with all digits, and its scale."""
     if not isinstance(value, str):
         return value
     try:
         if form.fullmatch(value) is not None:
             return decimal.Decimal(value)
-    except decimal.DecimalException:  # an exponent out of all bounds
+    except decimal.DecimalException:  # the exponent is out of bounds
         pass
     raise ValueNotConvertible(f"{shown(value)} is no such number", advice="write it with ASCII digits: 12.50, 1.2E+3")
 

@@ -1,6 +1,6 @@
-"""Columns -> bytes of every row, where none may be missing or be what its type does not hold.
+"""Encoding of columns in which every row must have a valid value.
 
-Blocks are encoded at once, and declined rows one by one by the serializer itself, to which each block is held.
+Blocks are encoded at once, declined rows one by one by the serializer itself, which also checks each block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") -> pa.Array:
-    """Encode a column: by blocks, and row by row where that declines; an error has the row as `error.row`."""
+    """Encode a column as a block, and its declined rows one by one; an error has the row as `error.row`."""
     if not isinstance(serializer, OptionalSerializer):
         refuse_null(column, name)
     encoded = encode_column(serializer, column)
@@ -35,7 +35,7 @@ def required(serializer: TypeSerializer[Any], column: pa.Array, name: str = "") 
 
 
 def encode_lists(serializer: TypeSerializer[Any], column: pa.Array, name: str) -> pa.Array:
-    """Encode arrays as list state has them: elements with a separator between; null where there is none (no entry)."""
+    """Encode arrays as list state stores them: elements with separators; null for an empty array (no entry)."""
     refuse_null(column, name)
     if not len(column) or not pc.any(pc.greater(pc.list_value_length(column), 0)).as_py():
         return pa.nulls(len(column), pa.large_binary())
@@ -58,7 +58,7 @@ def encode_lists(serializer: TypeSerializer[Any], column: pa.Array, name: str) -
 
 
 def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) -> None:
-    """Hold the first value of a block to the serializer: it writes the same bytes, and reads them (rule RUN-7)."""
+    """Check that the serializer writes the first value of a block as the same bytes, and reads them (rule RUN-7)."""
     written = encode_values(serializer, column, [0])[0]
     read = decode(serializer, written)
     if written != data[0].as_py() or encode(serializer, read) != written:
@@ -71,7 +71,7 @@ def _prove(serializer: TypeSerializer[Any], column: pa.Array, data: pa.Array) ->
 
 
 def refuse_null(column: pa.Array, name: str) -> None:
-    """Refuse a column with a null; the error has the row as `error.row`."""
+    """Raise if a column has a null; the error has the row as `error.row`."""
     if not column.null_count:
         return
     what = f" in the column {name!r}" if name else ""
@@ -84,5 +84,5 @@ def refuse_null(column: pa.Array, name: str) -> None:
 
 
 def patched(data: pa.Array, mask: np.ndarray[Any, np.dtype[np.bool_]], found: list[bytes]) -> pa.Array:
-    """Put bytes in the place of those that a mask names."""
+    """Return an array with the values under a mask replaced by `found`."""
     return pc.replace_with_mask(data, pa.array(mask), pa.array(found, pa.large_binary()))

@@ -1,4 +1,4 @@
-"""Types of state from the types of columns, where nobody declares them: the ones that Flink has for each.
+"""Inference of the types of undeclared state from the types of columns: each maps to Flink's type for it.
 
 tinyint, smallint, int, bigint   byte, short, int, long        date           LocalDate
 float, double                    float, double                 timestamp      Instant
@@ -59,15 +59,15 @@ _PLAIN: dict[pa.DataType, TypeSerializer[Any]] = {
 
 
 def inferred_serializer(kind: pa.DataType, column: str, *, is_key: bool = False) -> TypeSerializer[Any]:
-    """Give the serializer that a column's type stands for.
+    """Return the serializer of the Flink type that matches a column's type.
 
     Args:
-        kind: Of the column.
-        column: Its name, for errors.
-        is_key: Whether keys are made of it, which Flink must find again.
+        kind: The type of the column.
+        column: The name of the column, for errors.
+        is_key: Whether the column holds keys, whose structs become tuples.
 
     Raises:
-        DeclarationError: No type of Flink's is like it.
+        DeclarationError: Flink has no matching type.
     """
     if kind in _PLAIN:
         return _PLAIN[kind]

@@ -1,4 +1,4 @@
-"""Entries of a stored savepoint that go into the stream of a subtask together with new rows."""
+"""The entries of a stored savepoint that are written to a subtask's stream together with new rows."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class KeptBlocks:
-    """Gives blocks key group by key group, each as early as the rows beside them need it.
+    """Yields the kept blocks key group by key group, so that new rows can be merged between them.
 
     Args:
-        blocks: Under the state ids of the new header; key groups ascending, and in each the blocks of `appended` last,
-            so that rows can follow them.
-        appended: The state to which rows are added, or None. The keys that it has in one key group are remembered.
-        replaced: The state of which rows take the place, or None: its blocks are not given. Its entries in one key
-            group are remembered.
-        forms: Gives the rows the form of what they replace.
+        blocks: The kept blocks, with the state ids of the new header; key groups ascend, and in each the blocks of
+            `appended` come last, so that rows can follow them.
+        appended: The state to which rows are added, or None. Its keys in the current key group are remembered.
+        replaced: The state that rows replace, or None: its blocks are not yielded. Its entries in the current key group
+            are remembered.
+        forms: The converter of new rows to the form of the entries that they replace.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class KeptBlocks:
         self._stored: dict[bytes, bytes] = {}
 
     def up_to(self, key_group: int) -> Iterator[Block]:
-        """Give what comes before the new rows of a key group."""
+        """Yield the blocks that come before the new rows of a key group."""
         if key_group != self._key_group:
             self._key_group = key_group
             self._keys.clear()
@@ -56,7 +56,7 @@ class KeptBlocks:
             yield block
 
     def rest(self) -> Iterator[Block]:
-        """Give what comes after the last rows."""
+        """Yield the blocks that come after the last rows."""
         if self._waiting is not None:
             yield from self._but_replaced([self._waiting])
         yield from self._but_replaced(self._blocks)
@@ -65,13 +65,13 @@ class KeptBlocks:
         return (block for block in blocks if block.state_id != self._replaced)
 
     def as_stored(self, block: Block) -> Block:
-        """Give a block of new rows in the form of the entries that they replace, after `up_to` for their key group."""
+        """Return a block of new rows in the form of the entries that they replace; call `up_to` for it first."""
         if self._forms is None or not self._stored or block.state_id != self._replaced:
             return block
         return self._forms.restored(block, self._stored)
 
     def taken_by(self, block: Block) -> bytes | None:
-        """Give a key of new rows that has an entry already, after `up_to` for their key group; None: there is none."""
+        """Return a key of new rows that has an entry already, or None; call `up_to` for their key group first."""
         if not self._keys or block.state_id != self._appended:
             return None
         return next((key for key, _ in block.items() if key in self._keys), None)

@@ -1,4 +1,4 @@
-"""Key groups of whole columns of keys: what `key_groups` computes for one key, for a block of them.
+"""Key groups of blocks of keys, equal to those that `key_groups` computes for single keys.
 
 numpy comes with the extra `spark`; nothing else imports this module. Source: format notes 5.1; performance notes,
 "Key groups from scratch".
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...serializers.snapshot import TypeSerializerConfigSnapshot
 
 Codes = np.ndarray[Any, np.dtype[np.uint32]]
-"""Hashes, as unsigned numbers of 32 bits."""
+"""Hashes, as unsigned 32-bit numbers."""
 
 _U32 = np.uint32
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
@@ -30,12 +30,12 @@ _SIGN = 1 << 31
 
 
 def hash_column(serializer: TypeSerializer[Any], column: pa.Array, encoded: pa.Array) -> Codes:
-    """Hash a block of keys, as `key_groups.key_hasher`.
+    """Return the hashes of a block of keys, equal to those of `key_groups.key_hasher`.
 
     Args:
-        serializer: Of the keys.
-        column: The keys; of tuples a struct. Without nulls, and strings of ASCII only: hashes of others are of no use.
-        encoded: The bytes of the keys; they are hashed where the type has no stable Java hash.
+        serializer: The serializer of the keys.
+        column: The keys; a struct for tuples. Hashes of nulls and of non-ASCII strings are meaningless.
+        encoded: The bytes of the keys; they are hashed if the type has no stable Java hash.
     """
     if has_checked_hash(serializer):
         return _java_hashes(serializer.snapshot_configuration(), column)
@@ -75,7 +75,7 @@ def _java_hashes(snapshot: TypeSerializerConfigSnapshot[Any], column: pa.Array) 
 
 
 def _bits(values: np.ndarray[Any, Any], nan: Any, form: type) -> np.ndarray[Any, Any]:
-    """Give the bits of floating-point numbers; Java gives all NaN one hash."""
+    """Return the bits of floating-point numbers, one pattern for all NaN, as Java hashes them."""
     return np.where(np.isnan(values), np.abs(nan), values).view(form)
 
 
@@ -84,7 +84,7 @@ def _folded(bits: np.ndarray[Any, np.dtype[np.uint64]]) -> Codes:
 
 
 def _string_hashes(column: pa.Array) -> Codes:
-    """Horner's rule over all bytes at once: byte times 31 to the number of bytes that follow it, added up."""
+    """Return Java's hashes of ASCII strings: each sums its bytes times 31 to the power of the bytes after them."""
     column = pc.fill_null(column, "") if column.null_count else column
     lengths = np.asarray(pc.binary_length(column).to_numpy(zero_copy_only=False), dtype=np.int64)
     code: Codes = np.zeros(len(column), dtype=np.uint32)
@@ -102,7 +102,7 @@ def _string_hashes(column: pa.Array) -> Codes:
 
 
 def key_groups_of(codes: Codes, max_parallelism: int) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """Give the key group of each hash."""
+    """Return the key group of each hash."""
     code = codes * _U32(0xCC9E2D51)
     code = _rotated(code, 15) * _U32(0x1B873593)
     code = _rotated(code, 13) * _U32(5) + _U32(0xE6546B64)

@@ -1,7 +1,7 @@
-"""Rows of one state and a stored savepoint -> a new savepoint that has all of it, but for what the rows replace.
+"""Merging of rows of one state into a stored savepoint: the new savepoint has all of it except what the rows replace.
 
-Streams of other operators, and other streams of the same one, are copied as they are. In the keyed streams of the one
-operator the blocks of other states are copied, and the rows' blocks come in between.
+Streams of other operators, and other streams of the same operator, are copied unchanged. In the keyed streams of the
+rows' operator the blocks of other states are copied, and the rows' blocks are merged in between.
 Source: rules RUN-1 to RUN-3, RUN-5.
 """
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from .state_write import StateWrite
 
 _COPIES = 4
-"""Files that are copied at a time: a store keeps each waiting."""
+"""The number of files that are copied at a time, since each waits for the store."""
 _PLACE = 0
-"""Of the one operator, in rows and results."""
+"""The index of the operator in rows and results."""
 _REPLACED = -1
 
 
@@ -57,15 +57,15 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
     """Write and publish the new savepoint.
 
     Args:
-        write: What is written; the rows are in its target.
-        base: What there is beside it.
-        files: The rows.
-        claim: On the target.
+        write: The settled write; the files of rows are in its target.
+        base: The stored savepoint.
+        files: The files of rows.
+        claim: The claim on the target.
 
     Raises:
         ValueNotConvertible: Two rows have one key, or a key has an entry already.
         CorruptSavepoint: The base is damaged.
-        MigrationFailed: What was written is not what was read and encoded.
+        MigrationFailed: The entries written are not those read and encoded.
     """
     rows = sum((file.rows for file in files), RowCount())
     merge = _Merge.of(write, base, sum(file.held for file in files))
@@ -93,17 +93,18 @@ def publish_beside(write: StateWrite, base: Savepoint, files: Sequence[RowFile],
 
 @attrs.frozen
 class _Merge:
-    """The one operator: its stored streams, and what they become.
+    """The merge of rows into the streams of their operator.
 
     Attributes:
-        stored: As it lies in the base; without keyed state where it is new.
-        plan: What happens to all operators.
-        new: What is written.
-        state_id: Of the rows' state, in the new header.
-        keeps: Whether entries of that state stay.
-        forms: Gives rows the form of the entries that they replace; None where columns tell all.
-        added: The operator, where the base does not have it.
-        read: Entries that came from the base, by state id; `_REPLACED`: those that did not come with them.
+        base: The stored savepoint.
+        stored: The operator in the base; without keyed state if it is new.
+        plan: The plan for all operators.
+        new: The operator in the new savepoint.
+        state_id: The id of the rows' state in the new header.
+        keeps: Whether the stored entries of that state are kept.
+        forms: The converter of rows to the form of the entries that they replace; None if columns lose nothing.
+        added: The operator, if the base does not have it.
+        read: The number of entries kept from the base, by state id; under `_REPLACED` the number of replaced ones.
     """
 
     base: Savepoint
@@ -118,7 +119,7 @@ class _Merge:
 
     @classmethod
     def of(cls, write: StateWrite, base: Savepoint, size: int) -> _Merge:
-        """Find out what the new operator looks like; `size` is that of the rows' entries."""
+        """Return the merge for a settled write; `size` is the size of the rows' entries in bytes."""
         state, key = write.source.description, write.source.key
         found = next((one for one in base.operators if one.operator_id == write.operator_id), None)
         own = _operator_plan(write, found)
@@ -149,7 +150,7 @@ class _Merge:
         return list(keyed_handles(self.stored))
 
     def task(self, subtask: int) -> KeyedTask:
-        """Give the task that the writing of a subtask's stream stands for."""
+        """Return the task that describes the writing of a subtask's stream."""
         new = self.new
         groups, own = new.key_groups[subtask], self.plan.operators[0]
         handles = tuple(one for one in self._handles if one.reaches(groups))
@@ -157,7 +158,7 @@ class _Merge:
         return KeyedTask(own, new.title, subtask, new.parallelism, groups, new.max_parallelism, handles, digests)
 
     def kept(self, _: int, subtask: int) -> KeptBlocks:
-        """Give what a subtask's stream keeps."""
+        """Return the stored blocks for a subtask's stream."""
         appended = self.state_id if self.keeps else None
         replaced = self.state_id if self.forms is not None else None
         return KeptBlocks(self._blocks(self.task(subtask)), appended, replaced, self.forms)
@@ -187,7 +188,7 @@ class _Merge:
                 yield from held
 
     def counts(self, results: Sequence[StreamResult], rows: int) -> tuple[StateCount, ...]:
-        """Count all states of the operator's keyed streams, after proving that nothing was lost (rule RUN-2)."""
+        """Return the counts of all states of the operator, after checking that no entry was lost (rule RUN-2)."""
         own, counts = self.plan.operators[0], []
         for state_id, state in enumerate(self.new.states):
             is_own = state_id == self.state_id
@@ -213,7 +214,7 @@ class _Merge:
 def _new_header(
     write: StateWrite, own: OperatorPlan, headers: list[KeyedStreamHeader], *, is_there: bool
 ) -> KeyedStreamHeader:
-    """Put the state into the header of the stored streams: in its place, or last."""
+    """Return the header of the stored streams with the rows' state replaced or appended."""
     state = write.source.description
     header = KeyedStreamHeader(write.source.key.snapshot_configuration(), (), compressed=False)
     if headers:

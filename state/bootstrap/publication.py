@@ -1,4 +1,4 @@
-"""A bootstrap as a whole, but for the engine: how many subtasks there are, and what their streams become.
+"""The engine-independent part of a bootstrap: the number of subtasks, and the publication of their streams.
 
 Source: DESIGN, section 4; rules RUN-2, RUN-5.
 """
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 def check_position(position: Any) -> None:
-    """Refuse a position that cannot be kept in `_stateshift.json`.
+    """Check that a position can be stored in `_stateshift.json`.
 
     Raises:
-        DeclarationError: It is not what JSON can hold.
+        DeclarationError: The position is not JSON-serializable.
     """
     try:
         json.dumps(position)
@@ -53,16 +53,17 @@ def new_operators(
     max_parallelism: int,
     sources: Sequence[ResolvedSource] = (),
 ) -> dict[int, NewOperator]:
-    """Give the operators with keyed state, by place, with their parallelism.
+    """Return the operators with keyed state, by index in the job, with their parallelism.
 
-    It depends on the rows and on nothing of the machine, so that a repeated run gives the same files (rule RUN-5).
+    The result depends only on the rows and not on the machine, so that a repeated run writes the same files (rule
+    RUN-5).
 
     Args:
-        job: All operators.
-        sizes: Bytes of each one's entries.
-        parallelism: Of all of them; None: `subtasks_for` their bytes.
-        max_parallelism: Number of key groups.
-        sources: What is written.
+        job: The job with all operators.
+        sizes: The size of each operator's entries in bytes, by index.
+        parallelism: The parallelism of all operators; None for `subtasks_for` their sizes.
+        max_parallelism: The number of key groups.
+        sources: The states that are written from rows.
     """
     found = {}
     for place, operator in enumerate(job.operators):
@@ -87,22 +88,22 @@ def publish_bootstrap(
     position: Any,
     origin: str = "bootstrap",
 ) -> Lineage:
-    """Give the files their names, write the streams without entries, the lineage, and `_metadata` last.
+    """Rename the files to their final names, write the streams without entries, the lineage, and `_metadata` last.
 
     Args:
         folder: The target.
-        job: All operators.
-        operators: Those with keyed state.
-        results: Of all streams that have entries.
-        encoded: Rows that were encoded, by operator and state.
-        parallelism: Of operators without keyed state.
-        max_parallelism: Number of key groups.
-        restore_target: Decides the version of `_metadata`.
-        position: Goes into the lineage.
-        origin: Where the types come from, in words, for the lineage.
+        job: The job with all operators.
+        operators: The operators with keyed state.
+        results: The results of all streams that have entries.
+        encoded: The count of encoded rows, by operator and state.
+        parallelism: The parallelism of operators without keyed state.
+        max_parallelism: The number of key groups.
+        restore_target: The system that is to restore the savepoint; it determines the version of `_metadata`.
+        position: The position of the history, for the lineage.
+        origin: The origin of the types as text, for the lineage.
 
     Raises:
-        MigrationFailed: What was written is not what was encoded.
+        MigrationFailed: The rows written are not those encoded.
     """
     check_counts(results, encoded)
     by_stream = {(result.operator, result.subtask): result for result in results}
@@ -134,10 +135,10 @@ def publish_bootstrap(
 
 
 def check_counts(results: Sequence[StreamResult], encoded: Mapping[tuple[int, int], RowCount]) -> None:
-    """Prove that all rows that were encoded were written, and no others (rule RUN-2).
+    """Check that exactly the encoded rows were written (rule RUN-2).
 
     Raises:
-        MigrationFailed: They were not.
+        MigrationFailed: The rows differ.
     """
     written: dict[tuple[int, int], RowCount] = {}
     streams = set()
@@ -184,7 +185,7 @@ def _counts(
 
 
 def unknown_to_flink(job: Job) -> tuple[str, ...]:
-    """Name the types of a job's states and keys that Flink does not know; stateshift's own records are such types."""
+    """Return the types of a job's states and keys that Flink does not know, such as stateshift's own records."""
     operators = [operator.describe() for operator in job.operators]
     parts = [part for operator in operators for state in operator.states for part in state.serializers()]
     parts += [operator.key for operator in operators if operator.key]
@@ -192,7 +193,7 @@ def unknown_to_flink(job: Job) -> tuple[str, ...]:
 
 
 def report_states(job: Job, sources: Sequence[ResolvedSource], lineage: Lineage) -> tuple[StateBootstrap, ...]:
-    """Say of each state of the job what became of it."""
+    """Return the result of the bootstrap for each state of the job."""
     found = {(source.title, source.state, str(source.description.kind)): source for source in sources}
     states = []
     for operator, count in ((o, c) for o in job.operators for c in lineage.states if c.operator_id == o.id):
@@ -202,5 +203,5 @@ def report_states(job: Job, sources: Sequence[ResolvedSource], lineage: Lineage)
             states.append(StateBootstrap(title, count.state, count.kind))
             continue
         rows = count.read if source.aggregate is None else None
-        states.append(StateBootstrap(title, count.state, count.kind, True, rows, count.written, source.defaults))  # noqa: FBT003 - it has one
+        states.append(StateBootstrap(title, count.state, count.kind, True, rows, count.written, source.defaults))  # noqa: FBT003 - has_source
     return tuple(states)

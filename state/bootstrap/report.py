@@ -1,4 +1,4 @@
-"""What a bootstrap did."""
+"""The report of a bootstrap."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _NO_SOURCE = "starts empty: no source"
 
 @attrs.frozen
 class StateBootstrap:
-    """What became of one state.
+    """The result of a bootstrap for one state.
 
     Attributes:
-        operator: uid or id of the operator.
-        state: Its name.
-        kind: Its kind.
+        operator: The uid or id of the operator.
+        state: The name of the state.
+        kind: The kind of the state.
         has_source: Whether it was made from rows; otherwise it starts empty.
-        rows: Rows that were taken; with a function of a row, those for which it gave something. None where a function
-            of all rows of a key made the values: it may look at as many as it likes.
-        entries: Entries in the savepoint: of value, list, reducing and aggregating state one for each key.
-        defaults: Fields that no column gave, and that have their default in every entry.
+        rows: The number of rows used; with a function of a row, of those for which it did not return None. None with an
+            aggregate function, which may read only some of the rows.
+        entries: The number of entries in the savepoint: one per key in value, list, reducing and aggregating state.
+        defaults: The fields that have no column, and so have their default in every entry.
     """
 
     operator: str
@@ -37,7 +37,7 @@ class StateBootstrap:
     defaults: tuple[str, ...] = ()
 
     def to_text(self) -> str:
-        """Say it in words."""
+        """Return the result as text."""
         if not self.has_source:
             return _NO_SOURCE
         text = (
@@ -50,17 +50,17 @@ class StateBootstrap:
 
 @attrs.frozen(kw_only=True)
 class BootstrapReport:
-    """What a bootstrap did.
+    """The report of a bootstrap.
 
     Attributes:
-        target: Where the savepoint is.
-        states: All states of the job.
-        parallelism: Subtasks, by uid or id of the operator.
-        max_parallelism: Number of key groups.
-        bytes_written: Bytes of all keyed streams.
-        position: How far the history goes, as it was given.
-        seconds: How long it took.
-        unknown_to_flink: Types of the job's states whose snapshots are not Flink's, in words.
+        target: The location of the savepoint.
+        states: The results for all states of the job.
+        parallelism: The number of subtasks, by uid or id of the operator.
+        max_parallelism: The number of key groups.
+        bytes_written: The size of all keyed streams.
+        position: The position of the history, as passed to the bootstrap.
+        seconds: The duration.
+        unknown_to_flink: Descriptions of the types of the job's states and keys that Flink does not know.
     """
 
     target: str
@@ -74,15 +74,15 @@ class BootstrapReport:
 
     @property
     def entries(self) -> int:
-        """Entries of all states."""
+        """The number of entries of all states."""
         return sum(state.entries for state in self.states)
 
     def to_data(self) -> dict[str, Any]:
-        """Give the report as plain data."""
+        """Return the report as plain data."""
         return {**attrs.asdict(self), "seconds": round(self.seconds, 3)}
 
     def to_text(self) -> str:
-        """Give the report for people: a line in all, and one for each state."""
+        """Return the report as text: a summary line, a line for each state, and notes."""
         entries = many(self.entries, "entry", "entries")
         head = f"savepoint {self.target}: {entries}, {self.bytes_written:,} bytes of keyed state"
         columns = [(state.operator, state.state, state.kind) for state in self.states]

@@ -1,9 +1,10 @@
-"""Parcels of one state on their way from the tasks that have encoded rows to who writes the streams.
+"""Files of packed rows of one state, from the tasks that encode rows to the process that writes the streams.
 
-A data source cannot bring rows together: each task has whatever rows Spark gave it. So a task writes its parcels to a
-file of its attempt; whoever writes the streams reads the same range of key groups from all files.
+A data source cannot shuffle rows: each task has whatever rows Spark passed to it. Therefore a task writes its packed
+rows to a file of its attempt, and the process that writes the streams reads the same range of key groups from all
+files.
 
-    file    pieces, each an Arrow stream of parcels of one of `RANGES` ranges of key groups
+    file    pieces, each an Arrow stream of `PARCELS` of one of `RANGES` ranges of key groups
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ RANGES = 256
 
 @attrs.frozen
 class Piece:
-    """Parcels of one range of key groups.
+    """The part of a file that has the packed rows of one range of key groups.
 
     Attributes:
-        place: Of the range, of `RANGES`.
-        start: Where its bytes begin in the file.
-        size: How many they are.
-        held: How many the entries of their rows have.
+        place: The index of the range, below `RANGES`.
+        start: The offset in the file.
+        size: The size in bytes.
+        held: The size of the entries of the rows in bytes.
     """
 
     place: int
@@ -48,13 +49,13 @@ class Piece:
 
 @attrs.frozen
 class RowFile:
-    """What one task has written.
+    """The result of one encoding task.
 
     Attributes:
-        name: The file, under an attempt's name; "" where there were no rows.
-        pieces: What lies in it.
-        rows: What was counted.
-        error: A pickled error that another attempt would meet again; then the rest means nothing.
+        name: The name of the file, with its attempt; "" if there were no rows.
+        pieces: The pieces of the file.
+        rows: The count of the rows.
+        error: A pickled error that another attempt would raise again; the other attributes are then meaningless.
     """
 
     name: str = ""
@@ -64,7 +65,7 @@ class RowFile:
 
     @property
     def held(self) -> int:
-        """Bytes of the rows' entries."""
+        """The size of the rows' entries in bytes."""
         return sum(piece.held for piece in self.pieces)
 
     def refuse(self) -> None:
@@ -74,16 +75,16 @@ class RowFile:
 
 
 def write_row_file(parcels: Iterable[pa.RecordBatch], max_parallelism: int, folder: Folder, name: str) -> RowFile:
-    """Write the parcels of a task.
+    """Write the packed rows of a task to a file.
 
     Args:
-        parcels: As `parcels.packed` gives them.
-        max_parallelism: Number of key groups.
-        folder: Where to.
-        name: What the file is called but for its attempt.
+        parcels: The packed rows from `shuffle_batches.packed`.
+        max_parallelism: The number of key groups.
+        folder: The folder to write to.
+        name: The name of the file without its attempt.
 
     Raises:
-        StorageFailed: The store failed; nothing is left there.
+        StorageFailed: The store failed; the file was deleted.
     """
     writer = _Writer(folder, folder.attempt_name(name), max_parallelism)
     try:
@@ -126,7 +127,7 @@ class _Writer:
 
     def abandon(self) -> None:
         if self._output is not None:
-            with suppress(StateShiftError):  # the failure that led here is the one to tell
+            with suppress(StateShiftError):  # the original failure is the one to report
                 self._open.close()
             with suppress(StateShiftError):
                 self._folder.delete(self._name)
@@ -144,12 +145,12 @@ def _stream_of(parcels: pa.RecordBatch) -> memoryview:
 
 
 def sorted_batches(files: Sequence[RowFile], folder: Folder, state_id: int) -> Iterator[pa.RecordBatch]:
-    """Give the rows of all files as `streams.SORTED_ROWS`, sorted; about `HELD_BYTES` of them are in memory at a time.
+    """Yield the rows of all files, sorted, as `streams.SORTED_ROWS`; about `HELD_BYTES` are in memory at a time.
 
     Args:
-        files: Of all tasks.
-        folder: Where they are.
-        state_id: Of the state, from now on.
+        files: The files of all tasks.
+        folder: The folder of the files.
+        state_id: The state id that the rows get.
     """
     at = PARCELS.get_field_index("state")
     for places in _handy_ranges(files):
@@ -160,7 +161,7 @@ def sorted_batches(files: Sequence[RowFile], folder: Folder, state_id: int) -> I
 
 
 def _handy_ranges(files: Sequence[RowFile]) -> Iterator[range]:
-    """Join ranges of key groups to as many as memory is meant for; those without rows are left out."""
+    """Yield spans of ranges whose rows fit into `HELD_BYTES`, or span one large range; nothing if there are no rows."""
     sizes = [0] * RANGES
     for piece in (piece for file in files for piece in file.pieces):
         sizes[piece.place] += piece.held

@@ -1,7 +1,7 @@
-"""Rows of a table -> encoded rows of one state: key group, state, key bytes, what to order by, value bytes.
+"""Encoding of the rows of a table for one state: key group, state, key bytes, bytes to order by, value bytes.
 
-An error ends the rows of its batch and travels as a row itself, with all its facts: the driver finds it before anything
-is written. Source: DESIGN, section 4; performance notes.
+An error ends the encoding and is itself yielded as a row, with all its facts: the driver finds it before anything is
+written. Source: DESIGN, section 4; performance notes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 
 class RowMaker(Protocol):
-    """Gives, for names of columns, a function that makes a row of their values."""
+    """A factory that returns, for column names, a function that makes a row of their values."""
 
     def __call__(self, names: Sequence[str], /) -> Callable[..., Any]: ...
 
@@ -66,9 +66,9 @@ class _Keys:
     """The keys of a block of rows.
 
     Attributes:
-        groups: Key group of each.
-        data: Entry key of each, but for the user key: key group, key, namespace.
-        column: The keys themselves; of several columns a struct.
+        groups: The key group of each row.
+        data: The entry key of each row without the user key: key group, key, namespace.
+        column: The keys themselves; a struct if there are several key columns.
     """
 
     groups: np.ndarray[Any, np.dtype[np.int32]]
@@ -78,12 +78,12 @@ class _Keys:
 
 @attrs.frozen
 class RowEncoder:
-    """Encodes the rows of one source.
+    """An encoder of the rows of one source.
 
     Attributes:
-        source: What becomes what.
-        max_parallelism: Number of key groups.
-        make_row: Makes what functions of the user get.
+        source: The state to write, and the columns that it is written from.
+        max_parallelism: The number of key groups.
+        make_row: The factory of the rows that are passed to the user's functions.
     """
 
     source: ResolvedSource
@@ -91,7 +91,7 @@ class RowEncoder:
     make_row: RowMaker = attrs.field(repr=False)
 
     def encode(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Encode batches of rows; of an aggregate the rows of a key come one after the other."""
+        """Encode batches of rows; for an aggregate, the rows of a key must be adjacent."""
         source = self.source
         try:
             with located(operator=source.title, state=source.state):
@@ -171,7 +171,7 @@ class RowEncoder:
         return _Keys(groups, join_pieces([prefix, data, *self._namespaces(batch, data)]), column)
 
     def _namespaces(self, batch: pa.RecordBatch, keys: pa.Array) -> list[Any]:
-        """Give what follows the bytes of the keys."""
+        """Return the pieces that follow the bytes of the keys."""
         name, declared = self.source.namespace_column, self.source.description.namespace
         if not name or declared is None:
             return [np.zeros((len(keys), len(_VOID_NAMESPACE)), dtype=np.uint8)]
@@ -202,16 +202,16 @@ class RowEncoder:
             refuse_null(column, source.value_column)
         try:
             return required(OptionalSerializer(serializer), column)
-        except StateShiftError as error:  # the flag of a map's value is no step of its path
+        except StateShiftError as error:  # the null flag of a map's value is not a step of the path
             error.where["path"] = "${}" + str(error.where.get("path", "")).removeprefix("$?")
             raise
 
     # Values from functions
 
     def _called(self, batch: pa.RecordBatch, keys: _Keys) -> pa.Array:
-        """Give what the function makes of each row, encoded; null where it made None."""
+        """Return the encoded result of the function for each row; null if the result is None."""
         source = self.source
-        assert source.function is not None  # noqa: S101 - the caller has looked
+        assert source.function is not None  # noqa: S101 - the caller has checked
         found: list[bytes | None] = []
         for row in self._python_rows(batch):
             try:
@@ -294,7 +294,7 @@ class _Mark(tuple[int, bytes, Any]):
 
 
 def _tuple_column(batch: pa.RecordBatch, names: tuple[str, ...], serializer: TypeSerializer[Any]) -> pa.Array:
-    """Give the column of a key: the one that is named, or a struct of several that make a tuple."""
+    """Return the column of a key: the named one, or a struct of several columns for a tuple."""
     columns = [batch.column(name) for name in names]
     is_whole = len(columns) == 1 and (
         not isinstance(serializer, TupleSerializer) or pa.types.is_struct(columns[0].type)
@@ -323,7 +323,7 @@ def _name_of(function: Callable[[Any], Any]) -> str:
 
 @contextmanager
 def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -> Iterator[None]:
-    """Say what a function should have given, where its value cannot be written and the error knows no better."""
+    """Add advice about the expected result of a user's function to errors that have none."""
     try:
         yield
     except StateShiftError as error:
@@ -333,7 +333,7 @@ def _given_by(function: Callable[[Any], Any], serializer: TypeSerializer[Any]) -
 
 
 def _written(write: Callable[[], T], value: Any) -> T:
-    """Call a serializer; what is no error of ours (a value of quite another type) becomes one."""
+    """Call a serializer; an exception of another kind (for a value of a wrong type) becomes a `ValueNotConvertible`."""
     try:
         return write()
     except StateShiftError:
@@ -349,7 +349,7 @@ def _row_values(column: pa.Array, make_row: RowMaker) -> list[Any]:
 
 
 def _row_reader(kind: pa.DataType, make_row: RowMaker) -> Callable[[Any], Any] | None:
-    """What a value from Arrow becomes in a row: structs become rows, maps dicts; None: it stays."""
+    """Return the function that converts structs in a value to rows, and maps to dicts; None if there are none."""
     if pa.types.is_struct(kind):
         fields = [kind.field(index) for index in range(kind.num_fields)]
         make = make_row([field.name for field in fields])

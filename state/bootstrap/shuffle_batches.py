@@ -1,10 +1,10 @@
-"""Encoded rows on their way to who writes their stream: parcels, each of which holds rows of one state and key group.
+"""The shuffle format of encoded rows: `PARCELS`, in which each record packs rows of one state and key group.
 
-What moves them, Spark or a file, never looks at a row. A task packs what it has encoded, a piece of memory at a time,
-and the writing of a stream begins with unpacking its parcels and putting their rows in order.
+Spark, or a file, moves these records without looking at single rows. A task packs what it has encoded, some memory at a
+time, and the writer of a stream first unpacks its records and sorts their rows.
 
-    sizes                    of each row i32 bytes of its key, of what to order by and of its value, little-endian
-    keys, places, values     those of all rows, one after the other
+    sizes                    three i32 per row, little-endian: the sizes of its key, place (to order by) and value
+    keys, places, values     the concatenated bytes of all rows
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 HELD_BYTES = 64 << 20
-"""So many bytes of rows are packed at a time."""
+"""The size of the rows that are packed at a time."""
 PARCELS = pa.schema(
     {
         "operator": pa.int32(),
@@ -40,7 +40,7 @@ PARCELS = pa.schema(
         "error": pa.binary(),
     }
 )
-"""`size` is that of the rows' entries with their framing, `checksum` that of `RowCount`; an error is a parcel alone."""
+"""`size` is the size of the rows' framed entries, `checksum` that of `RowCount`; an error is a record without rows."""
 _ROW = ("key", "place", "value")
 _OWNER = ("operator", "key_group", "state")
 _FRAME_BYTES = 8
@@ -49,13 +49,13 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def packed(encoded: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack rows of one state. Key groups ascend within each `HELD_BYTES`; with the first error it ends.
+    """Pack rows of one state, up to the first error. Key groups ascend within each `HELD_BYTES`.
 
     Args:
-        encoded: `rows.ENCODED_ROWS`, in any order.
+        encoded: Batches of `rows.ENCODED_ROWS`, in any order.
 
     Yields:
-        `PARCELS`, about `PARCEL_BYTES` of them at a time.
+        Batches of `PARCELS` of about `PARCEL_BYTES`.
     """
     held: list[pa.RecordBatch] = []
     size = 0
@@ -96,28 +96,28 @@ def _parcels(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def sorted_rows(parcels: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give the rows of parcels in order.
+    """Unpack and sort rows from sorted batches.
 
-    What is held: a batch of parcels, or all rows of one state and key group, if those are more.
+    One batch is in memory at a time, or all rows of one state and key group, if those are more.
 
     Args:
-        parcels: `PARCELS`, sorted by operator, key group and state.
+        parcels: Batches of `PARCELS`, sorted by operator, key group and state.
 
     Yields:
-        As `rows_in_order`.
+        Batches of rows as `rows_in_order`.
     """
     for whole in _whole(parcels):
         yield from rows_in_order(joined(whole))
 
 
 def rows_in_order(parcels: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Unpack rows, and put them in order: by operator, key group, state, key, what to order by, and value.
+    """Unpack rows, and sort them by operator, key group, state, key, bytes to order by, and value.
 
     Args:
-        parcels: `PARCELS` in any order, with all rows of their states and key groups.
+        parcels: A batch of `PARCELS` in any order, with all rows of its states and key groups.
 
     Yields:
-        `streams.SORTED_ROWS`, about `PARCEL_BYTES` of them at a time.
+        Batches of `streams.SORTED_ROWS` of about `PARCEL_BYTES`.
     """
     rows = _rows(parcels)
     order = pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in (*_OWNER, *_ROW)])
@@ -128,9 +128,9 @@ def rows_in_order(parcels: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _whole(parcels: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Cut and gather batches so that no state of a key group goes on behind what is given."""
+    """Yield regrouped batches so that all rows of a state and key group are in one group."""
     held: list[pa.RecordBatch] = []
-    for batch in (batch.cast(PARCELS) for batch in parcels if batch.num_rows):  # Spark gives its own kind of binary
+    for batch in (batch.cast(PARCELS) for batch in parcels if batch.num_rows):  # Spark uses another binary type
         if held and _owner(held[-1], -1) != _owner(batch, 0):
             yield held
             held = []
@@ -149,7 +149,7 @@ def _owner(parcels: pa.RecordBatch, at: int) -> list[int]:
 
 
 def _rows(parcels: pa.RecordBatch) -> pa.RecordBatch:
-    """Give the rows of parcels; keys and values stay where they lie."""
+    """Return the unpacked rows; keys, places and values are not copied."""
     counts = parcels.column("rows").to_numpy()
     owners = [pa.array(np.repeat(parcels.column(name).to_numpy(), counts)) for name in _OWNER]
     packed_sizes = offsets_of(parcels.column("sizes"))
@@ -162,7 +162,7 @@ def _rows(parcels: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _sizes(rows: pa.RecordBatch) -> Numbers:
-    """Give the bytes of key, place and value of each row."""
+    """Return the sizes of key, place and value of each row."""
     return np.stack([np.diff(offsets_of(rows.column(name))) for name in _ROW], axis=1)
 
 
@@ -171,7 +171,7 @@ def _with_zero(sizes: np.ndarray[Any, Any]) -> Numbers:
 
 
 def _pieces(sizes: Numbers, most: int) -> Iterator[tuple[int, int]]:
-    """Cut rows into pieces of about so many bytes."""
+    """Yield start and end of pieces of rows with about `most` bytes."""
     if not len(sizes):
         return
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // most)) + 1

@@ -1,4 +1,4 @@
-"""What a bootstrap is told of each state, held against the job and the columns before any work starts."""
+"""The sources of a bootstrap, checked against the job and the columns before any work starts."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class ResolvedSource:
     """One state to be written, and the columns that it is written from.
 
     Attributes:
-        operator: Place of the operator in the job.
-        title: What messages call the operator.
-        state_id: Place of the state among the operator's keyed states.
-        description: Of the state.
-        key: Serializer of the key.
-        key_columns: One, or several that make a tuple.
-        namespace_column: The column of the namespace; "" where there is only one.
-        user_key_columns: Of map state; as `key_columns`.
+        operator: The index of the operator in the job.
+        title: The name of the operator in messages.
+        state_id: The index of the state among the operator's keyed states.
+        description: The description of the state.
+        key: The serializer of the key.
+        key_columns: The key column, or several columns that make a tuple.
+        namespace_column: The column of the namespace; "" if the state has only one namespace.
+        user_key_columns: The columns of the user key of map state, as `key_columns`.
         value_column: The column of the value, or "".
-        value_fields: Of a record from several columns: (name in the struct, column).
-        order_columns: To put the rows of a key in order.
-        function: Of a row, in place of value columns.
-        aggregate: Of all rows of a key, in place of them.
-        defaults: Fields that no column gives.
+        value_fields: For a record from several columns, pairs of the name in the struct and the column.
+        order_columns: The columns that order the rows of a key.
+        function: A function of a row that returns the value, instead of value columns.
+        aggregate: A function of all rows of a key that returns the value, instead of value columns.
+        defaults: The fields without a column.
     """
 
     operator: int
@@ -65,17 +65,17 @@ class ResolvedSource:
 
     @property
     def state(self) -> str:
-        """Name of the state."""
+        """The name of the state."""
         return self.description.name
 
     @property
     def item(self) -> TypeSerializer[Any]:
-        """Serializer of what a row gives: the value, an element of the list, a value of the map."""
+        """The serializer of the value of a row: the value, an element of the list, or a value of the map."""
         return item_serializer(self.description)
 
     @property
     def has_whole_lists(self) -> bool:
-        """Whether each row gives all elements of a list state's key, as an array."""
+        """Whether each row has all elements of a list state's key, as an array."""
         is_list = self.description.kind is StateKind.LIST and self.aggregate is None
         return is_list and not self.order_columns
 
@@ -86,7 +86,7 @@ class ResolvedSource:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """The columns that are needed; None where a function is to see all."""
+        """The columns that are needed; None if a function gets all columns."""
         if self.function is not None or self.aggregate is not None:
             return None
         values = (self.value_column,) if self.value_column else tuple(column for _, column in self.value_fields)
@@ -95,7 +95,7 @@ class ResolvedSource:
 
 
 def item_serializer(description: StateDescription) -> TypeSerializer[Any]:
-    """Give the serializer of what one row gives."""
+    """Return the serializer of the value of a row: the value, an element of the list, or a value of the map."""
     serializer: Any = description.value.new_side()
     if description.kind is StateKind.LIST:
         element: TypeSerializer[Any] = serializer.element
@@ -112,7 +112,7 @@ def resolve(job: Job, sources: Sequence[tuple[StateColumns, pa.Schema]]) -> tupl
 
     Raises:
         StateNotFound: The job has no such operator or keyed state.
-        DeclarationError: A column is missing or of the wrong type, or the source says too little or too much.
+        DeclarationError: A column is missing or of the wrong type, or arguments of a source are missing or superfluous.
     """
     resolved: list[ResolvedSource] = []
     for source, schema in sources:
@@ -228,7 +228,7 @@ def _field_columns(
 
 
 def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> None:
-    """Refuse arguments that do not go together."""
+    """Raise if arguments do not go together."""
     if source.aggregate is not None:
         if source.value is not None or source.user_key:
             raise DeclarationError(
@@ -251,7 +251,7 @@ def _check_shape(source: StateColumns, kind: StateKind, schema: pa.Schema) -> No
 
 
 def _column_type(columns: tuple[str, ...], schema: pa.Schema, serializer: TypeSerializer[Any]) -> pa.DataType:
-    """Give the type of a key: of one column, or the struct of several."""
+    """Return the type of a key: that of the one column, or a struct of several columns."""
     fields = [_field(schema, name) for name in columns]
     if len(fields) == 1 and not (isinstance(serializer, TupleSerializer) and not pa.types.is_struct(fields[0].type)):
         return fields[0].type
@@ -310,7 +310,7 @@ def _field(schema: pa.Schema, name: str) -> pa.Field:
 
 
 def find_operator(job: Job, name: str) -> tuple[int, Operator]:
-    """Give an operator of a job by uid or id, and its place.
+    """Return the index of an operator in a job, and the operator, by uid or id.
 
     Raises:
         StateNotFound: There is none.
@@ -325,7 +325,7 @@ def find_operator(job: Job, name: str) -> tuple[int, Operator]:
 
 
 def find_keyed_state(operator: Operator, name: str) -> tuple[int, StateDescription]:
-    """Give a keyed state of an operator, and its place among them.
+    """Return the index of a keyed state among those of an operator, and its description.
 
     Raises:
         StateNotFound: There is none.

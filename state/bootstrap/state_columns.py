@@ -1,4 +1,4 @@
-"""What a bootstrap is told of each state."""
+"""The declaration of the columns from which a bootstrap makes a state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 Value = str | dict[str, str]
-"""A column; or, for a record, columns by field."""
+"""A column name; or, for a record, column names by field."""
 
 
 def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -19,22 +19,23 @@ def _names(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 @attrs.frozen
 class StateColumns:
-    """How the rows of a table become one state.
+    """The mapping from the rows of a table to one state.
 
     Attributes:
-        operator: uid or id of the operator.
-        state: Name of a keyed state of it.
-        key_by: Column of the key; several make a tuple key.
-        namespace: Column of the namespace, of state that has one: of windows a struct of `start` and `end`, in
+        operator: The uid or id of the operator.
+        state: The name of one of its keyed states.
+        key_by: The column of the key; several columns make a tuple key.
+        namespace: The column of the namespace, if the state has one: for windows a struct of `start` and `end`, in
             milliseconds.
-        value: Where a row's value comes from: None: the fields of a record from the columns of their names; a dict:
-            these fields from these columns, the others by name; a column's name; a function of the row, whose None
-            leaves the row out. Of list state it is an element, of map state a value of the map.
-        user_key: Map state: column of the key within the map; several make a tuple.
-        order_by: List state: columns that put the rows of a key in order, ascending; without them `value` is a column
-            of arrays, each the whole list of a key. With `aggregate`: of any state.
-        aggregate: Function of an iterator over all rows of a key, whose result is the value, list or dict; None is no
-            entry.
+        value: The source of a row's value. None: the fields of a record come from the columns of the same names. A
+            dict: these fields come from these columns, the others by name. A string: the column. A function of the
+            row: its result, and None leaves the row out. For list state the value is an element, for map state a value
+            of the map.
+        user_key: For map state the column of the key within the map; several columns make a tuple.
+        order_by: For list state the columns that order the rows of a key, ascending; without them `value` is a column
+            of arrays, each the whole list of a key. With `aggregate`, it applies to any kind of state.
+        aggregate: A function of an iterator over all rows of a key, which returns the value, list or dict, or None for
+            no entry.
     """
 
     operator: str

@@ -1,4 +1,4 @@
-"""Of which types the state is that rows are to become: as a job declares it, as it is stored, or as the columns are."""
+"""The types of a state that is written from rows: from the job, from the stored state, or inferred from the columns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 KEY, NAMESPACE, USER_KEY, VALUE = "key", "namespace", "user_key", "value"
 KEY_GROUP = "key_group"
 FROM_ROWS = (StateKind.VALUE, StateKind.LIST, StateKind.MAP, StateKind.REDUCING, StateKind.AGGREGATING)
-"""Kinds of state that rows make."""
+"""The kinds of state that can be written from rows."""
 _SINGLE: dict[StateKind, type[StateDescriptor]] = {
     StateKind.VALUE: ValueStateDescriptor,
     StateKind.REDUCING: ReducingStateDescriptor,
@@ -47,14 +47,14 @@ _SINGLE: dict[StateKind, type[StateDescriptor]] = {
 
 @attrs.frozen(kw_only=True)
 class Wanted:
-    """What a write is told of the state.
+    """The options of a write that concern the state.
 
     Attributes:
-        operator: uid or id.
-        state: Name.
-        overwrite: Whether what the state holds already goes; else rows are added to it.
-        job: Declares the types; None: the stored ones, or those of the columns.
-        kind: Kind of a state that nothing else tells the kind of; None: a map where there are user keys, else a value.
+        operator: The uid or id of the operator.
+        state: The name of the state.
+        overwrite: Whether the state's entries are replaced; else rows are added to them.
+        job: The job that declares the types; None for the stored types, or those of the columns.
+        kind: The kind of an undeclared new state; None for map state if there is a user key column, else value state.
     """
 
     operator: str
@@ -65,10 +65,10 @@ class Wanted:
 
 
 def columns_of(wanted: Wanted, state: StateDescription, schema: pa.Schema) -> StateColumns:
-    """Name the columns of a state, after looking that there are these and no others.
+    """Return the columns of a state, after checking that the schema has exactly these.
 
     Raises:
-        DeclarationError: One is missing, or means nothing; or the state is of another kind than is wanted.
+        DeclarationError: A column is missing or superfluous; or the state is of another kind than the options say.
     """
     kind = state.kind
     if wanted.kind not in {None, kind}:
@@ -106,7 +106,7 @@ def _require_columns(kind: StateKind, schema: pa.Schema, *, is_namespaced: bool 
 
 
 def new_job(wanted: Wanted, schema: pa.Schema) -> Job:
-    """Give the job whose state a new savepoint holds: the declared one, or one of the types of the columns."""
+    """Return the job of a new savepoint: the declared one, or one with types inferred from the columns."""
     if wanted.job is not None:
         return wanted.job
     _require_columns(_kind(wanted, schema), schema)
@@ -115,10 +115,10 @@ def new_job(wanted: Wanted, schema: pa.Schema) -> Job:
 
 
 def added_operator(wanted: Wanted, schema: pa.Schema, stored: SavepointOperator | None) -> Operator:
-    """Give an operator that a savepoint does not have yet, or not with keyed state, with the one state.
+    """Return the operator, with the one state, that is added to a savepoint which has no keyed state for it.
 
     Raises:
-        StateNotFound: Nothing says that it is meant to be new; or the job has none such; or it is operator state.
+        StateNotFound: No option says that it is new; or the job does not have it; or it is operator state.
     """
     if wanted.job is not None:
         _, operator = find_operator(wanted.job, wanted.operator)
@@ -133,7 +133,7 @@ def added_operator(wanted: Wanted, schema: pa.Schema, stored: SavepointOperator 
 
 
 def _require_meant(wanted: Wanted, what: str, there: str = "") -> None:
-    """Refuse to make anew what may only be misspelt."""
+    """Raise unless the kind option says that something is new: the name may only be misspelt."""
     if wanted.kind is None:
         raise StateNotFound(
             f"the base has no {what}{there}",
@@ -185,16 +185,16 @@ def _inferred_state(wanted: Wanted, schema: pa.Schema) -> StateDescriptor:
 def changed_state(
     wanted: Wanted, operator: SavepointOperator, schema: pa.Schema
 ) -> tuple[TypeSerializer[Any], StateDescription]:
-    """Tell the types of a state in an operator that is stored and has keyed state.
+    """Return the types of a state in a stored operator that has keyed state.
 
     Returns:
-        Serializer of the key, and the state as it is to be.
+        The serializer of the key, and the description of the new state.
 
     Raises:
-        StateNotFound: There is no such state, and nothing says that it is new; or it is operator state.
-        IncompatibleState: What the job declares is not what is stored, and that is to stay.
-        DeclarationError: Flink would hash the keys in another way.
-        UnsupportedFormat: The states of the operator cannot be told, or the operator has come to its end.
+        StateNotFound: There is no such state, and no option says that it is new; or it is operator state.
+        IncompatibleState: The job declares another key type, or another type for a state whose entries are kept.
+        DeclarationError: The keys have no hash that is the same in every JVM.
+        UnsupportedFormat: The keyed states of the operator cannot be read, or some of its subtasks are finished.
     """
     key = _stored_key(operator)
     stored = next((state for state in operator.states if state.name == wanted.state and state.kind.is_keyed), None)
@@ -233,7 +233,7 @@ def _stored_key(operator: SavepointOperator) -> TypeSerializer[Any]:
             "the operator has come to its end on some subtasks, and has no place for state there",
             advice="take a savepoint of a running job",
         )
-    assert operator.key is not None  # noqa: S101 - the caller has looked
+    assert operator.key is not None  # noqa: S101 - the caller has checked
     key = operator.key.restore_serializer()
     if operator.description.is_flink_restorable and not has_stable_hash(key):
         raise DeclarationError(
@@ -253,7 +253,7 @@ def _require_key(stored: SavepointOperator, declared: Operator) -> None:
 
 
 def _require_same(stored: SavepointState, declared: StateDescription) -> None:
-    """Refuse to add rows of one type to entries of another."""
+    """Raise if rows would be added to entries of another type."""
     value = declared.value.new_side()
     is_same = (
         stored.kind is declared.kind
@@ -268,14 +268,14 @@ def _require_same(stored: SavepointState, declared: StateDescription) -> None:
 
 
 def refuse_untold(state: StateDescription, *, is_declared: bool) -> None:
-    """Refuse types whose values stand in columns as bytes or text: written from these they would be something else.
+    """Raise for types whose values are read as bytes or text, since writing these back would not restore the values.
 
     Args:
-        state: As it is to be.
-        is_declared: Whether code declares it, which knows what a serializer of its own takes.
+        state: The new state.
+        is_declared: Whether a job declares the state; then columns may hold what its custom serializers accept.
 
     Raises:
-        DeclarationError: It has such values.
+        DeclarationError: The state has such a type.
     """
     pending = [state.value.snapshot]
     while pending:
@@ -289,15 +289,15 @@ def refuse_untold(state: StateDescription, *, is_declared: bool) -> None:
 
 
 def require_all_fields(source: ResolvedSource, schema: pa.Schema, *, may_default: bool) -> None:
-    """Refuse fields that would be lost on the way, or come from nowhere: what is read is all there when it is written.
+    """Check that all fields of the rows are written, and that all fields of the state have a column.
 
     Args:
-        source: What becomes what.
-        schema: Of the rows.
-        may_default: Whether fields without a column get their defaults: those of a job, but not Java's.
+        source: The state to write, and the columns that it is written from.
+        schema: The schema of the rows.
+        may_default: Whether fields without a column get their defaults: those that a job declares, but not Java's.
 
     Raises:
-        DeclarationError: A record has no such field, or there is no column for one.
+        DeclarationError: A record has no field for a column, or a field has no column.
     """
     whole: Any = source.description.value.new_side()
     parts = [(KEY, source.key), (VALUE, whole if source.has_whole_lists else source.item)]
@@ -309,15 +309,15 @@ def require_all_fields(source: ResolvedSource, schema: pa.Schema, *, may_default
 
 
 def refuse_unscaled_keys(source: ResolvedSource, schema: pa.Schema, *, is_there: bool) -> None:
-    """Refuse decimals as keys of state that is there, which they would miss: 1.5 and 1.50 are two keys.
+    """Raise for decimal columns in keys of stored state: 1.5 and 1.50 are two keys, so stored keys would be missed.
 
     Args:
-        source: What becomes what.
-        schema: Of the rows.
+        source: The state to write, and the columns that it is written from.
+        schema: The schema of the rows.
         is_there: Whether the state is stored, and not only its operator.
 
     Raises:
-        DeclarationError: A key has such.
+        DeclarationError: A key contains a decimal column.
     """
     columns = [(name, source.key) for name in source.key_columns if source.key_columns == (KEY,)]
     if is_there and source.user_key_columns:

@@ -1,11 +1,11 @@
-"""One state written from rows: settled before any row is read, encoded by tasks, and published by one process.
+"""Writing of one state from rows: settled before any row is read, encoded by tasks, and published by one process.
 
     write = settle(wanted, schema, target, base)
     files = [write.encode(batches, "0") …]          # anywhere, in any order; a task may run twice
     write.publish(files)                            # from then on there is a savepoint
 
-Without a base the savepoint is a new one. With one, the new savepoint has all that the base has, byte for byte, but for
-the one state. The base is only read.
+Without a base, the savepoint has only the new state. With a base, the new savepoint has everything of the base, byte
+for byte, except the one state. The base is only read.
 """
 
 from __future__ import annotations
@@ -68,22 +68,22 @@ DEFAULT_KEY_GROUPS = 128
 
 @attrs.frozen(kw_only=True)
 class StateWrite:
-    """What is to be written, settled. Small: each task gets one.
+    """A settled write of one state. It is small, since each task gets a copy.
 
     Attributes:
-        target: Where the new savepoint goes.
-        operator_id: 32 hexadecimal digits.
-        source: What becomes what.
-        max_parallelism: Number of key groups of the operator.
-        parallelism: Number of its subtasks; None: by the size, or as in the base.
-        restore_target: Who is to restore the result.
-        job: All that a savepoint without a base has.
-        base: The savepoint whose other state the new one has too, or "".
-        allow_roots: Where files of the base may lie, as of `Savepoint.open`.
-        base_files: Its files, as they were when the write was settled.
-        copied_ids: Ids of its operators.
-        overwrite: Whether what the state holds in the base goes.
-        made: Folders that were made for the target.
+        target: The folder of the new savepoint.
+        operator_id: The id of the operator, 32 hexadecimal digits.
+        source: The state to write, and the columns that it is written from.
+        max_parallelism: The number of key groups of the operator.
+        parallelism: The number of its subtasks; None to derive it from the size, or as in the base.
+        restore_target: The system that is to restore the result.
+        job: The job of a savepoint without a base.
+        base: The location of the base, whose other state is copied, or "".
+        allow_roots: The folders where files of the base may lie, as in `Savepoint.open`.
+        base_files: The files of the base when the write was settled.
+        copied_ids: The ids of the operators of the base.
+        overwrite: Whether the entries of the state in the base are replaced.
+        made: The folders that were created for the target.
     """
 
     target: Folder
@@ -101,12 +101,12 @@ class StateWrite:
     made: tuple[Folder, ...] = ()
 
     def prepare(self, process: int | None = None) -> StateWrite:
-        """Claim the target, without what runs that died have left in it; gives the write that its steps belong to.
+        """Claim the target, and remove what dead runs left in it; return the write with which to continue.
 
-        The claim is held from now on, by whoever renews it, until the write is published or given up.
+        The claim is held until the write is published or given up, as long as it is renewed.
 
         Args:
-            process: Number of the process that the claim stands for, where it is not this one.
+            process: The id of the process that holds the claim, if it is not this one.
 
         Raises:
             TargetExists: The target is taken, or another run is at work there; or the base is written to.
@@ -132,14 +132,14 @@ class StateWrite:
         return Claim(self.target, self.made, has_list=True)
 
     def give_up(self) -> None:
-        """Remove what was written, unless it was published; nothing of another run that has taken the target over."""
+        """Remove what was written, unless it was published or another run has taken the target over."""
         leave(self.claim)
         self.claim.release()
 
     def encode(self, batches: Iterable[pa.RecordBatch], task: int) -> RowFile:
-        """Encode the rows of a task, and write them beside the target's future files.
+        """Encode the rows of a task, and write them to a file in the target.
 
-        What another attempt would meet again (a null key, a value that does not fit) comes back in the result.
+        Errors that another attempt would raise again (a null key, a value that does not fit) are in the result.
 
         Raises:
             StorageFailed: The store failed; the task may be tried again.
@@ -152,9 +152,9 @@ class StateWrite:
         """Write the streams of all rows, and the savepoint.
 
         Raises:
-            ValueNotConvertible: A row cannot be state; there are two rows for a key; or a key has an entry already.
-            NoSpaceLeft: The target has too little room.
-            MigrationFailed: What was written is not what was encoded.
+            ValueNotConvertible: A row does not fit; there are two rows for a key; or a key has an entry already.
+            NoSpaceLeft: The target has too little free space.
+            MigrationFailed: The rows written are not those encoded.
             StorageFailed: The store failed.
             TargetExists: Another run is at work in the target, or has published there.
         """
@@ -179,7 +179,7 @@ class StateWrite:
         if self.base_files is not None:
             with self.base_files.watched():
                 return publish_beside(self, Savepoint.open(self.base, allow_roots=self.allow_roots), files, claim)
-        assert self.job is not None  # noqa: S101 - one of the two is there
+        assert self.job is not None  # noqa: S101 - there is a job if there is no base
         place = self.source.operator, self.source.state_id
         operators = new_operators(self.job, {place[0]: size}, self.parallelism, self.max_parallelism, [self.source])
         rows = sorted_batches(files, self.target, self.source.state_id)
@@ -209,23 +209,24 @@ def settle(
     parallelism: int | None = None,
     restore_target: Target = Target.ANY,
 ) -> StateWrite:
-    """Decide what is written, of which types and from which columns; nothing is changed.
+    """Return the settled write: the state, its types and its columns. Nothing is changed.
 
     Args:
-        wanted: The state.
-        schema: Of the rows.
-        target: Where the new savepoint goes.
-        base: Whose other state the new savepoint has too.
-        max_parallelism: Number of key groups of a new operator; by default 128, or the most of the base.
-        parallelism: Number of subtasks of a new operator; by default one for every 64 MiB.
-        restore_target: Who is to restore the result.
+        wanted: The options that concern the state.
+        schema: The schema of the rows.
+        target: The folder of the new savepoint.
+        base: The savepoint whose other state is copied, or None.
+        max_parallelism: The number of key groups of a new operator; by default 128, or the maximum in the base.
+        parallelism: The number of subtasks of a new operator; by default one for every 64 MiB.
+        restore_target: The system that is to restore the result.
 
     Raises:
         TargetExists: The target is taken.
-        StateNotFound: There is no such operator or state where one is needed.
-        DeclarationError: A column is missing or of the wrong type, or the state is of a kind that rows do not make.
-        IncompatibleState: What the job declares is not what is stored; or Flink could not restore it, and is to.
-        UnsupportedFormat: The stored state cannot be told.
+        StateNotFound: A required operator or state does not exist.
+        DeclarationError: A column is missing or of the wrong type, or the kind of state is not written from rows.
+        IncompatibleState: The job declares another type than the stored one; or `restore_target` is Flink, which could
+            not restore the state.
+        UnsupportedFormat: The stored state cannot be read.
     """
     _check_target(target, base)
     with located(operator=wanted.operator, state=wanted.state):
@@ -267,7 +268,7 @@ def _beside(
     parallelism: int | None,
     restore_target: Target,
 ) -> StateWrite:
-    """Settle a write into what a savepoint has."""
+    """Return the write of a state into a copy of a stored savepoint."""
     found = _operator_in(base, wanted.operator)
     if found is None or (found.key is None and not found.unreadable_keyed):
         operator = added_operator(wanted, schema, found)

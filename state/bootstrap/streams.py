@@ -1,7 +1,7 @@
-"""Encoded rows, sorted by key group, state and key -> the keyed streams of subtasks.
+"""Writing of encoded rows, sorted by key group, state and key, to the keyed streams of subtasks.
 
-Blocks are put together in Arrow, a batch at a time; only the rows of the last key of a batch are held back, since the
-next batch may go on with them.
+Blocks are built in Arrow, a batch at a time; only the rows of the last key of a batch are held back, since the next
+batch may have more of them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class NewOperator:
     """A keyed operator of the new savepoint.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        title: What messages call it.
-        key: Serializer of the key.
-        states: By state id.
-        header: Of its keyed streams.
-        parallelism: Number of its subtasks.
-        max_parallelism: Number of its key groups.
-        whole_lists: List states of which a row has all elements of a key, by state id; of others it has one element.
+        operator_id: The id, 32 hexadecimal digits.
+        title: The name of the operator in messages.
+        key: The serializer of the key.
+        states: The descriptions of its keyed states, by state id.
+        header: The header of its keyed streams.
+        parallelism: The number of its subtasks.
+        max_parallelism: The number of its key groups.
+        whole_lists: The ids of the list states whose rows have all elements of a key; rows of others have one element.
     """
 
     operator_id: str
@@ -72,7 +72,7 @@ class NewOperator:
 
     @classmethod
     def of(cls, operator: Operator, parallelism: int, max_parallelism: int) -> NewOperator | None:
-        """Give an operator as declared; None where it keeps no keyed state."""
+        """Return a declared operator; None if it has no keyed state."""
         header = keyed_header(operator)
         if header is None or operator.key is None:
             return None
@@ -82,21 +82,21 @@ class NewOperator:
 
     @property
     def key_groups(self) -> list[range]:
-        """Those of each subtask."""
+        """The key groups of each subtask."""
         return [key_group_range(at, self.parallelism, self.max_parallelism) for at in range(self.parallelism)]
 
     def sink(self, folder: Folder, subtask: int) -> StreamSink:
-        """Give where the stream of a subtask goes."""
+        """Return the sink for the stream of a subtask."""
         return StreamSink(folder, stream_name(self.operator_id, "keyed", subtask))
 
 
 @attrs.frozen
 class RowCount:
-    """What was counted of the rows of one state, to be compared at both ends.
+    """The count of the rows of one state, to compare rows encoded with rows written.
 
     Attributes:
-        rows: How many.
-        checksum: Sum of the CRC-32 of each row: of its key, followed by its value.
+        rows: The number of rows.
+        checksum: The sum of the CRC-32 of each row's key followed by its value.
     """
 
     rows: int = 0
@@ -111,12 +111,12 @@ class StreamResult:
     """A stream that was written.
 
     Attributes:
-        operator: Place of the operator.
-        subtask: Of the stream.
-        stored: The bytes, in memory or under an attempt's name.
-        offsets: Of its key groups.
-        entries: By state id.
-        rows: By state id.
+        operator: The index of the operator.
+        subtask: The index of the subtask.
+        stored: The bytes, in memory or in a file of the attempt.
+        offsets: The offsets of its key groups.
+        entries: The number of entries, by state id.
+        rows: The count of rows, by state id.
     """
 
     operator: int
@@ -128,7 +128,7 @@ class StreamResult:
 
 
 def checksums(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the CRC-32 of each of some rows, as `RowCount.checksum` adds them up."""
+    """Return the CRC-32 of each row, whose sum is `RowCount.checksum`."""
     whole = join_pieces([rows.column("key"), rows.column("value")])
     return np.fromiter(map(zlib.crc32, whole.to_pylist()), np.int64, len(whole))
 
@@ -139,13 +139,13 @@ def write_streams(
     folder: Folder,
     kept: Callable[[int, int], KeptBlocks | None] = lambda _, __: None,
 ) -> Iterator[StreamResult]:
-    """Write the streams whose rows are given, and give the result of each.
+    """Write the streams of the subtasks that have rows, and yield the result of each.
 
     Args:
-        batches: Rows of `SORTED_ROWS`, sorted by operator, key group, state and key. All rows of a subtask are there.
-        operators: By place.
+        batches: Batches of `SORTED_ROWS`, sorted by operator, key group, state and key, with all rows of a subtask.
+        operators: The operators, by index.
         folder: The target.
-        kept: Gives what else goes into the stream of an operator's place and a subtask.
+        kept: A function that returns the stored blocks to merge into the stream of an operator's subtask, or None.
 
     Raises:
         ValueNotConvertible: There are two rows for a key where one is allowed.
@@ -173,14 +173,14 @@ def write_streams(
 def write_rowless(
     operator: NewOperator, place: int, subtask: int, folder: Folder, kept: KeptBlocks | None = None
 ) -> StreamResult:
-    """Write the stream of a subtask for which there are no rows: its header, and what is kept."""
+    """Write the stream of a subtask without rows: its header, and the kept blocks."""
     return _Stream(operator, place, subtask, folder, kept).finish()
 
 
 def _by_subtask(
     batch: pa.RecordBatch, operators: dict[int, NewOperator]
 ) -> Iterator[tuple[tuple[int, int], pa.RecordBatch]]:
-    """Cut a batch where the operator or the subtask changes."""
+    """Yield the parts of a batch by operator and subtask."""
     if not batch.num_rows:
         return
     places = batch.column("operator").to_numpy()
@@ -193,13 +193,13 @@ def _by_subtask(
 
 
 def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[tuple[int, int]]:
-    """Give begin and end of each run of rows; `changes` says of each row but the first whether a run begins there."""
+    """Yield start and end of each run of rows; `changes` has for each row but the first whether a run starts there."""
     edges = (np.flatnonzero(changes) + 1).tolist()
     yield from zip([0, *edges], [*edges, len(changes) + 1], strict=True)
 
 
 class _Stream:
-    """The stream of one subtask while it is written."""
+    """The writer of the stream of one subtask."""
 
     def __init__(
         self, operator: NewOperator, place: int, subtask: int, folder: Folder, kept: KeptBlocks | None
@@ -215,7 +215,7 @@ class _Stream:
         self._rows = [RowCount()] * len(operator.states)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Write rows, but for those of the last key."""
+        """Write rows; hold back those of the last key."""
         if self._held and _key_of(rows, 0) == _key_of(rows, -1) == _key_of(self._held[0], 0):
             self._held.append(rows)
             return
@@ -225,7 +225,7 @@ class _Stream:
         self._held = [rows.slice(int(starts[-1]))]
 
     def finish(self) -> StreamResult:
-        """Write what is held back, and close the stream."""
+        """Write the rows held back and the remaining kept blocks, and close the stream."""
         with located(operator=self._operator.title), self._sink:
             if self._held:
                 self._write(joined(self._held))
@@ -269,7 +269,7 @@ class _Stream:
             self._writer.add(block)
 
     def _refuse_taken(self, block: Block, kept: KeptBlocks) -> None:
-        """Refuse rows whose keys have an entry already."""
+        """Raise if the key of a row has an entry already."""
         key = kept.taken_by(block)
         if key is not None:
             raise ValueNotConvertible(
@@ -328,7 +328,7 @@ def joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _starts(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Give the rows that begin another key, or another state."""
+    """Return which rows start another key or state."""
     keys, states = rows.column("key"), rows.column("state").to_numpy()
     starts = np.ones(rows.num_rows, dtype=bool)
     same = pc.equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
@@ -339,7 +339,7 @@ def _starts(rows: pa.RecordBatch) -> np.ndarray[Any, np.dtype[np.bool_]]:
 def _framed(
     rows: pa.RecordBatch, starts: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> tuple[memoryview, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Give the bytes of the entries, `i32 n, key, i32 m, value` each, and where those of each row begin.
+    """Return the bytes of the entries, `i32 n, key, i32 m, value` each, and the offsets of the rows in them.
 
     Rows that do not start a key are further elements of a list: they follow a separator.
     """

@@ -1,7 +1,7 @@
-"""Columns of dates and timestamps -> the numbers in Flink's bytes of them, without making an object of any value.
+"""Conversion of columns of dates and times to the numbers that Flink stores, without making an object of any value.
 
-A timestamp of Spark with a time zone is a moment, one without (`timestamp_ntz`) a local datetime; Arrow counts both in
-ticks of some unit since 1970. Values that do not fit, or may not, are declined: see `column_bytes`.
+A Spark timestamp with a time zone is an instant, one without (`timestamp_ntz`) a local datetime; Arrow counts both in
+ticks of some unit since 1970. Values that do not fit, or may not fit, are declined: see `column_bytes`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _DAY_SECONDS = 86_400
 
 @attrs.frozen
 class TemporalNumbers:
-    """What a column becomes.
+    """The numbers of the values of a column.
 
     Attributes:
-        parts: Numbers and their numpy format, one after the other.
-        declined: Rows whose numbers are of no use; nulls are not told.
+        parts: The arrays of numbers that make up a value, in order, each with its numpy format.
+        declined: The rows whose numbers are meaningless, apart from nulls.
     """
 
     parts: tuple[tuple[Numbers, str], ...]
@@ -49,7 +49,7 @@ class TemporalNumbers:
 
 
 def temporal_numbers(serializer: TypeSerializer[Any], column: pa.Array) -> TemporalNumbers | None:
-    """Split a column into the numbers of its values' bytes; None where each value is for its serializer to write."""
+    """Return the numbers that encode a column; None if its serializer must write each value."""
     kind = column.type
     split = _SPLITTERS.get(type(serializer))
     if split is None or not fits_temporal(serializer, kind):

@@ -1,1 +1,1 @@
-"""A migration, but for the engine that schedules it: which tasks there are, what each writes, what becomes of all."""
+"""The engine-independent part of a migration: its tasks, what each task writes, and the publication of the results."""

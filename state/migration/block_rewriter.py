@@ -1,4 +1,4 @@
-"""Blocks of one state on their way from a stored stream to a new one: converted, counted, and proven.
+"""Rewriting of the blocks of one state: they are converted, counted, and read back.
 
 Source: rules RUN-2 to RUN-4 and RUN-7.
 """
@@ -54,13 +54,13 @@ _LISTS = (ListSerializer, ArrayListSerializer)
 
 
 def new_name(info: StateMetaInfo, state: StatePlan | None) -> str:
-    """Give the name of a state after the migration."""
+    """Return the name of a state after the migration."""
     return state.new_name if state is not None and state.new_name else info.name
 
 
 @attrs.define
 class Tally:
-    """Counts of one state, kept while its entries pass."""
+    """The running counts of one state's entries."""
 
     read: int = 0
     written: int = 0
@@ -74,7 +74,7 @@ class Tally:
     entries: int = 0
 
     def add(self, transcoded: Transcoded, keys_read: int, keys_written: int) -> None:
-        """Count what was converted, but for what is put into quarantine; with the checksums of its keys."""
+        """Add the counts of a converted block, except those of quarantined entries, and the checksums of its keys."""
         self.read += transcoded.entries
         self.written += transcoded.written
         self.dropped += transcoded.dropped
@@ -85,7 +85,7 @@ class Tally:
         self.keys_written = self.keys_written + keys_written & _CHECKSUM
 
     def add_total(self, total: StateTotal, *, is_dropped: bool) -> None:
-        """Count entries that were all converted or copied, or all dropped."""
+        """Add the counts of entries that were all converted or copied, or all dropped."""
         self.read += total.entries
         self.dropped += total.entries if is_dropped else 0
         self.written += 0 if is_dropped else total.entries
@@ -94,9 +94,9 @@ class Tally:
         self.keys_written = self.keys_written + total.keys_written & _CHECKSUM
 
     def result(self, plan: OperatorPlan, state: StatePlan | None, info: StateMetaInfo) -> StateCount:
-        """Give the counts for the lineage, after checking them (rule RUN-2).
+        """Return the counts for the lineage, after checking them (rule RUN-2).
 
-        Where keys stay as they are, those written, dropped and quarantined are together those that were read.
+        If keys do not change, the keys written, dropped and quarantined must together be the keys read.
         """
         transform = None if state is None else state.transform
         keeps_keys = state is None or state.user_key is None or state.user_key.is_check or transform is not None
@@ -121,7 +121,7 @@ class Tally:
 
 
 def whole_runs(blocks: Iterator[Block], rewriters: Sequence[BlockRewriter | None]) -> Iterator[Block]:
-    """Join the pieces of a long block for those states that must be seen whole, to find colliding user keys."""
+    """Yield blocks; the pieces of a long block are joined if its transcoder needs all entries of a key group."""
     pending: list[Block] = []
     for block in blocks:
         if pending and (pending[0].key_group, pending[0].state_id) != (block.key_group, block.state_id):
@@ -141,10 +141,10 @@ class Converted:
     """A block that was converted, and is not counted yet.
 
     Attributes:
-        block: The new one.
-        transcoded: How it came about.
+        block: The new block.
+        transcoded: The result of the transcoder.
         keys_read: The checksum of the keys read.
-        keys_written: That of those written.
+        keys_written: The checksum of the keys written.
     """
 
     block: Block
@@ -155,15 +155,15 @@ class Converted:
 
 @attrs.define
 class BlockRewriter:
-    """Converts the blocks of one state of one stored stream.
+    """A converter of the blocks of one state of one stored stream.
 
     Attributes:
-        plan: What happens to the state.
-        framing: How its entries are laid out.
-        transcoder: Converts the bytes of blocks.
-        executor: Who looks at what it wrote.
-        quarantine: Takes values that do not fit.
-        proven: Whether a converted entry was read (rule RUN-7).
+        plan: The plan of the state.
+        framing: The layout of its entries.
+        transcoder: The transcoder of the bytes of blocks.
+        executor: The name of the executor that surveys what was written.
+        quarantine: The quarantine for values that do not fit.
+        proven: Whether a converted entry was read back (rule RUN-7).
     """
 
     plan: StatePlan
@@ -185,16 +185,16 @@ class BlockRewriter:
         *,
         forgets: bool = False,
     ) -> BlockRewriter | None:
-        """Make the rewriter of a state; None where its entries are copied.
+        """Return the rewriter of a state; None if its entries are copied or dropped.
 
         Args:
-            info: The state as it is stored.
-            plan: What happens to it.
-            key: Snapshot of the operator's key.
-            max_parallelism: Number of key groups.
-            executor: Who converts, where an op list tells how.
-            quarantine: Takes values that do not fit; None: the first one is raised.
-            forgets: Whether such values are left out and forgotten, for a trial.
+            info: The stored metadata of the state.
+            plan: The plan of the state.
+            key: The snapshot of the operator's key.
+            max_parallelism: The number of key groups.
+            executor: The name of the executor that runs the op list, if there is one.
+            quarantine: The quarantine for values that do not fit; None to raise the first one.
+            forgets: Whether such values are left out without a quarantine, for a trial.
         """
         if plan is None or plan.action is not StateAction.CONVERT:
             return None
@@ -212,14 +212,14 @@ class BlockRewriter:
         return self.count(self.convert(block, new_id), tally)
 
     def convert(self, block: Block, new_id: int) -> Converted:
-        """Convert a block, and check where its entries lie."""
+        """Convert a block, and check that its entries belong to its key group."""
         block.refuse_oversized()
         prefix = block.key_group.to_bytes(self.framing.key_group_bytes, "big")
         try:
             with trusting(self.plan.trust):
                 transcoded = self.transcoder.transcode(block.data, prefix)
         except StateShiftError as error:
-            error.where.pop("offset", None)  # within the block, which is not a place in the file
+            error.where.pop("offset", None)  # it is relative to the block, not to the file
             raise
         keys_read, found = self._surveyed(block, transcoded, prefix)
         result = Block(block.key_group, new_id, transcoded.data, transcoded.new_entries, found.last)
@@ -232,23 +232,23 @@ class BlockRewriter:
         return Converted(result, transcoded, keys_read, keys_written)
 
     def count(self, converted: Converted, tally: Tally) -> Block:
-        """Count a block that was converted, and put aside what does not fit; give the new one."""
+        """Count a converted block, and quarantine what does not fit; return the new block."""
         self._put_aside(converted.transcoded, tally)
         tally.add(converted.transcoded, converted.keys_read, converted.keys_written)
         return converted.block
 
     def prove_one(self, block: Block) -> None:
-        """Read the first entry that was written, of all blocks (rule RUN-7)."""
+        """Read back the first entry of a new block (rule RUN-7)."""
         for key, value in islice(block.items(), 1):
             with located(key=self.framing.show_key(key), path="$", rule="RUN-7"):
                 prove_readable(self.plan, value)
             self.proven = True
 
     def _surveyed(self, block: Block, transcoded: Transcoded, prefix: bytes) -> tuple[int, Survey]:
-        """Give the checksum of the keys read, and what was written; prove where the entries of the former lie.
+        """Return the checksum of the keys read, and the survey of the new block; check the entries' key group.
 
-        A transcoder that has taken the checksum leaves keys as they are: then those written tell where entries lie,
-        and those left out.
+        A transcoder that has computed the checksum does not change keys: then the keys written and left out are checked
+        instead of the keys read.
         """
         found = transcoded.seen or survey(transcoded.data, prefix, self.executor)
         if transcoded.keys_read is None:
@@ -278,12 +278,12 @@ class BlockRewriter:
         return keys_read, found
 
     def _addresses(self, block: Block, kind: StateKind) -> Iterable[bytes]:
-        """The keys of entries, each with its namespace once, without user keys: what counts where the kind changes."""
+        """Return the distinct pairs of key and namespace: they are what is counted if the kind of state changes."""
         keys = (key for key, _ in block.items())
         return dict.fromkeys(map(self.framing.address, keys) if kind is StateKind.MAP else keys)
 
     def first_of(self, block: Block) -> Block:
-        """Give the first entry alone, for a trial; where all entries of a key are transformed, those of the first."""
+        """Return a block of the first entry, for a trial; of the first key, if its entries are transformed together."""
         items = block.items()
         if self.plan.transform is None or self.plan.transform.old_kind is not StateKind.MAP:
             return Block.of(block.key_group, block.state_id, islice(items, 1))
@@ -296,7 +296,7 @@ class BlockRewriter:
         return Block.of(block.key_group, block.state_id, chosen)
 
     def _put_aside(self, transcoded: Transcoded, tally: Tally) -> None:
-        """Write bad values into quarantine; their keys are counted as those of written entries are."""
+        """Write bad values to the quarantine, and count them and their keys."""
         tally.quarantined += len(transcoded.quarantined)
         keys = (bad.key_bytes for bad in transcoded.quarantined)
         tally.keys_quarantined = add_keys(tally.keys_quarantined, keys)
@@ -305,17 +305,17 @@ class BlockRewriter:
 
 
 def _piece_writer(plan: StatePlan, recoding: Recoding) -> Any:
-    """Who writes the pieces of a new entry: a transform is planned with the writer of the whole state."""
+    """Return the writer of a new entry's value or elements; a transform is planned with that of the whole state."""
     piece = {StateKind.LIST: "element", StateKind.MAP: "value"}.get(plan.kind)
     return recoding.writer if plan.transform is None or piece is None else getattr(recoding.writer, piece)
 
 
 def prove_readable(plan: StatePlan, value: bytes) -> None:
-    """Read what was written with the new serializer, and write it again: the bytes must be the same (rule RUN-7).
+    """Check that the new serializer reads a written value, and writes the same bytes again (rule RUN-7).
 
     Raises:
-        MigrationFailed: They are not, or the serializer fails.
-        ValueNotConvertible: The new class does not take the value. Key and rule are told by the caller.
+        MigrationFailed: The bytes differ, or the serializer fails.
+        ValueNotConvertible: The new class does not accept the value. The caller adds key and rule.
     """
     recoding = plan.value
     if recoding is None:
@@ -325,7 +325,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
         return
     data = value[1:] if framing is ValueFraming.NULLABLE else value
     try:
-        with trusting(()):  # pickles stay unopened: nobody trusts copied ones, and sets have no one order
+        with trusting(()):  # pickles are not opened: copied ones are not trusted, and sets have no fixed order
             for stored, again in _read_and_written(writer, data, is_separated=framing is ValueFraming.SEPARATED):
                 if stored != again:
                     raise _unlike(plan, stored, again)
@@ -340,7 +340,7 @@ def prove_readable(plan: StatePlan, value: bytes) -> None:
 
 
 def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Read a value and write it again; give the bytes of before and after, those of a long list piece by piece."""
+    """Yield the bytes of a value and the bytes after reading and writing it again; a long list in pieces."""
     source, start = DataInputView(data), 0
     target = DataOutputView()
     for _ in _each_separated(writer, source, target) if is_separated else _parts(writer, source, target):
@@ -352,7 +352,7 @@ def _read_and_written(writer: Any, data: bytes, *, is_separated: bool) -> Iterat
 
 
 def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterator[None]:
-    """Read a value and write it again; stop after each part, of lists within lists as well."""
+    """Read a value and write it again; yield after each part, also of nested lists."""
     if type(writer) is OptionalSerializer and source.peek(1) == b"\0":
         target.write_byte(source.read_byte())
         with _at("?"):
@@ -368,7 +368,7 @@ def _parts(writer: Any, source: DataInputView, target: DataOutputView) -> Iterat
 
 
 def _elements(element: Any, count: int, source: DataInputView, target: DataOutputView) -> Iterator[None]:
-    """Read elements and write them again; small ones, of which there may be millions, many at a time."""
+    """Read elements and write them again; yield after each, or after many if they are small."""
     if type(element) in {*_LISTS, OptionalSerializer}:
         for _ in range(count):
             yield from _parts(element, source, target)

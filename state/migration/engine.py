@@ -1,4 +1,4 @@
-"""Who carries out the tasks of a run: this process, or Spark where that is done sooner, its start included."""
+"""The choice of the engine that runs the tasks: this process, or Spark if it finishes sooner, its start included."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from .tasks import Task
 
 SPARK_START_S = 6.0
-"""How long it takes, about, until the first task runs on Spark: a JVM, a context, a Python worker."""
+"""The approximate time until the first task runs on Spark: a JVM, a context, a Python worker."""
 
 
 class Engine(enum.StrEnum):
-    """Who carries out tasks."""
+    """The engines that run tasks."""
 
     PROCESS = "process"
     SPARK = "spark"
 
 
 def seconds_on_spark(seconds: float, cores: int) -> float:
-    """Tell how long tasks take on Spark, about, with its start.
+    """Return the approximate time that tasks take on Spark, including its start.
 
     Args:
-        seconds: How long they take one after the other.
-        cores: How many run at a time.
+        seconds: The time of the tasks one after the other.
+        cores: The number of tasks that run at a time.
     """
     return SPARK_START_S + seconds / max(cores, 1)
 
 
 def choose_engine(tasks: Sequence[Task], seconds: float, cores: int, *, with_spark: bool = False) -> Engine:
-    """Choose who carries out a run: who is done first.
+    """Return the engine that finishes a run first.
 
-    Where keys are written anew, Spark also sorts what this process would have to hold.
+    Spark is also chosen if keys are rewritten and this process would have to hold too much state.
 
     Args:
-        tasks: All of them.
-        seconds: About how long they take one after the other.
-        cores: How many would run at a time on Spark.
-        with_spark: Whether Spark is named. Where files are only to be copied, it is not started for that either.
+        tasks: All tasks.
+        seconds: The approximate time of the tasks one after the other.
+        cores: The number of tasks that would run at a time on Spark.
+        with_spark: Whether Spark is requested. It is not started even then if files are only copied.
     """
     if all(isinstance(task, CopyTask) for task in tasks):
         return Engine.PROCESS

@@ -1,6 +1,6 @@
-"""Before a run: how much there is to do, how long that may take, whether the target has room.
+"""The estimate of a run: how much there is to do, how long it may take, and whether the target has enough space.
 
-Streams of rewritten operators are measured on a sample: the first entries of each state that is converted.
+The streams of rewritten operators are measured on a sample: the first entries of each state that is converted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 SAMPLE_ENTRIES = 500
 SAMPLE_BYTES = 256 << 10
-"""Of a state, about: once its sample has so many, or a value alone has, nothing more of it is converted."""
+"""The approximate size of a state's sample: once it is reached, no more entries are converted."""
 BLOCK_ENTRIES, BLOCK_BYTES = 8_000, 1 << 20
-"""What is timed of a state that goes by blocks: so many that what each block costs is as small a part as in a run."""
+"""The size of the timed sample of a state that is converted in blocks: the cost per block is negligible as in a run."""
 _COPY_BYTES_PER_S = 400 << 20
 _GIANT_BYTES_PER_S = 2 << 20
 _ELEMENT_BYTES_PER_S = 2 << 20
@@ -51,20 +51,20 @@ _COUNT_BYTES = 4
 
 @attrs.frozen
 class Estimate:
-    """What a run will take; from a sample, so no more than a hint.
+    """The estimate of a run; it is made from a sample, so it is only a hint.
 
     Attributes:
-        bytes_to_read: Bytes of all streams.
-        bytes_to_write: About how many will be written.
-        free_bytes: Free space of the target, with what the run clears or goes on with; None where its store does not
-            tell.
-        engine: Who will carry it out.
-        seconds: About how long it takes on `cores` cores, with Spark's start where Spark is used.
-        cores: For which the time holds.
-        compiles: Whether machine code is compiled first, which is in the time.
-        executor: Who goes through the entries where op lists tell how, in this process or one like it.
-        lacks_numba: Whether that is plain Python only because numba is not installed here.
-        replaced_bytes: Of the savepoint that is in the target, and keeps its room until the new one is complete.
+        bytes_to_read: The size of all streams.
+        bytes_to_write: The approximate number of bytes that will be written.
+        free_bytes: The free space of the target, including what the run clears or reuses; None if its store does not
+            report it.
+        engine: The engine that will run the tasks.
+        seconds: The approximate time on `cores` cores, including the start of Spark if it is used.
+        cores: The number of cores that `seconds` is for.
+        compiles: Whether machine code is compiled first; `seconds` includes it.
+        executor: The name of the executor of op lists, in this process or one like it.
+        lacks_numba: Whether the executor is plain Python only because numba is not installed here.
+        replaced_bytes: The size of the savepoint in the target, which is kept until the new one is complete.
     """
 
     bytes_to_read: int
@@ -79,12 +79,12 @@ class Estimate:
     lacks_numba: bool = False
 
     def require_room(self, target: Folder) -> None:
-        """Refuse a run that cannot fit; errors as of the function of that name."""
+        """Check that the target has enough free space; raises as the function `require_room`."""
         require_room(target, int(self.bytes_to_write * _MARGIN), self.free_bytes)
 
 
 def require_room(target: Folder, needed_bytes: int, free_bytes: int | None) -> None:
-    """Refuse to begin what cannot fit.
+    """Check that the target has enough free space.
 
     Raises:
         NoSpaceLeft: The target has too little free space.
@@ -107,15 +107,15 @@ def estimate(
     held_bytes: int = 0,
     with_spark: bool = False,
 ) -> Estimate:
-    """Measure a sample of what is to be converted; where that fails, the run itself will tell why.
+    """Return the estimate of a run from a sample; errors are ignored, since the run itself will raise them.
 
     Args:
-        tasks: All of a run.
-        source: Where the streams are.
-        target: Where the result goes; it need not be there yet.
-        cores: How many tasks run at a time on Spark.
-        held_bytes: What is in the target, and will be cleared or gone on with.
-        with_spark: Whether Spark is to be used, however little there is to do.
+        tasks: All tasks of the run.
+        source: The folder of the streams.
+        target: The folder of the result, which need not exist yet.
+        cores: The number of tasks that run at a time on Spark.
+        held_bytes: The size of the files in the target that will be cleared or reused.
+        with_spark: Whether Spark is requested, however little there is to do.
     """
     read = sum(task.size_bytes for task in tasks)
     share = read // (max(cores, 1) if with_spark else 1)
@@ -145,7 +145,7 @@ def estimate(
 
 @attrs.frozen
 class _Sample:
-    """Bytes written for each byte read, and the seconds that takes on one core."""
+    """The bytes written per byte read, and the seconds per byte on one core."""
 
     growth: float
     seconds_per_byte: float
@@ -157,13 +157,13 @@ _ELEMENTS = _Sample(1.0, 1 / _ELEMENT_BYTES_PER_S)
 
 @attrs.define
 class _Sampler:
-    """Converts the first entries of streams.
+    """Measures the conversion of the first entries of streams.
 
     Attributes:
-        executor: Who will go through the entries.
-        loads: Whether it can do so here and now: another process may be the one that needs machine code, or it may have
-            to be compiled first. Then the sample goes by plain Python, whose time says nothing of op lists.
-        has_op_lists: Whether entries were met that an op list rewrites or looks at.
+        executor: The name of the executor of the run.
+        loads: Whether machine code may be used for the sample. It may not if another process runs the tasks, or if it
+            must be compiled first. Then the sample is converted in plain Python, and op lists are not timed.
+        has_op_lists: Whether the sample has entries that an op list rewrites or checks.
     """
 
     executor: ExecutorName
@@ -179,15 +179,14 @@ class _Sampler:
         return self.executor if self._is_timed else ExecutorName.PLAIN
 
     def sample_of(self, task: KeyedTask | RekeyTask, source: Folder) -> _Sample:
-        """Return what a stream's first entries tell of the whole."""
+        """Return the measures of a stream, from its first entries."""
         return self._sampled(task, source) if isinstance(task, KeyedTask) else _keyed_anew(task, source)
 
     def _sampled(self, task: KeyedTask, source: Folder) -> _Sample:
-        """Convert the first entries of a stream. Functions of the user are not called before the run.
+        """Convert the first entries of a stream; the user's functions are not called before the run.
 
-        What counts is the processor's time: a machine that does much else would look slow, a few entries being the
-        sample. Of a giant value the time is known well enough, and only its beginning is converted, which tells how
-        large it will be.
+        CPU time is measured, since a sample of a few entries would look slow on a busy machine. For a giant value the
+        time is derived from its size, and only its beginning is converted, to find how it grows.
         """
         groups, here = task.max_parallelism, self._here
         read, written, passed = 0, 0.0, 0.0
@@ -229,7 +228,7 @@ class _Sampler:
 
 
 def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
-    """Tell from the size of the first entries how long it takes to write the keys of a stream anew."""
+    """Return the measures for rewriting the keys of a stream, from the size of its first entries."""
     entries = size = 0
     with suppress(StateShiftError), open_keyed(task.handles[0], source, task.stored_max_parallelism) as reader:
         for block in islice(reader.blocks(), 4 * len(reader.header.states)):
@@ -239,7 +238,7 @@ def _keyed_anew(task: RekeyTask, source: Folder) -> _Sample:
 
 
 def _first_entries(reader: KeyedReader, key_groups: range) -> Iterator[tuple[Block, Block]]:
-    """Yield the first blocks, and their first entries, until each state has enough: a block may take long to find."""
+    """Yield the first blocks, each with its first entries, until each state has enough or many blocks were read."""
     wanted = dict.fromkeys(range(len(reader.header.states)), SAMPLE_ENTRIES)
     for block in islice(reader.blocks(key_groups), 4 * len(wanted)):
         if wanted[block.state_id] > 0:
@@ -263,7 +262,7 @@ def _begin_of(block: Block, entries: int, size_bytes: int) -> Block:
 
 
 def _growth(sample: Block, rewriter: BlockRewriter | None) -> float:
-    """Convert what its giant values begin with; 1.0 where nothing tells how they end."""
+    """Return the growth of giant values, from converting their beginning; 1.0 if they cannot be cut."""
     begun = [(key, None if rewriter is None else _beginning(value, rewriter.plan)) for key, value in sample.items()]
     few = [(key, value) for key, value in begun if value is not None]
     if len(few) < len(begun):
@@ -273,7 +272,7 @@ def _growth(sample: Block, rewriter: BlockRewriter | None) -> float:
 
 
 def _beginning(value: bytes, plan: StatePlan) -> bytes | None:
-    """Return the first items of a list, set, map or array as a value of its own; None of what is long otherwise."""
+    """Return the first items of a list, set, map or array as a value of its own; None if a long value cannot be cut."""
     layout = getattr(plan.value and plan.value.reader, "layout", None)
     if layout is None or not layout.can_skip:
         return None

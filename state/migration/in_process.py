@@ -1,7 +1,7 @@
 """A run in this process, one task after the other.
 
-Tasks, their results, the journal and what is published are those of a run on Spark. A task that failed in a way that
-another attempt may mend is tried as often as on Spark's default master, `local[*,4]`.
+Tasks, results, journal and publication are the same as in a run on Spark. A task whose failure may be temporary is
+tried as often as on Spark's default master, `local[*,4]`.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _ATTEMPTS = 4
 def carry_out_here(
     tasks: Sequence[Task], source: Folder, journal: Journal, executor: ExecutorName, tell: Callable[[Progress], None]
 ) -> list[TaskResult]:
-    """Carry out tasks, and give their results. Each is kept in the journal as soon as it is there.
+    """Run tasks, and return their results. Each result is recorded in the journal as soon as it is there.
 
     Args:
-        tasks: Those that are to be done.
-        source: Where the stored streams are.
-        journal: Of the target.
-        executor: Who goes through the entries.
-        tell: Is called with what is done.
+        tasks: The tasks to run.
+        source: The folder of the stored streams.
+        journal: The journal in the target.
+        executor: The name of the executor of op lists.
+        tell: A callback that is called with the progress.
 
     Raises:
-        StateShiftError: As of `perform`; what else the user's code raises becomes a `MigrationFailed`.
+        StateShiftError: As `perform`; other exceptions of user code become a `MigrationFailed`.
     """
     phase = "copying" if all(isinstance(task, CopyTask) for task in tasks) else "migrating"
     meter = Meter(phase, tasks, journal, tell)
@@ -54,7 +54,7 @@ def carry_out_here(
 
 
 def _pieces(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    """Give what is done at a time: a task, or all of an operator whose keys are written anew, which is read once."""
+    """Yield the units of work: a single task, or all rekeying tasks of an operator, which is read only once."""
     anew: dict[str, list[Task]] = {}
     for task in tasks:
         if isinstance(task, RekeyTask):
@@ -65,7 +65,7 @@ def _pieces(tasks: Sequence[Task]) -> Iterator[list[Task]]:
 
 
 def _tried(tasks: list[Task], source: Folder, journal: Journal, executor: ExecutorName) -> list[TaskResult]:
-    """Do what is done at a time, again where that may help, and tell why it cannot be done."""
+    """Run a unit of work, with retries, and record its results; raise the error if it fails for good."""
     attempt = 1
     while True:
         try:

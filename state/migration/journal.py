@@ -1,12 +1,11 @@
-"""What a run has finished so far, kept beside its files, so that a run that died can be resumed.
+"""The journal of finished tasks, kept beside a run's files, so that a dead run can be resumed.
 
-    <stream name>.done     JSON: the run it belongs to, its reference time, the code of the user's that was called, the
-                           result of the task, and a digest of that
+    <stream name>.done     JSON: the run it belongs to, its reference time, the user code that was called, the result of
+                           the task, and a digest of the result
 
-A result counts only for the run that it was written by: the same source, plan and division into tasks; only where the
-stream calls the code that it would call today; and only where every byte of it is as it was written. Everything else
-is done again. A run that gives stamps or looks at them gives other results at another reference time: what resumes it
-goes on with the time that it had.
+A result counts only for the same run (source, plan and division into tasks), only if the user code that the stream
+calls is unchanged, and only if every byte of it is unchanged. Everything else is done again. A run that writes or
+compares timestamps depends on its reference time: resuming it keeps the original time.
 """
 
 from __future__ import annotations
@@ -48,14 +47,13 @@ SUFFIX = ".done"
 
 
 Calls = Mapping[str, Mapping[str, str]]
-"""What of the user's a stream calls: by state, the fingerprints of functions by name."""
+"""The user code that a stream calls: by state, the fingerprints of functions by name."""
 
 
 def run_id(savepoint: Savepoint, plan: MigrationPlan, task_names: Iterable[str]) -> str:
-    """Name a run by what it does: two runs of one name, at one reference time, give the same files.
+    """Return the id of a run: two runs with the same id, reference time and user code write the same files.
 
-    The same by the same code: what streams call is told for each of them, for a function that was mended since then
-    changes those that call it, and no others.
+    User code is not part of the id but recorded per stream: a corrected function affects only the streams that call it.
     """
     operators = tuple(operator.without_code() for operator in plan.operators)
     facts = {
@@ -71,8 +69,8 @@ class Redone:
     """A stream that was finished before, and is done again.
 
     Attributes:
-        stream: Its name.
-        why: In words.
+        stream: The name of the stream.
+        why: The reason as text.
     """
 
     stream: str
@@ -85,9 +83,9 @@ class Journal:
 
     Attributes:
         folder: The target.
-        run: Of `run_id`.
-        reference_time: Of the plan.
-        calls: By stream name, what of the user's it calls; streams that call nothing are left out.
+        run: The id from `run_id`.
+        reference_time: The reference time of the plan.
+        calls: The user code that streams call, by stream name; streams that call none are left out.
     """
 
     folder: Folder
@@ -97,11 +95,11 @@ class Journal:
 
     @property
     def generation(self) -> str:
-        """What the names of the new savepoint's files end with: two runs of one give the same files."""
+        """The suffix of the names of the new savepoint's files; equal generations have equal files."""
         return hashlib.sha256(f"{self.run} {self._time}".encode()).hexdigest()[:GENERATION_DIGITS]
 
     def record(self, result: TaskResult) -> None:
-        """Keep the result of a task whose file is complete."""
+        """Write the result of a task whose file is complete to the journal."""
         name, facts = result.stored.name, _to_data(result)
         entry = {
             "run": self.run,
@@ -117,7 +115,7 @@ class Journal:
         return time_text(self.reference_time) if self.reference_time else None
 
     def reference_time_before(self) -> datetime | None:
-        """Give the reference time at which a run like this one was begun in the target; None where none was."""
+        """Return the reference time of an earlier run with the same id in the target; None if there is none."""
         times = (facts.get("reference_time") for facts in self._records() if facts.get("run") == self.run)
         return next((parse_time(time) for time in times if isinstance(time, str)), None)
 
@@ -137,10 +135,10 @@ class Journal:
         return [name for name in self.folder.names() if name.endswith(SUFFIX)] if self.folder.exists() else []
 
     def take_up(self) -> tuple[dict[str, TaskResult], tuple[Redone, ...]]:
-        """Give the results of what a run that died has finished, and tell what of it does not count.
+        """Return the valid results of a dead run by stream name, and the streams that must be done again.
 
-        All bytes are read once. What does not count is struck out of the journal: from then on `finished` tells only of
-        what was found to be whole, and of what this run has finished itself.
+        All bytes are read once. Invalid results are deleted from the journal: from then on `finished` returns only
+        results that were verified, and those of this run itself.
         """
         entries = self._entries()
         by_name, redone = self.finished(), []
@@ -162,7 +160,7 @@ class Journal:
         )
 
     def _why_not(self, entry: str) -> str:
-        """Say why a result that does not count does not."""
+        """Return why a result is invalid."""
         try:
             facts = parse_json(self.folder.read(entry))
             if facts["run"] != self.run or facts["reference_time"] != self._time:
@@ -176,9 +174,9 @@ class Journal:
         return "what was finished is damaged or not there"
 
     def finished(self) -> dict[str, TaskResult]:
-        """Give the results of finished tasks by stream name; what does not belong to the run is left out.
+        """Return the results of finished tasks by stream name; those of other runs are left out.
 
-        Of files only the sizes are looked at: a run that takes up another's work calls `take_up` first.
+        Only the sizes of files are checked: a run that resumes another one calls `take_up` first.
         """
         if not self.folder.exists():
             return {}
@@ -195,13 +193,13 @@ class Journal:
         return found
 
     def results_of(self, names: Iterable[str]) -> list[TaskResult]:
-        """Give the results of those of some streams that are finished by now; what they wrote is not looked at."""
+        """Return the results of those of the named streams that are finished; their files are not checked."""
         there = set(self.folder.names())
         found = (self._read(name + SUFFIX) for name in names if name + SUFFIX in there)
         return [result for result in found if result is not None]
 
     def _found(self, stored: StoredBytes, names: set[str]) -> StoredBytes | None:
-        """Give what a task wrote as it lies there: under its attempt's name, or renamed already; None: it does not."""
+        """Return a task's file under its present name: that of the attempt, or the final one; None if it is missing."""
         if not stored.attempt or self._is_whole(stored, names):
             return stored
         return attrs.evolve(stored, attempt="") if self._was_renamed(stored, names) else None
@@ -223,7 +221,7 @@ class Journal:
         return stored.attempt in names and self.folder.size(stored.attempt) == stored.size
 
     def _was_renamed(self, stored: StoredBytes, names: set[str]) -> bool:
-        """Whether the run died while it was publishing."""
+        """Whether the file has its final name already, since the run died while publishing."""
         name = final_name(stored.name, self.generation)
         return (
             stored.digest is not None
@@ -233,12 +231,12 @@ class Journal:
         )
 
     def published(self, savepoint: Savepoint, plan: MigrationPlan) -> Lineage | None:
-        """Give the lineage of the savepoint in the target, if this run has published it and died before it cleared up.
+        """Return the lineage of the savepoint in the target, if this run published it and died before cleaning up.
 
-        A journal of the run may also lie beside the savepoint of another run that was resumed there; the plan tells.
+        The journal of the run may also lie beside the savepoint of another run; the plan in the lineage shows it.
 
         Raises:
-            CorruptSavepoint: It has, and what it has published is damaged by now.
+            CorruptSavepoint: The run published its savepoint, which is damaged now.
         """
         names = self.folder.names() if self.folder.exists() else ()
         if METADATA not in names or not any(self._read(name) for name in names if name.endswith(SUFFIX)):
@@ -255,7 +253,7 @@ class Journal:
         return lineage
 
     def _require_whole(self, lineage: Lineage) -> None:
-        """Refuse a savepoint that this run has published and whose files are not what was written."""
+        """Check that the files of a savepoint that this run published are unchanged."""
         there = set(self.folder.names())
         for name, digest in lineage.files.items():
             if name not in there or FileDigest.of_file(self.folder, name) != digest:
@@ -272,7 +270,7 @@ _OTHER_CODE = "the code, or what it calls, is another by now"
 
 
 def changed_code(before: Calls, now: Calls) -> list[str]:
-    """Name the functions whose code is another, or that only one side calls."""
+    """Return the names of the functions whose code has changed, or that only one side calls."""
     names = {name for side in (before, now) for calls in side.values() for name in calls}
     return sorted(
         name
@@ -282,7 +280,7 @@ def changed_code(before: Calls, now: Calls) -> list[str]:
 
 
 def _digest(facts: dict[str, Any]) -> str:
-    """Give the digest of a result: bytes that lie in the journal itself are not those of a file."""
+    """Return the digest of a result: bytes stored in the journal itself have no file digest."""
     return xxh3_128(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Stored keys under their new bytes, and the keys of entries and timers put together with them.
+"""Rewriting of keys, and of the entry keys of entries and timers that contain them.
 
 Source: rules ROLE-4, RUN-3 and RUN-7; format notes 5.3 to 5.5.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class KeyWriter:
-    """Gives stored keys their new bytes and their new key group; remembers those of the key group that is read."""
+    """Rewrites stored keys and finds their new key groups; caches the keys of the current stored key group."""
 
     def __init__(self, rekeying: Rekeying, hasher: Callable[[Any], int], max_parallelism: int) -> None:
         self._recoding, self.serializer = rekeying.key, rekeying.serializer
@@ -39,24 +39,24 @@ class KeyWriter:
 
     @classmethod
     def of(cls, rekeying: Rekeying, max_parallelism: int) -> KeyWriter:
-        """Make it for a number of key groups."""
+        """Return a writer for a new number of key groups."""
         return cls(rekeying, key_hasher(rekeying.serializer), max_parallelism)
 
     @property
     def keeps_bytes(self) -> bool:
-        """Whether only the key groups are others."""
+        """Whether only the key groups change, and not the bytes of the keys."""
         return self._recoding is None
 
     def forget(self) -> None:
-        """Forget the keys that were met: those of another key group are others."""
+        """Clear the cache: keys are unique per key group."""
         self._known.clear()
 
     def written(self, old: bytes) -> tuple[bytes, int]:
-        """Give the new bytes of a stored key, and its key group."""
+        """Return the new bytes of a stored key, and its new key group."""
         known = self._known.get(old)
         if known is None:
             try:
-                with trusting(()):  # pickled keys stay unopened: nobody is asked to trust them
+                with trusting(()):  # pickled keys are not opened: there is no option to trust them
                     known = self._known[old] = self._write(old)
             except StateShiftError as error:
                 add_step(error, "<key>")
@@ -89,12 +89,12 @@ class KeyWriter:
         self._proven = True
 
     def shown_old(self, old: bytes) -> str:
-        """Show a stored key, as messages may show it."""
+        """Return a stored key as text for messages."""
         reader: Any = self.serializer if self._recoding is None else self._recoding.reader
         return _shown(reader, old)
 
     def shown_new(self, new: bytes) -> str:
-        """Show a new key."""
+        """Return a new key as text for messages."""
         return _shown(self.serializer, new)
 
 
@@ -108,7 +108,7 @@ def _shown(reader: TypeDeserializer[Any], key: bytes) -> str:
 
 @attrs.frozen
 class EntryKeys:
-    """Takes the keys of one state's entries apart, and puts them together with new keys. Made with `of`."""
+    """Splits the entry keys of one state, and joins their parts with new keys. Made with `of`."""
 
     old: EntryKeyFormat | TimerKeyFormat
     new: EntryKeyFormat | TimerKeyFormat
@@ -123,16 +123,16 @@ class EntryKeys:
         keys: KeyWriter,
         max_parallelism: int,
     ) -> EntryKeys:
-        """Take the formats from what the stored and the new header say of a state."""
+        """Return an instance with the formats from the stored and the new metadata of a state."""
         kind = keyed_kind(becomes)
         old = _format(was, old_key, max_parallelism, kind)
         return cls(old, _format(becomes, keys.serializer, keys.max_parallelism, kind), keys)
 
     def moved(self, entry_key: bytes, key_group: int) -> tuple[int, SentEntry]:
-        """Give an entry's key its new place, and its new key group.
+        """Return the new key group of an entry, and the entry with its new key (without its value).
 
         Raises:
-            CorruptSavepoint: It does not lie in the key group that it names.
+            CorruptSavepoint: The entry lies in another key group than its key says.
             ValueNotConvertible: The key does not fit its new type.
         """
         parts = self.old.split(entry_key)

@@ -1,6 +1,6 @@
-"""All parcels of a new subtask -> its stream: entries in the order of their keys, and keys that have become one found.
+"""Writing of a rekeyed subtask's stream: its entries are sorted by key, and keys that became one are merged or refused.
 
-What is held: the entries of one state in one new key group, and the keys of that key group.
+The entries of one state in one new key group, and the keys of that key group, are in memory at a time.
 Source: rules ROLE-4, RUN-2 and RUN-5.
 """
 
@@ -41,13 +41,13 @@ def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) ->
     """Write the stream of one new subtask.
 
     Args:
-        task: Of the subtask.
-        parcels: All of it, sorted by key group and state.
-        target: Where the stream goes.
+        task: The task of the subtask.
+        parcels: All entries of the subtask, sorted by key group and state.
+        target: The folder to write to.
 
     Raises:
-        ValuesCollide: Two stored keys become one, and nobody says what becomes of their values.
-        MigrationFailed: What one of the readings counted is not there.
+        ValuesCollide: Two stored keys become one, and there is no merge function for their values.
+        MigrationFailed: The counts of a reading are missing.
     """
     told: list[dict[str, Any]] = []
     with (
@@ -73,11 +73,11 @@ def write_parcels(task: RekeyTask, parcels: Iterable[Parcel], target: Folder) ->
 
 
 class _United:
-    """Puts the entries of a subtask in order, finds keys that have become one, and counts."""
+    """Sorts the entries of a subtask, merges or refuses keys that became one, and counts."""
 
     def __init__(self, task: RekeyTask) -> None:
         rekeying = task.plan.rekeying
-        assert rekeying is not None  # noqa: S101 - that is what the task is for
+        assert rekeying is not None  # noqa: S101 - a rekeying task has it
         self._task = task
         self._keys = KeyWriter.of(rekeying, task.max_parallelism)
         self._received = [Tally() for _ in task.header.states]
@@ -89,7 +89,7 @@ class _United:
         self._group = BEGIN
 
     def blocks(self, group: int, state_id: int, parcels: Iterable[Parcel]) -> Iterator[Block]:
-        """Give the entries of one state in one key group, sorted by key, in pieces."""
+        """Yield blocks with the entries of one state in one key group, sorted by key."""
         if group != self._group:
             self._owners.clear()
             self._group = group
@@ -117,7 +117,7 @@ class _United:
         return Block.of(group, state_id, pieces)
 
     def _one_value(self, state_id: int, same: list[SentEntry]) -> bytes | None:
-        """Give the value of a new key; None where a merge has left nothing of it."""
+        """Return the value of a new key; None if a merge returned an empty list."""
         for entry in same:
             self._claim(entry)
         if len(same) == 1:
@@ -140,9 +140,9 @@ class _United:
         return value
 
     def _claim(self, entry: SentEntry) -> None:
-        """Refuse a key that has become another stored one already, also in another state, unless there are merges.
+        """Raise if another stored key, in any state, has become the same new key, unless there are merge functions.
 
-        Where keys keep their bytes, none can become another.
+        Keys that keep their bytes cannot collide.
         """
         if self._keys.keeps_bytes:
             return
@@ -168,7 +168,7 @@ class _United:
         )
 
     def counts(self) -> tuple[StateCount, ...]:
-        """Give the counts of the subtask, by state."""
+        """Return the counts of the subtask, by state."""
         return tuple(self._count(state_id) for state_id in range(len(self._received)))
 
     def _count(self, state_id: int) -> StateCount:
@@ -188,7 +188,7 @@ class _United:
 
 
 def _plan_of(plan: OperatorPlan, new_name: str) -> StatePlan | None:
-    """Find the plan of a keyed state by the name that it has from now on."""
+    """Return the plan of a keyed state by its new name; None if there is none."""
     return next(
         (state for state in plan.states if state.kind.is_keyed and new_name == (state.new_name or state.name)), None
     )

@@ -1,4 +1,4 @@
-"""What becomes of the values of keys that become one, by a function of the user.
+"""Merging of the values of keys that become one, by a user's function.
 
 Source: rule ROLE-4.
 """
@@ -31,20 +31,20 @@ _WAY_OUT = "correct the merge function, or let the key_converter of the operator
 
 @attrs.frozen
 class Merger:
-    """Merges the values of entries, as bytes."""
+    """Merges the stored values of entries by a user's function."""
 
     merging: Merging
 
     @classmethod
     def of(cls, merging: Merging) -> Merger:
-        """Make it of what a plan says."""
+        """Return the merger for the plan of a merge."""
         return cls(merging)
 
     def merged(self, values: Sequence[bytes]) -> bytes | None:
-        """Merge values in their order, the first two first; None where a list has become empty.
+        """Merge values from left to right; return None if the result is an empty list.
 
         Raises:
-            ValueNotConvertible: The function failed, or gave what is no value of the state.
+            ValueNotConvertible: The function failed, or its result is not a value of the state.
         """
         result = reduce(self._both, map(self._read, values))
         try:
@@ -64,8 +64,8 @@ class Merger:
         return data
 
     def _prove(self, value: Any, data: bytes) -> None:
-        """Read what was written, and write it again: the bytes must be the same (rule RUN-7)."""
-        with trusting(()):  # pickles stay unopened: their bytes are not always the same
+        """Check that the serializer reads the written value, and writes the same bytes again (rule RUN-7)."""
+        with trusting(()):  # pickles are not opened: their bytes are not always the same
             again = self._written(self._read(data))
         if again != data:
             raise MigrationFailed(
@@ -104,7 +104,7 @@ class Merger:
         return decode(serializer, data)
 
     def _written(self, value: Any) -> bytes | None:
-        """Write what became of two values. Only a list may be none: a function that forgets to return gives None."""
+        """Write a merged value. None is an error even for a list: the function may lack a return statement."""
         kind, serializer = self.merging.kind, self.merging.serializer
         if kind is StateKind.MAP:
             return map_value(serializer, value)

@@ -1,4 +1,4 @@
-"""What is wanted of a migration beside the new types."""
+"""The options of a migration, apart from the new types."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ MAX_BAD_VALUES = 1000
 
 @attrs.frozen(kw_only=True)
 class MigrationOptions:
-    """How state is to be migrated; by default, with as little change as the types allow.
+    """The options of a migration; by default it changes as little as the types allow.
 
     Attributes:
-        restore_target: `Target.FLINK` refuses what Flink could not restore; one with a release (`FLINK_1_20`) also what
-            that one cannot read, and gives `_metadata` the version that it writes. By default that of the source.
-        edits: States to drop, states and operators to rename; see `parse_edits`.
-        parallelism: Subtasks of every operator with state: keyed state is dealt out by key group, operator state as its
-            mode says. By default as many as before, or more where keyed state that is rewritten is large.
-        compression: Whether streams are compressed; by default those that were.
-        reference_time: With a time zone: the stamp of values whose state gets a time to live, and the moment by which
-            values of a state that loses it have expired (STATE-4, STATE-5). None: when the run is planned, or was begun
-            if it is resumed.
-        repartition: Allows keys to be written anew, with all state of their operators: with another type, or in another
-            number of key groups (rule ROLE-4).
+        restore_target: The system that is to restore the result. `Target.FLINK` refuses what Flink could not restore; a
+            target with a release (`FLINK_1_20`) also what that release cannot read, and writes `_metadata` in the
+            version of that release. By default the target is that of the source.
+        edits: The states to drop, and the states and operators to rename; see `parse_edits`.
+        parallelism: The number of subtasks of every operator with state: keyed state is distributed by key group,
+            operator state by its mode. By default as before, or more if rewritten keyed state is large.
+        compression: Whether streams are compressed; by default as before.
+        reference_time: A time with a time zone: the timestamp of values whose state gets a time to live, and the time
+            at which expiry is checked for values of a state that loses it (STATE-4, STATE-5). None for the time of
+            planning, or for a resumed run the time of its start.
+        repartition: The permission to rewrite keys, with all state of their operators: with another type, or with
+            another number of key groups (rule ROLE-4).
         trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled (rule READ-2).
-        trust: Qualified names of pickled classes whose values may be opened; see `Savepoint.describe`.
-        source_digests: Whether files of a source that has digests are held against them while they are read (RUN-3).
-        policy: Flags that are an error; by default none.
-        bad_values: What becomes of a value that does not fit its new type (rule RUN-4).
-        max_bad_values: How many values may go to quarantine in all, at least one; with more, the run fails. Quarantine
-            is for what a person will look at: where thousands of values do not fit, the new type does not.
+        trust: The qualified names of pickled classes whose values may be opened; see `Savepoint.describe`.
+        source_digests: Whether files of a source that has digests are checked while they are read (RUN-3).
+        policy: The flags that are an error; by default none.
+        bad_values: The treatment of a value that does not fit its new type (rule RUN-4).
+        max_bad_values: The most values that may go to quarantine in all, at least one; with more, the run fails.
+            The quarantine is for manual inspection: if thousands of values do not fit, the new type is wrong.
     """
 
     restore_target: Target = Target.AUTO
@@ -59,13 +60,13 @@ class MigrationOptions:
 
     @property
     def changes_without_types(self) -> bool:
-        """Whether something else than types is to change, so that no job is needed."""
+        """Whether something other than types is to change, so that no job is needed."""
         others = (self.parallelism, self.edits, self.restore_target.major)
         key_groups = self.repartition is not None and self.repartition.max_parallelism
         return any(others) or bool(key_groups) or self.compression is not Compression.KEEP
 
     def with_bad_values(self, plan: MigrationPlan) -> MigrationPlan:
-        """Put into a plan what becomes of bad values."""
+        """Return a plan with the limit of quarantined values; unchanged if bad values end the run."""
         if self.bad_values is BadValues.ABORT:
             return plan
         operators = [attrs.evolve(operator, max_bad_values=self.max_bad_values) for operator in plan.operators]

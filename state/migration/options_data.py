@@ -1,6 +1,6 @@
-"""Options of a migration as plain data, for plan files, and back.
+"""Conversion of the options of a migration to plain data for plan files, and back.
 
-Each option has a form of its own here: what a file says is checked, and never imported or evaluated.
+Each option has its own form here: the content of a file is checked, and never imported or evaluated.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _repartition_data(repartition: Repartition | None) -> dict[str, Any] | None:
 
 
 def _repartition(facts: Fields, name: str) -> Repartition | None:
-    """Read it; functions that merge are named, and not loaded."""
+    """Read the repartition option; merge functions are named, and not loaded."""
     given = facts.optional(name)
     if given is None:
         return None
@@ -97,7 +97,7 @@ def _policy(facts: Fields, name: str) -> Policy:
 
 @attrs.frozen
 class _Form:
-    """How an option is written down, and how it is read from the fields of the options."""
+    """The functions that convert an option to plain data, and read it from the fields of the options."""
 
     write: Callable[[Any], Any]
     read: Callable[[Fields, str], Any]
@@ -131,10 +131,10 @@ _DEFAULTS = MigrationOptions()
 
 
 def options_to_data(options: MigrationOptions) -> dict[str, Any]:
-    """Give options as plain data, in the order in which they are declared.
+    """Return options as plain data, in the order in which they are declared.
 
     Raises:
-        DeclarationError: An option that is not at its default has no form in a file.
+        DeclarationError: An option that is not at its default cannot be written to a file.
     """
     data = {}
     for field in attrs.fields(MigrationOptions):
@@ -152,10 +152,10 @@ def options_to_data(options: MigrationOptions) -> dict[str, Any]:
 
 
 def options_from_data(facts: Fields) -> MigrationOptions:
-    """Read options; those that are not there have their defaults.
+    """Read options from plain data; missing ones get their defaults.
 
     Raises:
-        CorruptFile: An option is not known, or has a value that it cannot have.
+        CorruptFile: An option is unknown, or has an invalid value.
     """
     given = {name: _value(form, facts, name) for name, form in _FORMS.items() if name in facts}
     facts.require_empty()

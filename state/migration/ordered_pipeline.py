@@ -1,11 +1,11 @@
-"""Items carried through three steps by two threads: taken one by one, worked on at once, and finished in their order.
+"""A pipeline that processes items in two threads: taken one by one, worked on in parallel, and finished in order.
 
-Or by one, where the other would have no processor to itself.
+It uses one thread if a second one would have no core of its own.
 
-A thread that has worked on an item finishes it, and those behind it that are ready; where one before it is still at
-work, or another thread is finishing, it goes on with the next item, and they finish it. So nobody waits for another
-while there is something to do, and what one step has touched is mostly still in the processor's cache for the next.
-The first item is carried by who asks, alone: what both need is loaded then.
+A thread that has worked on an item finishes it, and the following items that are ready. If an earlier item is still
+being worked on, or the other thread is finishing, it takes the next item instead, and the other thread finishes this
+one. Thus no thread waits while there is work, and the data of one step are mostly still in the CPU cache for the next.
+The first item is processed by the calling thread alone, so that what both threads need is loaded once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 _MOST_READY = 2
-"""How many results may wait: each holds memory."""
+"""The number of results that may wait: each holds memory."""
 
 
 class Turns(Generic[T, R]):
-    """Carries items through.
+    """A pipeline of items.
 
     Args:
-        items: They are taken by one thread at a time.
-        finish: Takes what came of each item, in the order of the items; called by one thread at a time.
+        items: The items; the iterator is advanced by one thread at a time.
+        finish: A function that is called with the result of each item, in order, by one thread at a time.
     """
 
     def __init__(self, items: Iterator[T], finish: Callable[[R], object]) -> None:
@@ -41,17 +41,17 @@ class Turns(Generic[T, R]):
         self._is_finishing = self._has_failed = False
 
     def carry(self, make_worker: Callable[[], Callable[[T], R]], *, alone: bool = False) -> None:
-        """Carry all items through; what fails is raised once all items before it are finished.
+        """Process all items; an error is raised after all items before it are finished.
 
         Args:
-            make_worker: Makes who works on items, for each thread one.
-            alone: Whether there is no other thread than that of who asks.
+            make_worker: A factory that returns the function that works on an item, one for each thread.
+            alone: Whether to use only the calling thread.
         """
         work = make_worker()
         if alone:
             for item in self._items:
                 result = work(item)
-                del item  # each holds memory, which the next one takes
+                del item  # free its memory for the next one
                 self._finish(result)
                 del result
             return
@@ -73,18 +73,18 @@ class Turns(Generic[T, R]):
             raise
 
     def _carry_one(self, work: Callable[[T], R]) -> bool:
-        """Take an item, work on it, and finish what is ready; False where there is none, or where all is to end."""
+        """Take an item, work on it, and finish what is ready; return False if there is none, or after a failure."""
         return self._work_on_one(work) and self._finish_ready()
 
     def _work_on_one(self, work: Callable[[T], R]) -> bool:
-        """Take an item and work on it, and let go of it; False where there is none."""
+        """Take an item, work on it, and release it; return False if there is none."""
         item = None
         last_step: Callable[[], object] = _nothing
         with self._taking:
             place, self._taken = self._taken, self._taken + 1
             try:
                 item = next(self._items, None)
-            except Exception as error:  # noqa: BLE001 - raised when its turn comes
+            except Exception as error:  # noqa: BLE001 - raised in the order of the items
                 last_step = partial(_raised, error)
         if item is not None:
             try:
@@ -98,7 +98,7 @@ class Turns(Generic[T, R]):
         return True
 
     def _finish_ready(self) -> bool:
-        """Finish what is ready, or leave that to the other thread; False where all is to end."""
+        """Finish the items that are ready, or leave that to the other thread; return False after a failure."""
         with self._turn:
             self._turn.wait_for(lambda: self._has_failed or self._may_finish() or len(self._ready) < _MOST_READY)
             while self._may_finish() and not self._has_failed:
@@ -109,7 +109,7 @@ class Turns(Generic[T, R]):
         return not self._is_finishing and self._finished in self._ready
 
     def _finish_next(self) -> None:
-        """Take the last step of an item; the other thread goes on meanwhile."""
+        """Finish the next item, with the lock released so that the other thread can go on."""
         last_step, self._is_finishing = self._ready.pop(self._finished), True
         self._turn.notify_all()
         self._turn.release()
@@ -126,7 +126,7 @@ class Turns(Generic[T, R]):
 
 
 def _nothing() -> None:
-    """The last step of no item."""
+    """Do nothing: it marks that no item was taken."""
 
 
 def _raised(error: Exception) -> None:

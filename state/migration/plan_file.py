@@ -1,10 +1,10 @@
-"""The plan file: what a migration would do, for people to review and for a later run to be held to.
+"""The plan file: what a migration would do, for people to review and for a later run to be checked against.
 
     {"format": "stateshift plan", "version": 1, "stateshift": release, "source": …, "new_types": …, "options": …,
      "summary": …, "rollback": …, "operators": [ … {"states": [ … ]} ]}
 
-A run reads from it where the new types come from and its options, and makes the plan anew; all else in the file is
-compared with that. So nothing is done that the file does not say, whoever changed the file, the job or the savepoint.
+A run reads from it the origin of the new types and the options, makes the plan again, and compares the rest of the file
+with it. So nothing is done that the file does not say, even if the file, the job or the savepoint was changed.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FORMAT, VERSION = "stateshift plan", 1
 JOB, PROBE, SAME = "job", "probe", "same types"
 
 RECORDED = "recorded"
-"""Of a rollback: what the old job's code says of it, where a revision of the project's history holds that."""
+"""The field of a rollback with the result according to the old job's code, if the project's history has that code."""
 _MEASURED: Final = frozenset({"entries", "bytes", "tried", RECORDED})
-"""What a run does not look at first: entries, which are the same where `_metadata` is, and the project's history."""
+"""The fields that a run does not compare: counts of entries, which `_metadata` fixes, and the project's history."""
 _MOST_DIFFERENCES = 30
 _DIGEST = "plan_sha256"
 CODE = "code"
@@ -42,11 +42,11 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 @attrs.frozen
 class StoredPlace:
-    """A savepoint, so that it can be known again anywhere.
+    """The identity of a savepoint, wherever it is.
 
     Attributes:
-        place: Where it was, as the maker of the plan gave it; for people.
-        metadata_sha256: Of its file `_metadata`, in hexadecimal.
+        place: The location that the maker of the plan used; for people.
+        metadata_sha256: The SHA-256 of its file `_metadata`, in hexadecimal.
     """
 
     place: str
@@ -54,18 +54,18 @@ class StoredPlace:
 
     @classmethod
     def of(cls, folder: Folder, place: str = "") -> StoredPlace:
-        """Look at a savepoint; `place` is what to call it."""
+        """Return the identity of the savepoint in a folder; `place` is the location to show."""
         return cls(place or folder.place, hashlib.sha256(folder.read(METADATA)).hexdigest())
 
 
 @attrs.frozen
 class NewTypes:
-    """Where the new types come from.
+    """The origin of the new types.
 
     Attributes:
-        job: `module:attribute`; "" for a probe, for types that stay, and for a job that has no place.
-        probe: The savepoint that tells them, or None.
-        stay: Whether there are none.
+        job: The job as `module:attribute`; "" for a probe, for unchanged types, and for a job passed in Python.
+        probe: The probe savepoint that has the new types, or None.
+        stay: Whether the types do not change.
     """
 
     job: str = ""
@@ -74,7 +74,7 @@ class NewTypes:
 
     @classmethod
     def read(cls, facts: Fields) -> NewTypes:
-        """Take them from a file."""
+        """Read the origin from the fields of a file."""
         kind, place = facts.text("from"), facts.text("place", optional=True)
         digest = facts.text("metadata_sha256", optional=True)
         facts.require_empty()
@@ -83,7 +83,7 @@ class NewTypes:
         return cls(place if kind == JOB else "", StoredPlace(place, digest) if kind == PROBE else None, kind == SAME)
 
     def to_data(self) -> dict[str, Any]:
-        """Give them as plain data."""
+        """Return the origin as plain data."""
         kind = SAME if self.stay else PROBE if self.probe else JOB
         place, digest = self.job, ""
         if self.probe is not None:
@@ -98,16 +98,16 @@ class NewTypes:
 
 @attrs.frozen(kw_only=True)
 class PlanFile:
-    """What a migration would do.
+    """The content of a plan file.
 
     Attributes:
         stateshift: The release that made the plan.
-        source: What is to be migrated.
-        new_types: Where the new types come from.
-        options: What is wanted beside them.
-        summary: Counts of states by action, of streams, entries and bytes; for people.
-        rollback: How to go back, and what the old job could make of the result.
-        operators: Each with its states; plain data, as in the file.
+        source: The savepoint to migrate.
+        new_types: The origin of the new types.
+        options: The options of the migration.
+        summary: The counts of states by action, of streams, entries and bytes; for people.
+        rollback: How to go back, and whether the old job could use the result.
+        operators: The operators, each with its states; plain data, as in the file.
     """
 
     stateshift: str
@@ -119,7 +119,7 @@ class PlanFile:
     operators: list[dict[str, Any]]
 
     def to_data(self) -> dict[str, Any]:
-        """Give the plan as plain data, without the file's format and version; equal plans give equal data."""
+        """Return the plan as plain data, without the file's format and version; equal plans have equal data."""
         return {
             "stateshift": self.stateshift,
             "source": attrs.asdict(self.source),
@@ -131,20 +131,20 @@ class PlanFile:
         }
 
     def to_json(self) -> str:
-        """Give the text of the file."""
+        """Return the text of the file."""
         return print_document(FORMAT, VERSION, self.to_data())
 
     @classmethod
     def from_json(cls, text: str | bytes, *, file: str = "") -> PlanFile:
-        """Read the text of a file. Nothing in it is imported, evaluated or unpickled by that.
+        """Read the text of a file. Nothing in it is imported, evaluated or unpickled.
 
         Args:
             text: The content.
-            file: What messages call it.
+            file: The name of the file in messages.
 
         Raises:
-            CorruptFile: It is no plan.
-            UnsupportedFormat: It was made by a later release.
+            CorruptFile: The content is no plan.
+            UnsupportedFormat: The file was made by a later release.
         """
         with located(file=file or None):
             facts = parse_document(text, FORMAT, VERSION)
@@ -163,10 +163,10 @@ class PlanFile:
             return found
 
     def require_same_source(self, folder: Folder) -> None:
-        """Refuse another savepoint than the one that was planned for.
+        """Check that a savepoint is the one that was planned for.
 
         Raises:
-            PlanChanged: Its `_metadata` is another.
+            PlanChanged: Its `_metadata` differs.
         """
         found = StoredPlace.of(folder).metadata_sha256
         if found != self.source.metadata_sha256:
@@ -179,10 +179,10 @@ class PlanFile:
             )
 
     def require_same_options(self, options: MigrationOptions) -> None:
-        """Refuse other options than those of the plan.
+        """Check that options are those of the plan.
 
         Raises:
-            DeclarationError: They differ; with the names.
+            DeclarationError: They differ; the message has their names.
         """
         if options != self.options:
             fields = [field.name for field in attrs.fields(MigrationOptions)]
@@ -194,13 +194,13 @@ class PlanFile:
             )
 
     def require_same(self, now: PlanFile) -> None:
-        """Refuse a run that would do anything else than the file says.
+        """Check that a run would do exactly what the file says.
 
         Args:
-            now: The plan as it is made from the savepoint and the job that are here.
+            now: The plan that was made from the present savepoint and job.
 
         Raises:
-            PlanChanged: With each difference, by operator, state and field.
+            PlanChanged: The plans differ; the error lists the differences, by operator, state and field.
         """
         differences = [
             *_fact_differences("summary", self.summary, now.summary),
@@ -239,7 +239,7 @@ def _operator_differences(planned: list[dict[str, Any]], now: list[dict[str, Any
 
 
 def _without(operator: dict[str, Any]) -> dict[str, Any]:
-    """Give the facts of an operator itself."""
+    """Return the facts of an operator without its states."""
     return {name: fact for name, fact in operator.items() if name not in {"states", _DIGEST}}
 
 
@@ -264,7 +264,7 @@ def _state_differences(title: str, planned: Any, now: Any) -> Iterator[str]:
 
 
 def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Iterator[str]:
-    """Tell each fact that differs, the innermost."""
+    """Yield a text for each innermost fact that differs."""
     if isinstance(planned, dict) and isinstance(now, dict):
         for key in dict.fromkeys([*planned, *now]):
             if key == CODE:
@@ -285,12 +285,12 @@ def _fact_differences(where: str, planned: Any, now: Any, name: str = "") -> Ite
 
 
 def _known(fact: Any) -> Any:
-    """Give a fact, with the one name of each thing that it names of the package."""
+    """Return a fact with former names of things in this package replaced by their present ones."""
     return in_known_names(fact) if isinstance(fact, str) else fact
 
 
 def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:
-    """Name each function whose code is another; what else the plan says of it is the same."""
+    """Yield a text for each function whose code differs."""
     ours, theirs = (side if isinstance(side, dict) else {} for side in (planned, now))
     for name in dict.fromkeys([*ours, *theirs]):
         if ours.get(name) != theirs.get(name):
@@ -299,7 +299,7 @@ def _code_differences(where: str, planned: Any, now: Any) -> Iterator[str]:
 
 
 def _labelled(items: list[Any]) -> dict[str, Any]:
-    """Give the items of a list by what a person calls them: the path and the rule, the text, else the number."""
+    """Return the items of a list by labels for people: the path and the rule, the text, else the index."""
     found: dict[str, Any] = {}
     for index, item in enumerate(items):
         label = _text(item) if isinstance(item, str) else str(index)

@@ -1,4 +1,4 @@
-"""From a savepoint and new types to a plan file. Needs no Spark; reads the source, and writes nothing."""
+"""Making of a plan file from a savepoint and new types. It needs no Spark, reads the source, and writes nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 AT_RUN = "when the run begins"
 _FROM_FINDINGS = ("ways_out", "forbidden")
-"""What a check says of a finding, and an accepted plan need not repeat."""
+"""The facts of a finding that only a check reports, and not an accepted plan."""
 
 
 def make_plan(
@@ -61,22 +61,22 @@ def make_plan(
     code_of: Callable[[JobDescription], JobDescription | None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> PlanFile:
-    """Say what a migration would do, and prove on one entry of each state that it can (rule READ-5).
+    """Return the plan of a migration, after converting one entry of each state as a trial (rule READ-5).
 
     Args:
         savepoint: The source.
-        job: The new types; None: they stay.
-        options: What is wanted beside them.
-        new_types: Where `job` comes from, for the file.
-        place: What the file calls the source; by default its place.
-        counted: Whether entries and bytes of each state are counted, for which all keyed state is read once.
-        code_of: Finds what the code of the job that wrote the savepoint declares; it is asked for the way back.
-        progress: Is told what is looked at.
+        job: The new types; None if they do not change.
+        options: The options of the migration.
+        new_types: The origin of `job`, for the file.
+        place: The location of the source to write to the file; by default its own.
+        counted: Whether the entries and bytes of each state are counted, for which all keyed state is read once.
+        code_of: A function that returns what the code of the job that wrote the savepoint declares, for the rollback.
+        progress: A callback that is called with the name of what is being read.
 
     Raises:
-        IncompatibleState: The check refuses; there is no plan then.
-        ValueNotConvertible: The one entry of a state that was tried cannot be converted.
-        StateNotFound, DeclarationError, UnsupportedFormat, CorruptSavepoint: As of `prepare`.
+        IncompatibleState: The check fails, so there is no plan.
+        ValueNotConvertible: The trial entry of a state cannot be converted.
+        StateNotFound, DeclarationError, UnsupportedFormat, CorruptSavepoint: As `prepare`.
     """
     prepared = prepare(savepoint, job, options)
     planned = plan_of(prepared, options, new_types, place=place, code_of=code_of)
@@ -102,14 +102,14 @@ def plan_of(
     place: str = "",
     code_of: Callable[[JobDescription], JobDescription | None] = lambda _: None,
 ) -> PlanFile:
-    """Return the plan of a prepared migration, without looking at any entry: what a run is held against.
+    """Return the plan of a prepared migration, without reading any entry; a run is checked against it.
 
     Args:
-        prepared: What will be done.
-        options: With which it was prepared.
-        new_types: Where the new types come from.
-        place: What the file calls the source.
-        code_of: As of `make_plan`.
+        prepared: The prepared migration.
+        options: The options with which it was prepared.
+        new_types: The origin of the new types.
+        place: The location of the source to write to the file.
+        code_of: A function, as in `make_plan`.
     """
     savepoint, plan = prepared.savepoint, prepared.plan
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)
@@ -153,19 +153,19 @@ def prepare_as_planned(
     *,
     resumed: Folder | None = None,
 ) -> Preparation:
-    """Prepare the migration that a plan file tells, and no other; without one, the migration that is asked for.
+    """Prepare exactly the migration of a plan file; without one, the migration of the arguments.
 
     Args:
         savepoint: The source.
-        job: The new types; None: they come from where the file says. A job that it names is then imported.
-        options: What is wanted beside them; where nothing is, the options of the file.
+        job: The new types; None to use the origin in the file. A job that it names is then imported.
+        options: The options of the migration; if they are the defaults, the options of the file apply.
         expected: The plan, or None.
-        resumed: As of `prepare`.
+        resumed: The target of a dead run, as in `prepare`.
 
     Raises:
-        PlanChanged: Savepoint or job are others than when the plan was made, or the file was changed.
-        DeclarationError: Other options are given than those in the file, or its job has no place and none is given.
-        IncompatibleState: The check refuses by now.
+        PlanChanged: Savepoint or job differ from when the plan was made, or the file was changed.
+        DeclarationError: The options differ from those in the file, or the file names no job and none is passed.
+        IncompatibleState: The check fails now.
     """
     if expected is None:
         return prepare(savepoint, job, options, resumed=resumed)
@@ -187,18 +187,18 @@ def new_side_of(
     like: str = "",
     allow_roots: Iterable[str | os.PathLike[str]] = (),
 ) -> JobDescription | None:
-    """Get the new types from where a plan file says; None where they stay.
+    """Return the new types from the origin in a plan file; None if they do not change.
 
     Args:
-        new_types: Of the file.
-        load: Imports the job.
-        like: Where the probe is by now; by default where it was.
-        allow_roots: Where files of the probe may lie, as of `Savepoint.open`.
+        new_types: The origin in the file.
+        load: A function that imports the job.
+        like: The present location of the probe; by default the one in the file.
+        allow_roots: The folders where files of the probe may lie, as in `Savepoint.open`.
 
     Raises:
         JobNotFound: The job cannot be loaded.
         PlanChanged: The probe is another savepoint.
-        DeclarationError: The job has no place.
+        DeclarationError: The file does not name the job, which was passed in Python.
     """
     if new_types.stay:
         return None
@@ -221,7 +221,7 @@ def new_side_of(
 
 
 def _is_flink_restorable(prepared: Preparation) -> bool | None:
-    """Whether Flink knows all types of the job's operators in the result; None where they cannot all be told."""
+    """Whether Flink knows all types of the job's operators in the result; None if some of them cannot be read."""
     restorable = True
     for operator in prepared.plan.operators:
         if operator.in_job and not operator.is_flink_restorable:
@@ -231,9 +231,9 @@ def _is_flink_restorable(prepared: Preparation) -> bool | None:
 
 
 def _reference_time(plan: MigrationPlan, options: MigrationOptions) -> str | None:
-    """Say at which time values get or lose their time to live; None where none does.
+    """Return the time at which values get or lose their time to live, as text; None if none does.
 
-    Where nobody gave one, it is that of the run: stamps of the day on which a plan is made would have expired by then.
+    Without the option it is the start of the run: timestamps from the time of planning might have expired by then.
     """
     if plan.reference_time is None:
         return None
@@ -251,7 +251,7 @@ def _measures(operator: SavepointOperator) -> dict[tuple[str, str], Measure]:
 
 
 def _sums(operators: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Add up what was counted; None where a state was not."""
+    """Return the sums of entries and bytes; None if a state was not counted."""
     states = [state for operator in operators for state in operator["states"]]
     return {
         name: None if any(state[name] is None for state in states) else sum(state[name] for state in states)
@@ -298,14 +298,14 @@ def _operator_data(
 
 
 def _digest(data: dict[str, Any]) -> str:
-    """Sum up all that lineages tell of an operator's plan: so nothing that is done can change unnoticed."""
+    """Return the digest of an operator's plan as lineages store it, so that no change goes unnoticed."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def _recorded_rollback(
     stored: JobDescription, plan: MigrationPlan, code: JobDescription | None
 ) -> dict[str, Any] | None:
-    """Return what the old job could make of the result by all that its code declares, where that was recorded."""
+    """Return whether the old job could use the result, according to its recorded code; None if there is none."""
     if code is None:
         return None
     names = {operator.operator_id: operator.uid or operator.operator_id for operator in plan.operators}
@@ -345,7 +345,7 @@ def _state_data(state: StatePlan, rollback: Rollback) -> dict[str, Any]:
 
 
 def _types(labels: Labels) -> dict[str, str | None]:
-    """Tell the types of a state in words, and their configuration by its digest."""
+    """Return the types of a state as text, and the digest of their snapshots."""
     return {
         "type": type_text(labels.value),
         "key": None if labels.key is None else type_text(labels.key),
@@ -355,7 +355,7 @@ def _types(labels: Labels) -> dict[str, str | None]:
 
 
 def _rewrite_data(piece: Recoding) -> dict[str, str | None]:
-    """Tell who reads, converts and writes a piece; what is not of stateshift itself by its full name."""
+    """Return the names of the reader, converter and writer of a piece; the full name for readers from elsewhere."""
     reader = piece.source
     if reader != ReaderSource.SNAPSHOT:
         reader = f"{reader} {type(piece.reader).__module__}.{type(piece.reader).__qualname__}"

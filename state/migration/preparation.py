@@ -1,4 +1,4 @@
-"""From a savepoint and new types to what a run does: judged, planned, divided into tasks. Nothing is written."""
+"""Preparation of a migration: the new types are checked, planned, and divided into tasks. Nothing is written."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Preparation:
 
     Attributes:
         savepoint: The source.
-        plan: What happens to it.
-        tasks: What the run is divided into, the largest first.
+        plan: The plan of the migration.
+        tasks: The tasks of the run, the largest first.
     """
 
     savepoint: Savepoint
@@ -39,7 +39,7 @@ class Preparation:
     tasks: tuple[Task, ...]
 
     def journal(self, target: Folder) -> Journal:
-        """Give the journal of this run in a target."""
+        """Return the journal of this run in a target."""
         run = run_id(self.savepoint, self.plan, self.stream_names)
         calls = {name_of(task): called for task in self.tasks if (called := calls_of(task))}
         return Journal(target, run, self.plan.reference_time, calls)
@@ -57,19 +57,19 @@ def prepare(
     *,
     resumed: Folder | None = None,
 ) -> Preparation:
-    """Say what a migration does, to the last task.
+    """Return a migration that is ready to run.
 
     Args:
         savepoint: The source.
-        job: The new types. None: the types stay; something else is to change.
-        options: What is wanted beside them.
-        resumed: The target of a run that died, and is to go on with its reference time where `options` tell none.
+        job: The new types. None if the types do not change, but something else does.
+        options: The options of the migration.
+        resumed: The target of a dead run to resume: its reference time is used if `options` have none.
 
     Raises:
-        IncompatibleState: The check refuses; with every state and finding.
-        StateNotFound, DeclarationError: An edit names what is not there, or a name that is taken; or an operator cannot
-            have so many subtasks.
-        UnsupportedFormat: What must be rewritten is in a format of which only the header is read.
+        IncompatibleState: The check fails; the error has every state and finding.
+        StateNotFound, DeclarationError: An edit names a missing state or operator, or a name that is taken; or an
+            operator cannot have so many subtasks.
+        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header can be read.
     """
     savepoint = savepoint if options.source_digests else savepoint.without_digests()
     stored = savepoint.describe(trust_stored_serializers=options.trust_stored_serializers, trust=options.trust)

@@ -1,4 +1,4 @@
-"""How far a run is, by its journal; and how long its phases took."""
+"""The progress of a run, read from its journal, and the time of its phases."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _REMOTE_LOOK_S = 5.0
 
 
 class Stopwatch:
-    """Hands on how far a run is, and takes the time of each phase that it hears of.
+    """A progress callback that passes progress on, and measures the time of each phase.
 
     Args:
-        tell: Is called with what is new.
+        tell: The callback to pass progress on to.
     """
 
     def __init__(self, tell: Callable[[Progress], None]) -> None:
@@ -39,19 +39,19 @@ class Stopwatch:
         self._tell(progress)
 
     def stopped(self) -> dict[str, float]:
-        """Give the seconds of each phase, in order; the last one ends now."""
+        """Return the seconds of each phase, in order; the last one ends now."""
         ends = [*self._began.values(), time.monotonic()][1:]
         return {phase: end - began for (phase, began), end in zip(self._began.items(), ends, strict=True)}
 
 
 class Meter:
-    """Tells how far the streams of a run are, by its journal: any store has that, and every worker writes to it.
+    """Reports the progress of a run from its journal, which every worker writes to on any store.
 
     Args:
-        phase: What is done with them.
-        tasks: Those that are to be done.
-        journal: Where their results are kept.
-        tell: Is called with what is new.
+        phase: The name of the phase.
+        tasks: The tasks to run.
+        journal: The journal of their results.
+        tell: A callback that is called with the progress.
     """
 
     def __init__(self, phase: str, tasks: Iterable[Task], journal: Journal, tell: Callable[[Progress], None]) -> None:
@@ -65,16 +65,16 @@ class Meter:
         tell(self._now)
 
     def look(self) -> None:
-        """Tell what has changed, if the last look was some time ago."""
+        """Read the journal and report the progress, if the last look was some time ago."""
         if time.monotonic() - self._looked < self._every_s:
             return
-        with suppress(StateShiftError):  # a store that does not answer; the workers will tell
+        with suppress(StateShiftError):  # the store does not answer; the workers will raise
             wanted = self._sizes.keys() - self._seen
             self.add(self._journal.results_of(wanted))
         self._looked = time.monotonic()
 
     def add(self, results: Iterable[TaskResult]) -> None:
-        """Count finished streams, those already counted only once, and tell."""
+        """Count finished streams that were not counted yet, and report the progress."""
         new = {result.stored.name: result for result in results if result.stored.name not in self._seen}
         self._seen |= new.keys()
         self._now = attrs.evolve(

@@ -1,4 +1,4 @@
-"""Where a task puts the values that it cannot convert (rule RUN-4): a file of its own, made with the first of them."""
+"""The quarantine for values that a task cannot convert (rule RUN-4): a file per task, created for the first value."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 
 class TakesBadValues(Protocol):
-    """Where bad values go."""
+    """A receiver of bad values."""
 
     def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
-        """Take values of one state."""
+        """Add bad values of one state."""
         ...
 
 
 class Quarantine:
-    """The quarantine of one task. Used in a `with` block: if that fails, its file is removed.
+    """The quarantine of one task. It is used in a `with` block: if that fails, its file is removed.
 
-    The file has the name of the attempt until the run is published, as a stream has: a task that is killed and tried
-    again leaves nothing twice.
+    Like a stream, the file has the name of the attempt until the run is published: a task that is killed and tried
+    again does not write values twice.
 
     Args:
-        target: Where the task writes.
-        plan: Of its operator; says how many bad values there may be.
-        part: Of the stream that the task writes: `keyed` or `operator`.
-        subtask: Of that stream.
+        target: The folder that the task writes to.
+        plan: The plan of its operator, which limits the number of bad values.
+        part: The part of the stream that the task writes: `keyed` or `operator`.
+        subtask: The subtask of that stream.
     """
 
     def __init__(self, target: Folder, plan: OperatorPlan, part: str, subtask: int) -> None:
@@ -51,22 +51,22 @@ class Quarantine:
         self._count = 0
 
     def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
-        """Write values of one state aside.
+        """Write bad values of one state to the file.
 
         Raises:
-            MigrationFailed: They are more than the run may have in all.
+            MigrationFailed: There are more values than the run may have in all.
         """
         self.keep(map(partial(_line, self._plan, state), bad_values))
 
     def keep(self, lines: Iterable[bytes]) -> None:
-        """Write lines, as `Gathered` has them."""
+        """Write lines from `Gathered` to the file."""
         for line in lines:
             self._count += 1
             _require_place(self._count, self._plan, line)
             self._sink.write(line)
 
     def finish(self) -> StoredBytes | None:
-        """Close the file; None where there was no bad value."""
+        """Close the file, and return it; None if there was no bad value."""
         stored = self._sink.finish()
         return stored if stored.attempt else None
 
@@ -82,18 +82,18 @@ class Quarantine:
 
 @attrs.define
 class Gathered:
-    """Takes the bad values of a reading, which writes no file of its own: they go with what it counts (ROLE-4).
+    """Collects the bad values of a reading, which writes no file: they are sent with its counts (ROLE-4).
 
     Attributes:
-        plan: As of `Quarantine`.
-        lines: What was taken, as lines of a file.
+        plan: The plan of the operator, which limits the number of bad values.
+        lines: The bad values, as lines of a quarantine file.
     """
 
     plan: OperatorPlan
     lines: list[bytes] = attrs.field(factory=list)
 
     def put(self, state: StatePlan, bad_values: Iterable[BadValue]) -> None:
-        """Take values of one state; raises as `Quarantine.put`."""
+        """Add bad values of one state; raises as `Quarantine.put`."""
         for bad in bad_values:
             self.lines.append(_line(self.plan, state, bad))
             _require_place(len(self.lines), self.plan, self.lines[-1])
@@ -124,7 +124,7 @@ def _require_place(count: int, plan: OperatorPlan, line: bytes) -> None:
 
 
 def too_many(count: int, limit: int, reason: str = "", state: str | None = None) -> MigrationFailed:
-    """Say that a run that puts so much aside is a failed one."""
+    """Return the error of a run with too many quarantined values."""
     last = f"; the last: {reason}" if reason else ""
     return MigrationFailed(
         f"{count:,} values do not fit their new types, and {limit:,} may go to quarantine{last}",
@@ -135,10 +135,10 @@ def too_many(count: int, limit: int, reason: str = "", state: str | None = None)
 
 
 def require_few(counts: Iterable[StateCount], limit: int) -> None:
-    """Hold the sum over all tasks against the limit, before anything is published.
+    """Check the number of quarantined values of all tasks against the limit, before anything is published.
 
     Raises:
-        MigrationFailed: There are more values in quarantine.
+        MigrationFailed: There are more quarantined values.
     """
     found = [count for count in counts if count.quarantined]
     total = sum(count.quarantined for count in found)

@@ -1,12 +1,12 @@
-"""Operator state at another parallelism: which subtask takes which elements, as Flink itself deals them out.
+"""Redistribution of operator state for another parallelism, in the same way as Flink does it.
 
-    split       each state's elements are cut into even runs, in the order of the old subtasks; the odd ones go to the
-                first takers, and the next state begins with the subtask after these
+    split       each state's elements are cut into even runs, in the order of the old subtasks; the first subtasks get
+                the odd elements, and the next state begins with the subtask after these
     union       on restore every subtask gets all elements of all subtasks, so each is stored once: even runs
     broadcast   every subtask stores the whole map; new subtask i takes it from old subtask i mod n
 
-Flink looks at states in the order of a Java hash map, which is kept here, so that the shares are the ones that Flink
-would give. Only `_metadata` is needed for it. Source: Flink's class RoundRobinOperatorStateRepartitioner; format notes,
+Flink iterates over states in the order of a Java hash map, which is reproduced here, so that the shares are the same as
+Flink's. Only `_metadata` is needed. Source: Flink's class RoundRobinOperatorStateRepartitioner; format notes,
 section 8.
 """
 
@@ -34,11 +34,11 @@ _LOAD = 0.75
 
 @attrs.frozen
 class Share:
-    """What one subtask takes from one stored stream.
+    """The elements that one subtask gets from one stored stream.
 
     Attributes:
         handle: The stored stream.
-        elements: By the name of a state: which of its elements, by their place in the handle. The map of a broadcast
+        elements: The indices of a state's elements in the handle, by the name of the state. The map of a broadcast
             state is one element.
     """
 
@@ -47,22 +47,22 @@ class Share:
 
     @classmethod
     def whole(cls, handle: OperatorStateHandle) -> Share:
-        """Take all that is there."""
+        """Return the share of all elements of a stream."""
         return cls(handle, {state.name: range(len(state.offsets)) for state in handle.states})
 
     @property
     def size_bytes(self) -> int:
-        """About how much there is to read: the share in the number of elements."""
+        """The approximate number of bytes to read, in proportion to the number of elements."""
         total = sum(len(state.offsets) for state in self.handle.states)
         return self.handle.stream.size * sum(map(len, self.elements.values())) // max(total, 1)
 
 
 def deal_out(handles: Sequence[OperatorStateHandle], parallelism: int) -> list[tuple[Share, ...]]:
-    """Give the shares of each new subtask.
+    """Return the shares of each new subtask.
 
     Args:
-        handles: Of the old subtasks that have operator state, in their order.
-        parallelism: Number of new subtasks.
+        handles: The handles of the old subtasks that have operator state, in order.
+        parallelism: The number of new subtasks.
     """
     taken: list[dict[int, dict[str, range]]] = [{} for _ in range(parallelism)]
     places = {mode: _places(handles, mode) for mode in DistributionMode}
@@ -82,7 +82,7 @@ def deal_out(handles: Sequence[OperatorStateHandle], parallelism: int) -> list[t
 def _places(
     handles: Sequence[OperatorStateHandle], mode: DistributionMode
 ) -> Iterator[tuple[str, list[tuple[int, int]]]]:
-    """Give each state of a mode with the handles that have it, and how many elements each of them has."""
+    """Yield each state of a mode with the indices of the handles that have it, and their numbers of elements."""
     found: dict[str, list[tuple[int, int]]] = {}
     for at, handle in enumerate(handles):
         for state in handle.states:
@@ -95,7 +95,7 @@ def _split(runs: list[tuple[int, int]], parallelism: int, first: int) -> tuple[l
     """Cut the elements of one state into even runs.
 
     Returns:
-        New subtask, handle and elements of each piece; and the subtask with which the next state begins.
+        The new subtask, handle and elements of each piece; and the subtask with which the next state begins.
     """
     even, odd = divmod(sum(count for _, count in runs), parallelism)
     pieces: list[tuple[int, int, range]] = []
@@ -120,9 +120,9 @@ def _note(taken: list[dict[int, dict[str, range]]], name: str, pieces: Iterable[
 
 
 def java_hash_map_order(names: Iterable[str]) -> list[str]:
-    """Give texts in the order in which a `java.util.HashMap` goes through them, as Flink fills one.
+    """Return texts in the order in which a `java.util.HashMap` that Flink has filled iterates over them.
 
-    Its `computeIfAbsent` puts a key before the others of its bucket, and doubles the table one key late.
+    Its `computeIfAbsent` inserts a key before the others of its bucket, and doubles the table one key late.
     """
     found = list(dict.fromkeys(names))
     size = _SMALLEST_TABLE
@@ -139,7 +139,7 @@ def java_hash_map_order(names: Iterable[str]) -> list[str]:
 
 
 def joined_headers(headers: Iterable[OperatorStreamHeader]) -> OperatorStreamHeader:
-    """Put the states of all subtasks under one header, which all new subtasks get.
+    """Return one header with the states of all subtasks, which all new subtasks get.
 
     Raises:
         UnsupportedFormat: Two subtasks describe a state differently.

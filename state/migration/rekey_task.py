@@ -1,7 +1,7 @@
-"""What there is to do where all keys of an operator are written anew: which streams are read, and which are written.
+"""The tasks of an operator whose keys are all rewritten: the streams to read, and the streams to write.
 
-Unlike other tasks these cannot read only what belongs to their own key groups: an entry may come from anywhere. So the
-work has two halves with a shuffle between them; see `rekeying`. Source: rule ROLE-4.
+Unlike other tasks, these cannot read only their own key groups: an entry may come from any of them. So the work has two
+halves with a shuffle between them; see `rekeying`. Source: rule ROLE-4.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from ..savepoint.keyed_stream import KeyedStreamHeader
 
 Digests = dict[str, str]
-"""By the path of a file, its XXH3 of 128 bits, in hexadecimal."""
+"""The 128-bit XXH3 digests of files, in hexadecimal, by path."""
 READING_BYTES = 64 << 20
-"""About how much of a stored stream is read by one task."""
+"""The approximate part of a stored stream that one task reads."""
 
 
 @attrs.frozen
@@ -29,7 +29,7 @@ class Reading:
 
     Attributes:
         handle: A stored stream.
-        key_groups: Those of its key groups that are read.
+        key_groups: The part of its key groups that is read.
     """
 
     handle: KeyedHandle
@@ -37,25 +37,25 @@ class Reading:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is the first piece of its stream: whoever reads it looks at the digest of the whole."""
+        """Whether it is the first piece of its stream: its reader checks the digest of the whole stream."""
         return self.key_groups.start == self.handle.key_groups.start
 
 
 @attrs.frozen
 class RekeyTask:
-    """Write the stream of one subtask of an operator whose keys are all written anew.
+    """A task that writes the stream of one subtask of an operator whose keys are all rewritten.
 
     Attributes:
-        plan: Of the operator.
-        title: What messages call the operator.
-        subtask: Of the result.
-        parallelism: Number of subtasks of the result.
-        key_groups: Exactly those of the subtask.
-        max_parallelism: Number of key groups of the result.
-        stored_max_parallelism: Number of key groups of the source.
+        plan: The plan of the operator.
+        title: The name of the operator in messages.
+        subtask: The index of the new subtask.
+        parallelism: The number of new subtasks.
+        key_groups: The key groups of the new subtask.
+        max_parallelism: The number of key groups of the result.
+        stored_max_parallelism: The number of key groups of the source.
         handles: All stored streams of the operator.
-        header: Of every stream of the result.
-        digests: By the path of a stored stream's file, what its digest must be.
+        header: The header of every new stream.
+        digests: The expected digests of the stored streams' files, by path.
     """
 
     plan: OperatorPlan
@@ -71,12 +71,12 @@ class RekeyTask:
 
     @property
     def size_bytes(self) -> int:
-        """About how much there is to write: an even share."""
+        """The approximate number of bytes to write: an even share."""
         return sum(handle.stream.size for handle in self.handles) // self.parallelism
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """What is read for all subtasks of the operator together."""
+        """The pieces that are read for all subtasks of the operator together."""
         return tuple(
             Reading(handle, handle.key_groups[start : start + step])
             for handle in self.handles
@@ -90,5 +90,5 @@ def _key_groups_at_once(handle: KeyedHandle) -> int:
 
 
 def digest_of(digests: Digests, stream: StreamHandle) -> str:
-    """Give what the digest of a stream's file must be; "" where that is not to be looked at."""
+    """Return the expected digest of a stream's file; "" if it is not checked."""
     return digests.get(stream.path, "") if isinstance(stream, RelativeFileHandle) else ""

@@ -1,10 +1,10 @@
-"""All keys of an operator written anew, but for the engine that brings entries from where they were to where they go.
+"""Rewriting of all keys of an operator, apart from the engine that shuffles the entries.
 
-    read_parcels      a piece of the stored state -> parcels: entries of one state and one new key group
-    write_parcels     all parcels of a new subtask, sorted by key group and state -> its stream (`merge_partitions`)
-    settled           what all readings sent = what all subtasks received
+    read_parcels      reads a piece of the stored state, and yields `Parcel`s of entries of a state and new key group
+    write_parcels     writes the stream of a new subtask from its sorted `Parcel`s (`merge_partitions`)
+    settled           checks that the subtasks received what the readings sent
 
-A reading holds about `HELD_BYTES` of parcels, and the keys of one stored key group.
+A reading holds about `HELD_BYTES` of entries, and the keys of one stored key group.
 Source: rules ROLE-4, RUN-2, RUN-3, RUN-5, RUN-7.
 """
 
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from .tasks import TaskResult
 
 HELD_BYTES = 32 << 20
-"""About how many bytes of parcels a reading holds before it sends them all on."""
+"""The approximate size of the entries that a reading holds before it yields them all."""
 _PARCEL_OVERHEAD = 200
 
 
 def rekeyed_here(
     tasks: Sequence[RekeyTask], source: Folder, target: Folder, executor: ExecutorName
 ) -> list[TaskResult]:
-    """Write streams of one operator without an engine; what goes into them is held in between, sorted here."""
+    """Write streams of one operator without an engine; all their entries are held in memory, and sorted here."""
     held: dict[int, list[Parcel]] = {task.subtask: [] for task in tasks}
     for at in range(len(tasks[0].readings)):
         for parcel in read_parcels(tasks[0], at, source, held.keys(), executor):
@@ -61,18 +61,18 @@ def rekeyed_here(
 def read_parcels(
     task: RekeyTask, at: int, source: Folder, wanted: Collection[int], executor: ExecutorName
 ) -> Iterator[Parcel]:
-    """Read a piece of the stored state, and give its entries under new keys.
+    """Read a piece of the stored state, and yield its entries with new keys.
 
     Args:
-        task: Any of the operator.
-        at: Which of its readings.
-        source: Where the stored streams are.
-        wanted: Subtasks that are to be written; entries of others are read and counted, and not given.
-        executor: Who goes through the entries.
+        task: Any task of the operator.
+        at: The index of the reading.
+        source: The folder of the stored streams.
+        wanted: The subtasks to write; entries of others are read and counted, but not yielded.
+        executor: The name of the executor of op lists.
 
     Raises:
         ValueNotConvertible: A key or a value does not fit its new type.
-        CorruptSavepoint: What was read is damaged, or entries lie in a wrong key group.
+        CorruptSavepoint: The stream is damaged, or entries lie in a wrong key group.
     """
     reading = task.readings[at]
     if at == 0:
@@ -98,26 +98,26 @@ def read_parcels(
 
 
 def rekey_sample(plan: OperatorPlan, state: str, handle: KeyedHandle, max_parallelism: int, source: Folder) -> bool:
-    """Write the key of a state's first entry anew, and drop it; False where there is no entry (rule READ-5)."""
+    """Rewrite the key of a state's first entry as a trial; return False if there is no entry (rule READ-5)."""
     with open_keyed(handle, source, max_parallelism) as reader:
         wanted = [at for at, info in enumerate(reader.header.states) if info.name == state]
-        assert plan.rekeying is not None  # noqa: S101 - only such operators are asked for
+        assert plan.rekeying is not None  # noqa: S101 - the caller passes only rekeyed operators
         for block in reader.blocks(state_ids=wanted) if wanted else ():
             info = reader.header.states[block.state_id]
             keys = KeyWriter.of(plan.rekeying, plan.max_parallelism or max_parallelism)
             old = reader.header.key_snapshot.restore_serializer()
             entries = EntryKeys.of(info, info, old, keys, max_parallelism)
-            for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+            for key, _ in block.items():  # noqa: PERF102 - a block is not a dict
                 entries.moved(key, block.key_group)
                 return True
     return False
 
 
 class _Reading:
-    """Reads a piece of stored state; counts what it reads and what it gives."""
+    """Reads a piece of stored state; counts the entries that it reads and yields."""
 
     def __init__(self, task: RekeyTask, reader: KeyedReader, wanted: frozenset[int]) -> None:
-        assert task.plan.rekeying is not None  # noqa: S101 - that is what the task is for
+        assert task.plan.rekeying is not None  # noqa: S101 - a rekeying task has it
         self._task, self._reader, self._wanted = task, reader, wanted
         self._tallies = {info.name: Tally() for info in reader.header.states}
         self._sent = [Tally() for _ in task.header.states]
@@ -132,7 +132,7 @@ class _Reading:
         }
 
     def parcels(self, key_groups: range) -> Iterator[Parcel]:
-        """Give all entries of some stored key groups, in parcels."""
+        """Yield all entries of some stored key groups, packed by new key group and state."""
         task, size, current = self._task, 0, -1
         stream = StreamRewriter(
             task.plan, task.stored_max_parallelism, self._reader, task.header, self._tallies, self.aside
@@ -171,7 +171,7 @@ class _Reading:
         return Parcel(subtask, group, state_id, bytes(self._held.pop(place)))
 
     def counts(self) -> Iterator[StateCount]:
-        """Say what became of the entries of each stored state, after checking that none was lost here (RUN-2)."""
+        """Yield the counts of each stored state, after checking that no entry was lost here (RUN-2)."""
         task = self._task
         for info in self._reader.header.states:
             count = self._tallies[info.name].result(task.plan, task.plan.state(info.name, keyed=True), info)
@@ -191,14 +191,14 @@ def _lost(state: str, what: str) -> MigrationFailed:
 
 
 def settled(counts: tuple[StateCount, ...], sent: tuple[StateCount, ...]) -> tuple[StateCount, ...]:
-    """Hold what all subtasks received against what all readings sent, and give the counts of the whole (rule RUN-2).
+    """Return the final counts of all states, after checking that all entries sent were received (rule RUN-2).
 
     Args:
-        counts: Of all states, added up over all streams.
-        sent: Of the states whose keys were written anew, added up over all readings.
+        counts: The counts of all states, added up over all streams.
+        sent: The counts of the states whose keys were rewritten, added up over all readings.
 
     Raises:
-        MigrationFailed: They differ.
+        MigrationFailed: The counts differ.
     """
     by_place = {_place(count): count for count in counts}
     for count in sent:
@@ -217,7 +217,7 @@ def settled(counts: tuple[StateCount, ...], sent: tuple[StateCount, ...]) -> tup
 
 
 def _whole(sent: StateCount, there: StateCount) -> StateCount:
-    """Give the counts of a state from end to end; where its kind has changed, keys are counted, as in other runs."""
+    """Return the counts of a rekeyed state from source to target; if its kind has changed, they count keys."""
     whole = attrs.evolve(sent, merged=there.merged)
     if sent.entries is None:
         return attrs.evolve(whole, written=there.written)

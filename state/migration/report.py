@@ -1,4 +1,4 @@
-"""What a migration did, or would do."""
+"""The report of a migration or of a dry run."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class DroppedFields:
-    """What values of a state have lost, since the new type does not have it.
+    """The fields that a state's values have lost, since the new type does not have them.
 
     Attributes:
-        operator: Its uid or id.
-        state: Its name.
-        paths: Of the fields.
-        possible_renames: Those that may be called otherwise now, as `old->new`.
-        entries: Of how many entries.
+        operator: The uid or id of the operator.
+        state: The name of the state.
+        paths: The paths of the fields.
+        possible_renames: The fields that may have been renamed, as `old->new`.
+        entries: The number of entries written.
     """
 
     operator: str
@@ -42,29 +42,29 @@ class DroppedFields:
 
 @attrs.frozen(kw_only=True)
 class MigrationReport:
-    """What a migration did; of a dry run, what it would do.
+    """The report of a migration; for a dry run, of what it would do.
 
     Attributes:
-        source: The savepoint that was read; it is never changed.
-        target: Where the new one is.
-        plan: What was carried out.
+        source: The location of the savepoint that was read; it is never changed.
+        target: The location of the new savepoint.
+        plan: The plan of the migration.
         dry_run: Whether nothing was written.
-        tasks: Number of streams to rewrite.
-        copies: Number of files to copy as they are.
-        bytes_read: Bytes of all streams read.
-        bytes_written: Bytes of all streams written; 0 in a dry run.
-        states: Counts of the states in rewritten operators; empty in a dry run.
-        tried: In a dry run, by operator id and state: whether there was an entry, and it was converted.
-        seconds: How long it took.
-        phases: Seconds of each of its phases, by name, in order; see `Progress`. What is between and after them is
-            in `seconds` alone.
-        estimate: What the run was expected to take, and who carries it out.
-        resumed: How many streams were finished before, by a run that died.
-        redone: Streams that it had finished, too, and that were done again: each with the reason.
-        source_quarantined: How many values lie in the quarantine of the source; they stay there.
-        source_has_digests: Whether digests told what each file of the source must be.
-        lacks_numba: Whether plain Python did what machine code does many times as fast, since numba was not there.
-        unread: By operator whose state was carried over as bytes: why nothing of it could be read.
+        tasks: The number of streams to rewrite.
+        copies: The number of files to copy unchanged.
+        bytes_read: The size of all streams read.
+        bytes_written: The size of all streams written; 0 in a dry run.
+        states: The counts of the states in rewritten operators; empty in a dry run.
+        tried: For a dry run, whether there was an entry that was converted, by operator id and state.
+        seconds: The duration.
+        phases: The seconds of each phase, by name, in order; see `Progress`. Time between and after the phases is only
+            in `seconds`.
+        estimate: The estimate of the run, with its engine.
+        resumed: The number of streams that an earlier, dead run had finished.
+        redone: The streams that it had finished and that were done again, each with the reason.
+        source_quarantined: The number of values in the quarantine of the source; they stay there.
+        source_has_digests: Whether the files of the source could be checked against digests.
+        lacks_numba: Whether plain Python did the work of much faster machine code because numba was not installed.
+        unread: The reason why the state of an operator could not be read and was copied as bytes, by operator.
     """
 
     source: str
@@ -89,7 +89,7 @@ class MigrationReport:
 
     @classmethod
     def planned(cls, savepoint: Savepoint, plan: MigrationPlan, target: str, tasks: Sequence[Task]) -> MigrationReport:
-        """Report what will be done."""
+        """Return the report of a migration before it runs."""
         copies, lineage = sum(isinstance(task, CopyTask) for task in tasks), savepoint.lineage
         return cls(
             source=savepoint.place,
@@ -106,7 +106,7 @@ class MigrationReport:
     def finished(
         self, lineage: Lineage, bytes_written: int, seconds: float, phases: dict[str, float]
     ) -> MigrationReport:
-        """Report what was done."""
+        """Return the report of the finished migration."""
         return attrs.evolve(
             self,
             dry_run=False,
@@ -118,12 +118,12 @@ class MigrationReport:
 
     @property
     def quarantined(self) -> int:
-        """How many values did not fit and were put into quarantine."""
+        """The number of values that did not fit and were quarantined."""
         return sum(count.quarantined for count in self.states)
 
     @property
     def dropped_fields(self) -> tuple[DroppedFields, ...]:
-        """What the values that were written have lost, and in how many entries; nothing before a run."""
+        """The fields that the written values have lost, by state; empty before a run."""
         written = {(count.operator_id, count.kind, count.state): count.written for count in self.states}
         found = []
         for operator in self.plan.operators:
@@ -136,12 +136,12 @@ class MigrationReport:
 
     @property
     def copied_only(self) -> bool:
-        """Whether no state had to be rewritten, so that files were copied as they are."""
+        """Whether no state had to be rewritten, so that files were copied unchanged."""
         return self.plan.is_empty
 
     @property
     def unseen_damage(self) -> str:
-        """What damage of the source nothing could show, or ""."""
+        """A text about the damage of the source that could not be detected, or ""."""
         if self.source_has_digests:
             return ""
         return (
@@ -151,7 +151,7 @@ class MigrationReport:
 
     @property
     def slowness(self) -> str:
-        """Return why the run took many times as long as it would have, or ""."""
+        """A text about why the run was many times slower than necessary, or ""."""
         if not self.lacks_numba:
             return ""
         return (
@@ -161,11 +161,11 @@ class MigrationReport:
 
     @property
     def rollback(self) -> str:
-        """What to do if the new job has to go back (rule RUN-8)."""
+        """A text about what to do if the new job must be rolled back (rule RUN-8)."""
         return f"start the old job on {self.source}: it is untouched"
 
     def to_data(self) -> dict[str, Any]:
-        """Give the report as plain data, for `--json`."""
+        """Return the report as plain data, for `--json`."""
         operators = [
             {
                 "operator_id": operator.operator_id,

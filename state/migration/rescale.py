@@ -1,4 +1,4 @@
-"""Another parallelism, another compression: what of a savepoint is written anew for it, whatever its types."""
+"""The additions to a plan for another parallelism or compression, which are independent of types."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def reshape(
     parallelism: int | None = None,
     compression: Compression = Compression.KEEP,
 ) -> MigrationPlan:
-    """Add to a plan what is asked for beside new types.
+    """Return a plan with another parallelism or compression added.
 
-    Operators without state keep their number of subtasks. Streams that are compressed as wanted stay as they are, and
-    so do those of an operator whose states cannot be told.
+    Operators without state keep their number of subtasks. Streams that are already compressed as wanted are not
+    rewritten, nor are those of an operator whose states cannot be read.
 
     Args:
         savepoint: The source.
-        plan: What happens to its states.
-        parallelism: Number of subtasks of every operator that has state; None: as before.
+        plan: The plan for its states.
+        parallelism: The number of subtasks of every operator that has state; None to keep it.
         compression: Whether streams are compressed.
 
     Raises:
         DeclarationError: An operator cannot have so many subtasks.
-        IncompatibleState: The state of an operator cannot be dealt out anew.
+        IncompatibleState: The state of an operator cannot be redistributed.
     """
     if parallelism is not None and parallelism < 1:
         raise DeclarationError(f"parallelism {parallelism} is not possible", advice="choose 1 or more")
@@ -67,13 +67,13 @@ def reshape(
 
 
 def _managed(stored: OperatorState) -> Iterator[StreamHandle]:
-    """Give the streams of managed state."""
+    """Yield the streams of managed state."""
     for subtask in stored.subtasks:
         yield from (handle.stream for handle in (subtask.managed_keyed, subtask.managed_operator) if handle is not None)
 
 
 def _check_key_groups(stored: OperatorState, max_parallelism: int, parallelism: int | None) -> None:
-    """Refuse fewer key groups than an operator has subtasks."""
+    """Raise if an operator would have more subtasks than key groups."""
     subtasks = parallelism if parallelism is not None and any(_managed(stored)) else stored.parallelism
     if max_parallelism and subtasks > max_parallelism:
         raise DeclarationError(
@@ -104,7 +104,7 @@ def _rescaled(plan: OperatorPlan, stored: OperatorState, parallelism: int, unrea
 
 
 def _why_bound(stored: OperatorState, unreadable: str) -> str:
-    """Why the state cannot be dealt out to another number of subtasks, or ""."""
+    """Return why the state cannot be redistributed to another number of subtasks, or ""."""
     if any(subtask.raw_keyed or subtask.raw_operator for subtask in stored.subtasks):
         return "the operator has raw state, which only its own code can take apart"
     if any(subtask.finished for subtask in stored.subtasks):
@@ -113,7 +113,7 @@ def _why_bound(stored: OperatorState, unreadable: str) -> str:
 
 
 def _is_compressed_otherwise(folder: Folder, stored: OperatorState, wanted: Compression) -> bool:
-    """Whether there is a stream that is not as it is wanted; of all of them only the first bytes are read."""
+    """Whether a stream is not compressed as wanted; only the first bytes of streams are read."""
     if wanted is Compression.KEEP:
         return False
     return any(_is_compressed(stream, folder) is not (wanted is Compression.SNAPPY) for stream in _managed(stored))

@@ -1,4 +1,4 @@
-"""A task that failed: whether it is worth another attempt, and what is told of it."""
+"""Handling of failed tasks: whether another attempt may succeed, and which error is raised."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ...serializers.errors import MigrationFailed, NoSpaceLeft, StateShiftError,
 
 
 def may_be_mended(error: Exception) -> bool:
-    """Whether another attempt may do better: where a store failed, or code that is not stateshift's."""
+    """Whether another attempt may succeed: a store failed, or code outside stateshift."""
     if isinstance(error, StateShiftError):
         return isinstance(error, StorageFailed) and not isinstance(error, NoSpaceLeft)
     return True
 
 
 def failure_of_task(error: Exception, title: str, who: str) -> StateShiftError:
-    """Give what is told of a task that failed for good: an error of stateshift as it is, any other with its place.
+    """Return the error of a task that failed for good: errors of stateshift unchanged, others with their traceback.
 
     Args:
-        error: What was raised.
-        title: What messages call the operator.
-        who: Carried it out.
+        error: The exception that was raised.
+        title: The name of the operator in messages.
+        who: The name of what ran the task, for messages.
     """
     if isinstance(error, StateShiftError):
         return error

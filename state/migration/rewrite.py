@@ -1,7 +1,7 @@
-"""One piece of a migration: a stream is read, its states copied, relabelled or converted, and written anew.
+"""Rewriting of one stream: its states are copied, relabelled or converted.
 
-Pure of any engine: `spark.migrate` schedules these tasks. Each may run twice, or be killed: it writes under a name of
-its own attempt and changes nothing else. Source: DESIGN, section 4; rules RUN-1 to RUN-4, RUN-7.
+These tasks are independent of the engine that schedules them. Each may run twice, or be killed: it writes to a file of
+its own attempt, and changes nothing else. Source: DESIGN, section 4; rules RUN-1 to RUN-4, RUN-7.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _MOST_TRIES = 100
 def rewrite_keyed(
     task: KeyedTask, source: Folder, target: Folder, executor: ExecutorName, *, alone: bool = False
 ) -> TaskResult:
-    """Write the keyed stream of one new subtask; arguments and errors as of `performing.perform`."""
+    """Write the keyed stream of one new subtask; arguments and errors as in `run_task.perform`."""
     headers = [read_header(handle, source) for handle in task.handles]
     stored_infos = {info.name: info for header in headers for info in header.states}
     header = new_keyed_header(task.plan, headers)
@@ -81,7 +81,7 @@ def rewrite_keyed(
 
 
 def new_keyed_header(plan: OperatorPlan, headers: list[KeyedStreamHeader]) -> KeyedStreamHeader:
-    """Put all states of the stored streams under one header, with the plan's snapshots."""
+    """Return one header with all states of the stored streams, and the plan's snapshots."""
     infos: dict[str, StateMetaInfo] = {}
     for info in (info for header in headers for info in header.states):
         state = plan.state(info.name, keyed=True)
@@ -105,7 +105,7 @@ def _is_compressed(plan: OperatorPlan, was: bool) -> bool:  # noqa: FBT001 - pri
 
 
 def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
-    """Give a state's metadata the name and the snapshots of its plan."""
+    """Return a state's metadata with the name and the snapshots of its plan."""
     if state is None or state.action is StateAction.COPY:
         return info
     info = attrs.evolve(info, name=new_name(info, state))
@@ -120,7 +120,7 @@ def _relabelled(info: StateMetaInfo, state: StatePlan | None) -> StateMetaInfo:
 
 
 def rewrite_operator(task: OperatorTask, source: Folder, target: Folder, executor: ExecutorName) -> TaskResult:
-    """Write the stream of list and broadcast state of one new subtask; errors as of `performing.perform`."""
+    """Write the stream of list and broadcast state of one new subtask; errors as in `run_task.perform`."""
     stored_state = _gathered(task, source, executor)
     header = stored_state.header
     new_header = OperatorStreamHeader(
@@ -142,7 +142,7 @@ def rewrite_operator(task: OperatorTask, source: Folder, target: Folder, executo
 
 
 def _gathered(task: OperatorTask, source: Folder, executor: ExecutorName) -> OperatorStream:
-    """Read what the subtask takes, from one stored stream after the other."""
+    """Read the shares of the subtask, from one stored stream after the other."""
     elements: dict[str, tuple[bytes, ...]] = {}
     broadcast: dict[str, bytes] = {}
     header = task.header
@@ -163,7 +163,7 @@ def _gathered(task: OperatorTask, source: Folder, executor: ExecutorName) -> Ope
 
 
 def _kept_as_they_are(plan: OperatorPlan, header: OperatorStreamHeader) -> Iterator[StateMetaInfo]:
-    """Give the states that are neither dropped nor read by who converts them."""
+    """Yield the states that are neither dropped nor converted, which no conversion reads."""
     for info in header.states:
         state = _operator_plan(plan, info)
         if not is_dropped(state) and (state is None or state.action is not StateAction.CONVERT):
@@ -210,17 +210,17 @@ def _transcoded_elements(
 
 
 def _count(parts: list[bytes], *, is_map: bool) -> int:
-    """Number of elements; of broadcast state that of the map's entries."""
+    """Return the number of elements; for broadcast state that of the map's entries."""
     return sum(DataInputView(part).read_int() for part in parts) if is_map else len(parts)
 
 
 def sample_keyed(
     state: StatePlan, handle: KeyedHandle, max_parallelism: int, source: Folder, *, quarantines: bool = False
 ) -> bool:
-    """Convert the first entry of a state in a stream, and drop the result; False where there is no entry.
+    """Convert the first entry of a state in a stream, and discard the result; return False if there is no entry.
 
-    A dry run proves the old reader and the conversion by it (rule READ-5); errors as `perform`. Where bad values go to
-    quarantine, or what has expired is dropped, it is an entry that is written, from the first blocks that have one.
+    A dry run checks the old reader and the conversion by it (rule READ-5); errors as in `run_task.perform`. If bad
+    values are quarantined, or expired values dropped, blocks are converted until one entry would be written.
     """
     tally = Tally()
     looks_on = quarantines or (state.value is not None and state.value.expired_until_ms is not None)
@@ -241,7 +241,7 @@ def sample_keyed(
 def sample_elements(
     state: StatePlan, handle: OperatorStateHandle, source: Folder, *, quarantines: bool = False
 ) -> bool:
-    """Convert the first element of an operator's list state, or its broadcast map; as `sample_keyed`."""
+    """Convert the first element of an operator's list state, or its broadcast map, as `sample_keyed`."""
     with open_stream(handle.stream, source) as stream:
         stored = read_operator_stream(stream, handle)
     parts = stored.elements.get(state.name) or tuple(

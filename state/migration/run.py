@@ -1,6 +1,6 @@
-"""A migration as a whole, but for the engine: which tasks there are, and what their results become.
+"""The engine-independent part of a migration: its division into tasks, and the publication of their results.
 
-    plan = reshape(savepoint, plan)      # where another parallelism or compression is wanted
+    plan = reshape(savepoint, plan)      # for another parallelism or compression
     tasks = split(savepoint, plan)
     results = [perform(task, savepoint.folder, target) for task in tasks]      # in any order, anywhere
     publish_result(savepoint, plan, tasks, results, target)
@@ -55,22 +55,22 @@ if TYPE_CHECKING:
     from .rekey_task import Digests
 
 _LOOKED_AT = frozenset({"keyed", "operator"})
-"""Parts of a subtask whose entries and elements are known; raw state is its operator's own."""
+"""The parts of a subtask whose entries and elements are checked; only the operator itself can read raw state."""
 SUBTASK_BYTES = 64 << 20
-"""An operator gets more subtasks when one would hold more than this, so that tasks stay of a handy size."""
+"""An operator gets more subtasks if one would hold more than this, so that tasks stay small."""
 
 
 def split(savepoint: Savepoint, plan: MigrationPlan) -> tuple[Task, ...]:
-    """Give the tasks of a migration, the largest first.
+    """Return the tasks of a migration, the largest first.
 
     Args:
-        savepoint: What is migrated.
-        plan: What happens to it; `reshape` has put another parallelism or compression into it.
+        savepoint: The source.
+        plan: The plan, to which `reshape` has added another parallelism or compression.
 
     Raises:
-        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header is read, or the
-            subtasks describe a state in different ways and would become one.
-        CorruptSavepoint: `_metadata` is not what its lineage says, or state that it holds and that stays is damaged.
+        UnsupportedFormat: A stream that must be rewritten is in a format of which only the header can be read, or
+            subtasks to be joined describe a state differently.
+        CorruptSavepoint: `_metadata` differs from its lineage, or unchanged state inside it is damaged.
     """
     tasks: list[Task] = []
     with located(savepoint=savepoint.place):
@@ -110,7 +110,7 @@ def _operator_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorP
 
 
 def _look_at_inline(stored: OperatorState, plan: OperatorPlan | None) -> None:
-    """Look at what stays as it is within `_metadata`, where no task copies it."""
+    """Check the unchanged state inside `_metadata`, which no task copies."""
     rewrites = plan if plan is not None and plan.action is OperatorAction.REWRITE else None
     for subtask in stored.subtasks:
         for part, handle in _copied_streams(subtask, rewrites):
@@ -121,7 +121,7 @@ def _look_at_inline(stored: OperatorState, plan: OperatorPlan | None) -> None:
 def _rekey_tasks(
     savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan, handles: list[KeyedHandle], count: int
 ) -> Iterator[RekeyTask]:
-    """Give a task for each new subtask: which of them an entry goes to, its key alone tells."""
+    """Yield a task for each new subtask; each needs all stored streams, since its entries may come from any."""
     if not handles:
         return
     header = new_keyed_header(plan, [read_header(handle, savepoint.folder) for handle in handles])
@@ -133,7 +133,7 @@ def _rekey_tasks(
 
 
 def _list_tasks(savepoint: Savepoint, stored: OperatorState, plan: OperatorPlan) -> Iterator[OperatorTask]:
-    """Give the tasks for list and broadcast state: one for each subtask that had any, or for each new one."""
+    """Yield the tasks for list and broadcast state: one for each subtask that had any, or for each new subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
     handles = {subtask.index: subtask.managed_operator for subtask in subtasks if subtask.managed_operator is not None}
     if not plan.is_rescaled:
@@ -153,7 +153,7 @@ def _operator_header(handle: OperatorStateHandle, savepoint: Savepoint) -> Opera
 
 
 def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: list[KeyedHandle]) -> None:
-    """Refuse to rewrite a native stream in which nothing tells where the values of a state end."""
+    """Raise if a native stream must be rewritten in which the ends of a state's values are unknown."""
     for handle in handles:
         if handle.is_canonical:
             continue
@@ -167,7 +167,7 @@ def _require_reachable(savepoint: Savepoint, stored: OperatorState, handles: lis
 
 
 def _digests(savepoint: Savepoint, streams: Iterable[StreamHandle]) -> Digests:
-    """Give what the digests of files must be, by their paths, where the lineage tells them."""
+    """Return the expected digests of files, by path, as far as the lineage has them."""
     found = {}
     for stream in streams:
         if isinstance(stream, RelativeFileHandle) and (digest := savepoint.digest_of(stream.path)) is not None:
@@ -176,7 +176,7 @@ def _digests(savepoint: Savepoint, streams: Iterable[StreamHandle]) -> Digests:
 
 
 def first_digests(savepoint: Savepoint, handles: Iterable[KeyedHandle], key_groups: range) -> Digests:
-    """Give the digests of the streams that begin in a range of key groups: one task looks at each as a whole."""
+    """Return the digests of the streams that begin in a range of key groups: one task checks each as a whole."""
     return _digests(savepoint, (handle.stream for handle in handles if handle.first_key_group >= key_groups.start))
 
 
@@ -193,7 +193,7 @@ def _copy_task(
 def _copied_streams(
     subtask: SubtaskState, rewrites: OperatorPlan | None
 ) -> Iterator[tuple[str, KeyedHandle | OperatorStateHandle]]:
-    """Handles of streams of a subtask that are copied as they are, with the part that each is."""
+    """Yield part and handle of each stream of a subtask that is copied unchanged."""
     if subtask.managed_keyed is not None and not (rewrites and rewrites.rewrites_keyed):
         yield "keyed", subtask.managed_keyed
     if subtask.managed_operator is not None and not (rewrites and rewrites.rewrites_operator_state):
@@ -205,11 +205,11 @@ def _copied_streams(
 
 
 def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
-    """How many subtasks a rewritten keyed operator gets.
+    """Return the number of subtasks of a rewritten keyed operator.
 
-    Where nobody asks for a number, as many as before, or more where there is much keyed state and nothing else: other
-    state would be dealt out anew. The number does not depend on the machine, so that a repeated run gives the same
-    files (rule RUN-5).
+    Without the option it is the same as before, or more if there is much keyed state and no other state, which would
+    have to be redistributed. It does not depend on the machine, so that a repeated run writes the same files (rule
+    RUN-5).
     """
     if plan.parallelism:
         return plan.parallelism
@@ -225,9 +225,9 @@ def new_parallelism(stored: OperatorState, plan: OperatorPlan) -> int:
 
 
 def subtasks_for(size: int, max_parallelism: int) -> int:
-    """How many subtasks an operator gets whose entries have so many bytes, where nobody asks for a number.
+    """Return the default number of subtasks of an operator whose entries have `size` bytes.
 
-    It is a power of two, as the number of key groups and that of cores mostly are: then all have about the same to do.
+    It is a power of two, as are most numbers of key groups and cores, so that the work is distributed evenly.
     """
     return min(1 << max(0, -(-size // SUBTASK_BYTES) - 1).bit_length(), max_parallelism)
 
@@ -242,16 +242,16 @@ def publish_result(
     *,
     generation: str = "",
 ) -> Lineage:
-    """Give the files their names, and write the lineage and `_metadata`: from then on there is a savepoint.
+    """Rename the files to their final names, and write the lineage and `_metadata`, which completes the savepoint.
 
     Args:
         savepoint: The source.
-        plan: What was carried out.
-        tasks: All of them.
-        results: One for each, in any order.
-        target: Where the results are.
-        added: Operators that the source does not have; what they hold is in the results.
-        generation: What the names of files end with (`runs.final_name`).
+        plan: The plan of the run.
+        tasks: All tasks.
+        results: The result of each task, in any order.
+        target: The folder of the results.
+        added: The operators that the source does not have; their state is in the results.
+        generation: The suffix of the names of files (`runs.final_name`).
 
     Raises:
         MigrationFailed: A result is missing, more values are in quarantine than may be, or the target was lost to
@@ -304,7 +304,7 @@ def _has_native(stored: OperatorState) -> bool:
 
 
 def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, bytes]:
-    """Give the stored serializers of states whose types stay: the next migration may need them (rule READ-2)."""
+    """Return the stored serializers of states with unchanged types: the next migration may need them (rule READ-2)."""
     found = read_stored_serializers(savepoint.folder, savepoint.lineage)
     kept = {}
     for operator in plan.operators if found else ():
@@ -319,7 +319,7 @@ def _kept_serializers(savepoint: Savepoint, plan: MigrationPlan) -> dict[str, by
 
 
 def name_of(task: Task) -> str:
-    """Give the name of the stream that a task writes; no two tasks of a run have the same."""
+    """Return the name of the stream that a task writes, which is unique within a run."""
     if isinstance(task, CopyTask):
         return task.name
     part = "keyed" if isinstance(task, KeyedTask | RekeyTask) else "operator"
@@ -327,7 +327,7 @@ def name_of(task: Task) -> str:
 
 
 def calls_of(task: Task) -> dict[str, dict[str, str]]:
-    """Give the code of the user's that a task calls: by state, the fingerprints of functions by name."""
+    """Return the user code that a task calls: by state, the fingerprints of functions by name."""
     return {} if isinstance(task, CopyTask) else task.plan.code(keyed=not isinstance(task, OperatorTask))
 
 
@@ -369,7 +369,7 @@ def _new_operator(
 def _new_subtask(
     subtask: SubtaskState, operator_id: str, rewrites: OperatorPlan | None, streams: dict[str, StreamHandle]
 ) -> SubtaskState:
-    """Give a subtask with its copied streams; what is rewritten is put in by the caller."""
+    """Return a subtask with its copied streams; the caller adds the rewritten ones."""
     new = subtask
     for part, handle in _copied_streams(subtask, rewrites):
         if isinstance(handle.stream, InlineHandle):
@@ -392,7 +392,7 @@ def _stream(result: TaskResult, generation: str) -> StreamHandle:
 
 
 def add_counts(counts: Sequence[StateCount]) -> tuple[StateCount, ...]:
-    """Add up the counts of the same state over all tasks, by operator and state."""
+    """Return the counts of each state, added up over all tasks, sorted by operator and state."""
     sums: dict[tuple[str, str, str], StateCount] = {}
     for count in counts:
         place = (count.operator_id, count.kind, count.state)
@@ -419,7 +419,7 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
     """Convert one entry of every state that is to be converted, and write nothing (rule READ-5).
 
     Returns:
-        By operator id and state: whether there was an entry to try; where bad values go to quarantine, one that fits.
+        Whether there was an entry to try, by operator id and state; if bad values are quarantined, one that fits.
 
     Raises:
         ValueNotConvertible, OldReaderUnavailable, CorruptSavepoint: The run would fail in the same way.
@@ -437,7 +437,7 @@ def try_out(savepoint: Savepoint, plan: MigrationPlan) -> dict[tuple[str, str], 
 
 
 def _try_one(savepoint: Savepoint, stored: OperatorState, operator: OperatorPlan, state: StatePlan) -> bool:
-    """Convert an entry of a state, and its key where keys are written anew; False where there is none."""
+    """Convert an entry of a state, and its key if keys are rewritten; return False if there is none."""
     quarantines = operator.max_bad_values > 0
     if state.kind.is_keyed:
         handles, groups = list(keyed_handles(stored)), stored.max_parallelism

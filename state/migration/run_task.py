@@ -1,4 +1,4 @@
-"""One task carried out: whatever kind it is, wherever it runs."""
+"""The function that runs a task of any kind."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def perform(
     *,
     is_one_of_many: bool = False,
 ) -> TaskResult:
-    """Carry out a task.
+    """Run a task, and return its result.
 
     Args:
-        task: What is to be done.
-        source: The savepoint that is read.
-        target: Where to write.
-        executor: Who goes through the entries; None: it is chosen by the size of this task alone.
-        is_one_of_many: Whether every core has tasks enough. Then, as where there is one core, a second thread pays only
-            where it waits for a store; else it would take the time of another task, and memory.
+        task: The task.
+        source: The folder of the savepoint that is read.
+        target: The folder to write to.
+        executor: The name of the executor of op lists; None to choose it by the size of this task alone.
+        is_one_of_many: Whether every core has enough tasks. Then, as with a single core, a second thread pays only if
+            it waits for a store; else it would take CPU time and memory from other tasks.
 
     Raises:
-        ValueNotConvertible: A value does not fit its new type; with state, key, path and rule.
-        CorruptSavepoint: What was read is damaged, or entries lie in a wrong key group.
-        MigrationFailed: What was written is not what was read.
+        ValueNotConvertible: A value does not fit its new type; the error has state, key, path and rule.
+        CorruptSavepoint: The source is damaged, or entries lie in a wrong key group.
+        MigrationFailed: The entries written are not those read.
         StorageFailed: A store failed; the task may be tried again.
     """
     executor = executor or choose_executor(task.size_bytes)
@@ -63,7 +63,7 @@ def perform(
 
 
 def _is_alone(source: Folder, target: Folder, *, is_one_of_many: bool) -> bool:
-    """Whether a second thread would only take the time of another task."""
+    """Whether a second thread would only take CPU time from other tasks."""
     has_no_other_core = is_one_of_many or cores() == 1
     return has_no_other_core and source.is_local and target.is_local
 

@@ -1,9 +1,9 @@
-"""Parcels: entries of one state and one new key group, on their way from where they were read to who writes them.
+"""The shuffle format of rekeyed entries: a `Parcel` packs entries of one state and one new key group.
 
-An entry in a parcel:
+An entry in a `Parcel`:
 
-    i32 where the new key begins in the entry's key, i32 its size, i32 size of the old key (0 where keys keep their
-    bytes), i32 size of the entry's key, i32 size of the value; then entry's key, old key, value
+    i32 offset of the new key in the entry's key, i32 its size, i32 size of the old key (0 if keys keep their bytes),
+    i32 size of the entry's key, i32 size of the value; then entry's key, old key, value
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PARCEL_BYTES = 4 << 20
-"""A parcel is sent on when it has that many."""
+"""The size at which a `Parcel` is sent."""
 BEGIN = -1
-"""In place of a key group: the parcel says that the subtask is to be written, and may hold what a reading counted."""
+"""A marker instead of a key group: the subtask must be written even if empty; the data may be a reading's counts."""
 _SIZES = struct.Struct(">5i")
 
 
 @attrs.frozen
 class Parcel:
-    """Entries of one state on their way to the subtask that has their new key group.
+    """A batch of entries of one state for the subtask that has their new key group.
 
     Attributes:
-        subtask: Of the result.
-        key_group: Of the result, or `BEGIN`.
-        state_id: The place of the state in the new header.
+        subtask: The new subtask.
+        key_group: The new key group, or `BEGIN`.
+        state_id: The index of the state in the new header.
         data: The entries.
     """
 
@@ -41,14 +41,14 @@ class Parcel:
 
 
 class SentEntry(NamedTuple):
-    """An entry with its key written anew. Sorted, those of one key stand in the order of their old keys' bytes.
+    """An entry with its new key. Entries with the same new entry key sort by the bytes of their old keys.
 
     Attributes:
-        entry_key: Key group, key, namespace and user key, or a timer.
-        old_key: The stored bytes of the key; empty where keys keep their bytes.
-        key_start: Where the key begins in `entry_key`.
-        key_size: Its bytes.
-        value: The value's bytes.
+        entry_key: The key group, key, namespace and user key, or a timer.
+        old_key: The stored bytes of the key; empty if keys keep their bytes.
+        key_start: The offset of the key in `entry_key`.
+        key_size: The size of the key.
+        value: The bytes of the value.
     """
 
     entry_key: bytes
@@ -59,18 +59,18 @@ class SentEntry(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The bytes of the key from now on."""
+        """The bytes of the new key."""
         return self.entry_key[self.key_start : self.key_start + self.key_size]
 
 
 def framed(entry: SentEntry, value: bytes) -> bytes:
-    """Give an entry as it lies in a parcel, with its value."""
+    """Return the bytes of an entry in a `Parcel`, with its value."""
     key, old, start, size, _ = entry
     return _SIZES.pack(start, size, len(old), len(key), len(value)) + key + old + value
 
 
 def entries_of(parcel: Parcel) -> Iterator[SentEntry]:
-    """Give the entries of a parcel."""
+    """Yield the entries of a `Parcel`."""
     data, at = parcel.data, 0
     while at < len(data):
         start, size, old_size, entry_size, value_size = _SIZES.unpack_from(data, at)

@@ -1,4 +1,4 @@
-"""The blocks of one stored stream on their way to a new one: converted, copied or dropped, as planned."""
+"""Rewriting of the blocks of one stored stream: they are converted, copied or dropped, as planned."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 Batch = Stretch | list[Block]
 Step = Callable[[], Block | None]
-"""What is left to do for a block that was converted, copied or dropped; it gives the new one, if there is any."""
+"""The final step for a block that was converted, copied or dropped; it returns the new block, if there is one."""
 Finish = Callable[[], None]
 
 
@@ -48,22 +48,22 @@ def is_dropped(state: StatePlan | None) -> bool:
 
 
 def new_state_id(plan: OperatorPlan, info: StateMetaInfo, header: KeyedStreamHeader) -> int | None:
-    """Give the place of a stored state in the new header; None where it is dropped."""
+    """Return the index of a stored state in the new header; None if it is dropped."""
     state = plan.state(info.name, keyed=True)
     return None if is_dropped(state) else header.state_id(new_name(info, state))
 
 
 @attrs.define
 class StreamRewriter:
-    """Gives the blocks of one stored stream under the ids of the new header, their values converted as planned.
+    """Rewrites the blocks of one stored stream: with the ids of the new header, and values converted as planned.
 
     Attributes:
-        plan: Of the operator.
-        max_parallelism: Number of key groups of the stored operator.
-        reader: Of the stream.
-        header: The new one.
-        tallies: Counts by stored name, which go on; entries of dropped states are counted, and not given.
-        quarantine: Takes values that do not fit, where the plan allows any.
+        plan: The plan of the operator.
+        max_parallelism: The number of key groups of the stored operator.
+        reader: The reader of the stream.
+        header: The new header.
+        tallies: The running counts by stored name; entries of dropped states are counted, but not yielded.
+        quarantine: The quarantine for values that do not fit, if the plan allows any.
     """
 
     plan: OperatorPlan
@@ -82,14 +82,14 @@ class StreamRewriter:
         self._keys = DistinctKeys(self.reader)
 
     def blocks(self, key_groups: range) -> Iterator[Block]:
-        """Give the new blocks of some key groups."""
+        """Yield the new blocks of some key groups."""
         return self._one_by_one(key_groups, self._worker())
 
     def write(self, key_groups: range, writer: KeyedStreamWriter, *, alone: bool = False) -> None:
         """Write some key groups, in their order.
 
-        Two threads share the work, but for what goes through objects: that is Python's own, and may be a user's. One
-        does it where it is to be `alone`.
+        Two threads share the work, unless it is to be done `alone`, or a state is converted through objects: that runs
+        in Python, and may call user code.
         """
         first = self._worker()
         if not all(one is None or isinstance(one.transcoder, BlockTranscoder) for one in first.rewriters):
@@ -105,7 +105,7 @@ class StreamRewriter:
         self._keys.finish()
 
     def _batches(self, key_groups: range, rewriters: Rewriters) -> Iterator[Batch]:
-        """Give the stored bytes as they are best worked on: in stretches where whole key groups can be converted."""
+        """Return an iterator over batches: `Stretch`es if whole key groups can be converted, else lists of blocks."""
         reader, is_compressed = self.reader, self.reader.header.compressed or self.header.compressed
         by_machine_code = reader.executor is ExecutorName.NUMBA and may_be_whole(rewriters)
         if not isinstance(reader, KeyedStreamReader) or is_compressed or not by_machine_code:
@@ -113,7 +113,7 @@ class StreamRewriter:
         return _stretched(reader, key_groups)
 
     def _worked(self, batch: Batch, worker: StretchRewriter, writer: KeyedStreamWriter) -> Finish:
-        """Convert a batch; give what is left to do."""
+        """Convert a batch; return the final step."""
         if isinstance(batch, Stretch):
             found = worker.convert(batch)
             if found is not None:
@@ -137,7 +137,7 @@ class StreamRewriter:
             writer.add(block)
 
     def _put(self, found: NewKeyGroups, key_groups: list[int], writer: KeyedStreamWriter) -> None:
-        """Write new key groups, and count what is in them."""
+        """Write new key groups, and count their entries."""
         entries = [0] * len(self.header.states)
         for total in found.totals:
             new_id = self._new_ids[total.state_id]
@@ -152,7 +152,7 @@ class StreamRewriter:
         self._keys.finish()
 
     def _worker(self) -> StretchRewriter:
-        """Make who looks at the states and converts them, for one thread."""
+        """Return the checker and converter of the states for one thread."""
         aside = self.quarantine if self.plan.max_bad_values else None
         key, executor = self.reader.header.key_snapshot, self.reader.executor
         rewriters = [
@@ -164,7 +164,7 @@ class StreamRewriter:
         return StretchRewriter(rewriters, self._new_ids, prefix_size(self.max_parallelism), check)
 
     def _converted(self, batch: list[Block], worker: StretchRewriter) -> list[Step]:
-        """Look at blocks and convert them; what fails is raised by the last of the steps, after those before it."""
+        """Check and convert blocks; an error is raised by the last of the returned steps, after those before it."""
         looked_at, failure = self._looked_at(batch, worker.check)
         steps: list[Step] = []
         try:
@@ -180,7 +180,7 @@ class StreamRewriter:
     def _looked_at(
         self, batch: list[Block], check: StreamCheck
     ) -> tuple[list[tuple[Block, SeenKeys | None]], StateShiftError | None]:
-        """Hold blocks against what they must be, up to one that is damaged; nothing is told of dropped ones."""
+        """Check blocks, up to the first damaged one; dropped ones are not checked."""
         found: list[tuple[Block, SeenKeys | None]] = []
         for block in batch:
             try:
@@ -213,7 +213,7 @@ class StreamRewriter:
 
 
 def _passed(block: Block, new_id: int | None, tally: Tally) -> Block | None:
-    """Count a block that stays as it is, or is dropped."""
+    """Count a block that is copied or dropped."""
     tally.read += block.entries
     if new_id is None:
         tally.dropped += block.entries
@@ -227,12 +227,12 @@ def _raised(error: StateShiftError) -> None:
 
 
 def _stretched(reader: KeyedStreamReader, key_groups: range) -> Iterator[Batch]:
-    """Give stretches; of a long key group its blocks."""
+    """Yield `Stretch`es, and the blocks of key groups that are too long for one."""
     with located(file=reader.name):
         for found in reader.stretches(key_groups):
             if isinstance(found, Stretch):
                 yield found
-                del found  # the next one is read into the same memory, which is still in the processor's cache
+                del found  # the next one reuses its memory, which is still in the CPU cache
             else:
                 yield from batches(found)
 

@@ -1,4 +1,4 @@
-"""Whole key groups on their way to a new stream, all of their states at once: plain entries, by machine code."""
+"""Rewriting of whole key groups by machine code, all of their states at once."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _CREDIT = 2
 
 @attrs.define
 class StretchRewriter:
-    """Rewrites stretches of a stored stream where machine code can; is for one thread.
+    """Rewrites consecutive key groups of a stored stream by machine code, if possible. It is for one thread.
 
     Attributes:
-        rewriters: By the id of a state who converts its blocks, if anyone.
-        new_ids: By the id of a state the new one, if it is not dropped.
-        prefix_bytes: How many bytes of a key tell its key group.
-        check: Holds entries against what they must be.
+        rewriters: The converter of each state's blocks, by state id; None if they are copied or dropped.
+        new_ids: The new id of each state, by state id; None if it is dropped.
+        prefix_bytes: The number of key bytes that hold the key group.
+        check: The check of entries.
     """
 
     rewriters: Sequence[BlockRewriter | None]
@@ -43,9 +43,9 @@ class StretchRewriter:
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
     def convert(self, stretch: Stretch) -> NewKeyGroups | None:
-        """Convert all entries of a stretch; None where that is to be done block by block.
+        """Convert all entries of some key groups; return None if that must be done block by block.
 
-        Once more stretches could not be converted than could, by two, none is tried any more.
+        It gives up for good once there were two more failures than successes.
         """
         if not self._credit:
             return None
@@ -57,7 +57,7 @@ class StretchRewriter:
         return found
 
     def _are_proven(self, found: NewKeyGroups, key_group: int) -> bool:
-        """Read the first entry of each state that was converted (rule RUN-7); what is wrong with one, blocks tell."""
+        """Whether the first entry of each converted state can be read back (rule RUN-7)."""
         try:
             for total in found.totals:
                 rewriter, new_id = self.rewriters[total.state_id], self.new_ids[total.state_id]
@@ -77,14 +77,14 @@ class StretchRewriter:
 
 
 def may_be_whole(rewriters: Sequence[BlockRewriter | None]) -> bool:
-    """Whether entries can be rewritten by an op list, without a look at others of their key group."""
+    """Whether all states can be rewritten by op lists, entry by entry, without all entries of a key group at once."""
     transcoders = [one.transcoder for one in rewriters if one is not None]
     return all(isinstance(one, BlockTranscoder) and not one.needs_whole_run for one in transcoders)
 
 
 def _treatment(new_id: int | None, rewriter: BlockRewriter | None, check: EntryCheck) -> Treatment:
-    """Say what happens to a state; what is dropped is held against nothing but its framing."""
+    """Return the treatment of a state; the entries of dropped states are not checked apart from their framing."""
     if rewriter is None or new_id is None:
         return Treatment(new_id, check=None if new_id is None else check)
-    assert isinstance(rewriter.transcoder, BlockTranscoder)  # noqa: S101 - so says may_be_whole
+    assert isinstance(rewriter.transcoder, BlockTranscoder)  # noqa: S101 - may_be_whole has checked it
     return Treatment(new_id, rewriter.transcoder.program, check)

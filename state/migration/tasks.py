@@ -1,4 +1,4 @@
-"""What a migration is divided into: streams to write, each by one task, and what a task gives back."""
+"""The tasks of a migration, each of which writes one stream, and their results."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class KeyedTask:
-    """Rewrite the keyed state of a range of key groups into the stream of one new subtask.
+    """A task that rewrites the keyed state of a range of key groups into the stream of one new subtask.
 
     Attributes:
-        plan: Of the operator.
-        title: What messages call the operator.
-        subtask: Of the result.
-        parallelism: Number of subtasks of the result.
-        key_groups: Exactly those of the subtask.
-        max_parallelism: Number of key groups of the operator.
-        handles: The stored streams that hold any of them.
-        digests: By the path of such a stream's file, what its digest must be; of those that this task looks at whole.
+        plan: The plan of the operator.
+        title: The name of the operator in messages.
+        subtask: The index of the new subtask.
+        parallelism: The number of new subtasks.
+        key_groups: The key groups of the new subtask.
+        max_parallelism: The number of key groups of the operator.
+        handles: The stored streams that have any of these key groups.
+        digests: The expected digests of the files of streams that this task checks as a whole, by path.
     """
 
     plan: OperatorPlan
@@ -46,7 +46,7 @@ class KeyedTask:
 
     @property
     def size_bytes(self) -> int:
-        """About how much there is to read: of each stream the share of its key groups."""
+        """The approximate number of bytes to read, in proportion to the key groups of each stream."""
         return sum(
             handle.stream.size * len(_common(handle.key_groups, self.key_groups)) // len(handle.key_groups)
             for handle in self.handles
@@ -59,15 +59,15 @@ def _common(one: range, other: range) -> range:
 
 @attrs.frozen
 class OperatorTask:
-    """Rewrite list and broadcast states into the stream of one new subtask.
+    """A task that rewrites list and broadcast states into the stream of one new subtask.
 
     Attributes:
-        plan: Of the operator.
-        title: What messages call the operator.
-        subtask: Of the result.
-        shares: What the subtask takes from stored streams.
-        header: The states that all subtasks list where they are dealt out anew; None: those of its one stored stream.
-        digests: By the path of a stored stream's file, what its digest must be.
+        plan: The plan of the operator.
+        title: The name of the operator in messages.
+        subtask: The index of the new subtask.
+        shares: The shares of the subtask in stored streams.
+        header: The common header of all subtasks if state is redistributed; None for that of its one stored stream.
+        digests: The expected digests of the stored streams' files, by path.
     """
 
     plan: OperatorPlan
@@ -79,21 +79,21 @@ class OperatorTask:
 
     @property
     def size_bytes(self) -> int:
-        """About how much there is to read."""
+        """The approximate number of bytes to read."""
         return sum(share.size_bytes for share in self.shares)
 
 
 @attrs.frozen
 class CopyTask:
-    """Copy a file as it is.
+    """A task that copies a file unchanged.
 
     Attributes:
-        title: What messages call the operator.
-        name: What the copy is called.
+        title: The name of the operator in messages.
+        name: The name of the copy.
         stream: The file; never inline.
-        xxh128: Its digest where the source's lineage tells it, or "".
-        handle: What tells of its entries or elements; None: it is raw state, of which nothing is known.
-        max_parallelism: Number of key groups of the operator.
+        xxh128: The expected digest, if the source's lineage has it, or "".
+        handle: The handle by which its entries or elements are checked; None for raw state, whose format is unknown.
+        max_parallelism: The number of key groups of the operator.
     """
 
     title: str
@@ -105,7 +105,7 @@ class CopyTask:
 
     @property
     def size_bytes(self) -> int:
-        """How much there is to copy."""
+        """The number of bytes to copy."""
         return self.stream.size
 
 
@@ -114,17 +114,17 @@ Task = KeyedTask | RekeyTask | OperatorTask | CopyTask
 
 @attrs.frozen
 class TaskResult:
-    """What a task wrote.
+    """The result of a task.
 
     Attributes:
-        stored: The stream, in memory or under an attempt's name.
-        offsets: Of key groups, for a keyed stream.
-        states: Of elements, for an operator stream.
-        counts: Of each state (rule RUN-2).
-        quarantine: The file with values that do not fit, under an attempt's name; None where there were none.
-        sent: Where keys were written anew, of the first subtask: the counts of everything that was read for all of
-            them. What the subtasks have received must be that.
-        lacks_numba: Whether plain Python did it only because numba is not installed where it was done.
+        stored: The stream, in memory or in a file of the attempt.
+        offsets: The offsets of the key groups of a keyed stream.
+        states: The offsets of the elements of an operator stream, by state.
+        counts: The counts of each state (rule RUN-2).
+        quarantine: The file with values that do not fit, with the name of the attempt; None if there were none.
+        sent: The counts of all entries that were read for all subtasks, if keys were rewritten; only in the result of
+            the first subtask. The subtasks together must have received these entries.
+        lacks_numba: Whether plain Python was used only because numba is not installed where the task ran.
     """
 
     stored: StoredBytes
@@ -137,5 +137,5 @@ class TaskResult:
 
     @property
     def files(self) -> tuple[StoredBytes, ...]:
-        """What was written: the stream, and the quarantine where there is one."""
+        """The files written: the stream, and the quarantine if there is one."""
         return (self.stored,) if self.quarantine is None else (self.stored, self.quarantine)

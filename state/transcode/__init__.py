@@ -1,4 +1,4 @@
-"""Blocks of old entries -> blocks of new entries: framing as data, the executors, and the one way in."""
+"""Transcoding of blocks of old entries to blocks of new entries: the framing, the executors, and the factory."""
 
 from .factory import make_element_transcoder, make_transcoder
 from .framing import EntryFraming, ValueFraming, entry_framing, value_framing

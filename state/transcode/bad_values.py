@@ -1,7 +1,7 @@
-"""A value that does not fit its new type, as it is stored: what a run puts into quarantine where it may (rule RUN-4).
+"""Stored values that do not fit their new type: a run quarantines them if that is allowed (rule RUN-4).
 
-Only what a value makes fail is bad: its reader, its conversion, its writer. Bytes that are not framed as they should be
-are damage, and two keys that become one say that the conversion is wrong, not a value: both end the run.
+A value is bad when its reader, its conversion or its writer fails on it. Wrongly framed bytes are corruption, and two
+keys that become one mean that the conversion is wrong, not a value: both end the run.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ class BadValue:
     """The smallest piece of a state that can be left out: an entry, or an element of an operator's list.
 
     Attributes:
-        key_bytes: The key as it is stored: of an entry with key group, namespace and user key; of a broadcast map the
-            map's key; of an operator's list nothing.
-        value_bytes: The value as it is stored; of a map state that becomes one of another kind, all entries of the key,
-            as in a block: i32 n, n key bytes, i32 m, m value bytes.
+        key_bytes: The stored key: for a keyed entry with key group, namespace and user key; for a broadcast map the
+            map's key; empty for an operator's list.
+        value_bytes: The stored value; for a map state that becomes another kind of state, all entries of the key,
+            framed as in a block: i32 n, n key bytes, i32 m, m value bytes.
         key: The key as messages show it, or "".
-        path: Where in the value, from `$`.
-        rule: Of the rules, or "" where none is cited.
-        reason: What failed, as a message says it.
-        cause: Class of the error of the user's code or a library behind it, else of our own; tells no value.
-        key_group: Of keyed state.
-        user_key: Of map state: the user key as messages show it, or "".
+        path: The place in the value, from `$`.
+        rule: The id of the rule, or "" if none is cited.
+        reason: The text of the failure.
+        cause: The class name of the user code's or library's error behind the failure, else of our own error; contains
+            no value.
+        key_group: The key group; None for operator state.
+        user_key: The user key of a map state's entry as messages show it, or "".
     """
 
     key_bytes: bytes = attrs.field(repr=False)
@@ -48,7 +49,7 @@ class BadValue:
     def of(
         cls, error: StateShiftError, key_bytes: bytes, value_bytes: bytes, key_group: int | None = None
     ) -> BadValue | None:
-        """Take the facts from an error whose places are told; None where no bad value is behind it."""
+        """Return the bad value behind an error that has its location filled in; None if the cause is no bad value."""
         if not isinstance(error, ValueNotConvertible) or isinstance(error, ValuesCollide):
             return None
         where = error.where
@@ -65,7 +66,7 @@ class BadValue:
 
 
 def _class_of(error: BaseException) -> str:
-    """Name a class of errors, with its module where that is neither Python's nor ours: `struct.error`."""
+    """Return the name of an error's class, with its module if that is neither Python's nor ours: `struct.error`."""
     cls = type(error)
     is_known = cls.__module__ in {"builtins", ValueNotConvertible.__module__}
     return cls.__qualname__ if is_known else f"{cls.__module__}.{cls.__qualname__}"

@@ -1,4 +1,4 @@
-"""The transcoder of states whose values have a recipe: blocks go through an op list, odd entries through objects."""
+"""The transcoder of states whose values have a recipe: an op list rewrites blocks, objects rewrite odd entries."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _CHECKSUM = (1 << 64) - 1
 
 @attrs.define
 class BlockTranscoder:
-    """Rewrites blocks by an op list.
+    """A transcoder that rewrites blocks by an op list.
 
     Attributes:
-        objects: Rewrites odd entries, and tells what is wrong with damaged ones.
+        objects: The transcoder of odd entries, which also raises the error of damaged ones.
         program: The op list.
-        executor: Who carries it out.
+        executor: The name of the executor that runs it.
     """
 
     objects: ObjectTranscoder
@@ -51,7 +51,7 @@ class BlockTranscoder:
         try:
             found = _joined([*self._pieces(block, prefix)])
         except StateShiftError:
-            return self.objects.transcode(block)  # another failure may come first: two keys that become one
+            return self.objects.transcode(block)  # two keys that become one may be the first failure
         return found if _are_apart(found.data, found.written) else self.objects.transcode(block)
 
     def _pieces(self, block: bytes | memoryview, prefix: bytes) -> Iterator[Transcoded]:
@@ -68,7 +68,7 @@ class BlockTranscoder:
                 yield self._slowly(block, at, len(block))
                 at = len(block)
             else:
-                assert done.status in {DONE, FULL}  # noqa: S101 - there is no other
+                assert done.status in {DONE, FULL}  # noqa: S101 - there is no other status
 
     def _rewritten(self, block: bytes | memoryview, at: int, prefix: bytes) -> Rewritten:
         if self._made is None:
@@ -76,7 +76,7 @@ class BlockTranscoder:
         return self._made.rewrite(block, at, prefix)
 
     def _slowly(self, block: bytes | memoryview, start: int, end: int) -> Transcoded:
-        """Rewrite entries as objects; a failure tells where in the block it was."""
+        """Rewrite entries as objects; an error gets the offset in the whole block."""
         try:
             found = self.objects.transcode(block[start:end])
             return attrs.evolve(found, keys_read=survey(block[start:end], b"").keys)
@@ -95,7 +95,7 @@ class BlockTranscoder:
 
 
 def entry_end(block: bytes | memoryview, start: int) -> int:
-    """Tell where an entry ends whose framing is sound."""
+    """Return the end of a correctly framed entry."""
     value = start + _LENGTH_BYTES + int.from_bytes(block[start : start + _LENGTH_BYTES], "big")
     return value + _LENGTH_BYTES + int.from_bytes(block[value : value + _LENGTH_BYTES], "big")
 
@@ -112,7 +112,7 @@ def _are_apart(data: bytes | memoryview, count: int) -> bool:
 
 
 def _joined(pieces: list[Transcoded]) -> Transcoded:
-    """Put pieces together in their order."""
+    """Join pieces in order."""
     if len(pieces) == 1:
         return pieces[0]
     return Transcoded(

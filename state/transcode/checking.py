@@ -1,6 +1,6 @@
-"""Blocks held against what their entries must be: by machine code, or not at all where that does not pay.
+"""Fast checks of blocks: keys by machine code if it is loaded, keys and values by an op list.
 
-What is not plain is no failure: it is named, and who asks looks at it entry by entry, in plain Python.
+An entry that these checks cannot accept is not yet an error: the caller checks it in plain Python.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SeenKeys:
-    """The keys of a block: each where it belongs, no two the same.
+    """The result for a block whose keys are distinct and belong to its key group.
 
     Attributes:
-        last: Where its last entry begins.
-        ascends: Whether each comes before the next one, in the order of unsigned bytes.
-        hashes: Of each key 64 bits, as an array, unless they ascend.
+        last: The offset of the last entry.
+        ascends: Whether the keys ascend, compared as unsigned bytes.
+        hashes: A 64-bit hash of each key, as an array; None if the keys ascend.
     """
 
     last: int
@@ -39,12 +39,12 @@ class SeenKeys:
 
 @attrs.define
 class BlockChecker:
-    """Looks at the blocks of one state, in one thread.
+    """Checks the blocks of one state, in one thread.
 
     Attributes:
-        check: What they are held against.
-        prefix_bytes: How many bytes of a key tell its key group.
-        executor: Who looks.
+        check: The check of an entry.
+        prefix_bytes: The number of key bytes that hold the key group.
+        executor: The name of the executor that runs the check.
     """
 
     check: EntryCheck
@@ -55,7 +55,7 @@ class BlockChecker:
     _shape: Any = attrs.field(default=None, init=False)
 
     def keys(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
-        """Look at the keys of a block; None where they must be looked at one by one."""
+        """Check the keys of a block; return None if they must be checked one by one."""
         return self._by_machine_code(data, key_group) if self.executor is ExecutorName.NUMBA else None
 
     def _by_machine_code(self, data: bytes | memoryview, key_group: int) -> SeenKeys | None:
@@ -78,7 +78,7 @@ class BlockChecker:
         return SeenKeys(last, bool(ascends), None if ascends else fast.key_hashes(block, stop, entries))
 
     def odd_entries(self, data: bytes | memoryview) -> Iterator[tuple[int, int]]:
-        """Give where each entry begins and ends of which the op list cannot tell that it is sound."""
+        """Yield the start and end of each entry that the op list does not accept; nothing if there is no op list."""
         program = self.check.program
         at = 0 if program is not None else len(data)
         while at < len(data) and program is not None:

@@ -1,9 +1,9 @@
-"""Which executor carries out op lists, chosen once: machine code where it is worth its start, else plain Python.
+"""The choice of the executor of op lists: machine code if its start-up time pays off, else plain Python.
 
-Whoever opens a plan or a reader chooses, and passes the choice on. Little state is done in plain Python, and numba
-is not even loaded. Machine code that this machine has not compiled yet takes longer to compile than some state takes
-without: it is compiled for a plan of so much state that it pays, and never for a reader. `stateshift warm-up` compiles
-it beforehand. The environment variable `STATESHIFT_EXECUTOR` names who is to do all, or `objects`, to use no op list.
+The code that opens a plan or a reader chooses once and passes the choice on. Small state is processed in plain Python,
+without even loading numba. Machine code that is not in the cache of this machine takes seconds to compile: that is done
+only for plans with enough state, and never for a reader. `stateshift warm-up` compiles it beforehand. The environment
+variable `STATESHIFT_EXECUTOR` names the executor for everything; `objects` means that no op list is used.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from .kept_code import is_compiled
 
 VARIABLE = "STATESHIFT_EXECUTOR"
 LOADING_BYTES = 1 << 20
-"""Less is gone through in plain Python, by the time in which numba is loaded: half a second."""
+"""From this size on loading numba pays: it takes half a second, in which plain Python processes less than this."""
 COMPILING_S = 20.0
-"""How long it takes to compile machine code, about."""
+"""The approximate time to compile the machine code."""
 COMPILING_BYTES = 128 << 20
-"""From here on that pays: plain Python takes 0.15 to 0.45 seconds for each MB, and for these twice as long."""
+"""From this size on compiling pays: plain Python takes 0.15 to 0.45 s per MB, here about twice the compile time."""
 TIMES_SLOWER = 400
-"""How many times as long as machine code plain Python takes, about: 150 with long lists, 550 with two numbers."""
+"""The approximate speed-up of machine code over plain Python: 150 with long lists, 550 with two numbers."""
 _AUTO, _NUMBA_MODULE = "auto", f"{__package__}.numba_kernels"
 
 
 class ExecutorName(enum.StrEnum):
-    """Who rewrites blocks."""
+    """The names of the executors."""
 
     NUMBA = "numba"
     PLAIN = "plain"
@@ -40,14 +40,14 @@ class ExecutorName(enum.StrEnum):
 
 
 def choose_executor(size_bytes: int, *, compiles: bool = False) -> ExecutorName:
-    """Choose who goes through some bytes: as the environment says, else who is done first, what it loads included.
+    """Choose the executor that the environment names, else the one that finishes first, its loading time included.
 
     Args:
-        size_bytes: Of all that is to be gone through.
-        compiles: Whether machine code may be compiled for it, where there is so much that it pays.
+        size_bytes: The size of all state to be processed.
+        compiles: Whether machine code may be compiled if there is enough state to make it pay.
 
     Raises:
-        DeclarationError: The environment names none, or one that is not installed.
+        DeclarationError: The environment names no known executor, or one that is not installed.
     """
     wanted = _executor_named(os.environ.get(VARIABLE) or _AUTO)
     if wanted is not None:
@@ -62,12 +62,12 @@ def choose_executor(size_bytes: int, *, compiles: bool = False) -> ExecutorName:
 
 
 def must_compile(executor: ExecutorName) -> bool:
-    """Whether who was chosen begins with compiling machine code."""
+    """Whether the chosen executor must first compile machine code."""
     return executor is ExecutorName.NUMBA and not is_compiled()
 
 
 def lacks_numba(executor: ExecutorName, size_bytes: int) -> bool:
-    """Whether plain Python was chosen for some bytes only because numba is not installed."""
+    """Whether plain Python was chosen for state of this size only because numba is not installed."""
     return executor is ExecutorName.PLAIN and size_bytes >= LOADING_BYTES and not has_numba()
 
 
@@ -79,7 +79,7 @@ def has_numba() -> bool:
 
 @lru_cache(maxsize=1)
 def load_machine_code() -> Any:
-    """Return the module of machine code; numba must be there."""
+    """Return the module of machine code; numba must be installed."""
     return import_module(_NUMBA_MODULE)
 
 

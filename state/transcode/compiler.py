@@ -1,7 +1,7 @@
-"""Recipe -> op list: parse ops that note where pieces start, emit ops that write them, neighbouring copies as one.
+"""The compiler from recipes to op lists: parse ops note where pieces start, emit ops write them.
 
-Pieces are parsed first and then written, in any order. What repeats (items of a list) is parsed twice where it does not
-stay, to find its end and to write it; once where nothing before it changes places.
+Neighbouring copies become one op. Pieces are parsed first and then written, in any order. Repeated items (of a list)
+whose bytes change are parsed twice, to find their end and to write them; once if the pieces keep their order.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _PROGRAMS_KEPT = 256
 def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key: Recipe | None = None) -> Program:
     """Compile the recipe of a value, an element of list state, or a value of map state.
 
-    That is kept: every subtask of an operator, and every thread, asks for the same.
+    Results are cached: every subtask of an operator, and every thread, asks for the same one.
 
     Args:
-        recipe: Of it.
+        recipe: The recipe of the value or element.
         framing: What the value bytes of an entry hold.
-        nullable: Whether a null of map state, which the entry's own flag tells, stays one; else it is odd.
-        key: Of the entry's key, where that changes.
+        nullable: Whether a null of map state (its entry's null flag is set) stays a null; else the entry is odd.
+        key: The recipe of the entry's key, if keys change.
     """
     compiler = _Compiler()
     if key is not None:
@@ -77,12 +77,12 @@ def compile_value(recipe: Recipe, framing: ValueFraming, *, nullable: bool, key:
 
 @lru_cache(maxsize=_PROGRAMS_KEPT)
 def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | None = None) -> Program:
-    """Compile an op list that goes over entries, and writes nothing of use.
+    """Compile an op list that only checks entries; what it writes is meaningless.
 
     Args:
-        value: Of a value, an element of list state, or a value of map state, which stays; None: of any bytes.
+        value: The unchanging recipe of a value, an element of list state, or a value of map state; None: any bytes.
         framing: What the value bytes of an entry hold.
-        key: Of the entry's key, which stays; None: of any bytes.
+        key: The unchanging recipe of the entry's key; None: any bytes.
     """
     compiler = _Compiler()
     if key is not None:
@@ -109,10 +109,10 @@ def compile_check(value: Recipe | None, framing: ValueFraming, *, key: Recipe | 
 
 
 class _Compiler(Parsing):
-    """Goes through a recipe, and appends what parses a value and what writes it."""
+    """Walks a recipe, and appends the ops that parse a value and those that write it."""
 
     def run_key(self, recipe: Recipe) -> None:
-        """Parse the key of an entry and write it, before all else."""
+        """Append the ops that parse and write an entry's key; they come first."""
         self.op(ops.KEY)
         self._place = None
         self.run(recipe)
@@ -120,7 +120,7 @@ class _Compiler(Parsing):
         self._place = Place(ops.VALUE)
 
     def pass_key(self, recipe: Recipe) -> None:
-        """Parse the key of an entry, before all else."""
+        """Append the ops that parse an entry's key; they come first."""
         self.op(ops.KEY)
         self._place = None
         self.parse(recipe)
@@ -128,9 +128,9 @@ class _Compiler(Parsing):
         self._place = Place(ops.VALUE)
 
     def hurry(self) -> None:
-        """Pass bytes and what may be null at once, where ops for them follow one another and nothing is null.
+        """Put a `LIKELY` op before each run of small skipping ops: it skips them all at once if no value is null.
 
-        For op lists that write nothing: where such pieces end nobody asks.
+        This is only for op lists that write nothing, which never read where such pieces end.
         """
         listed: list[Op | Label] = []
         run: list[Op] = []
@@ -153,7 +153,7 @@ class _Compiler(Parsing):
         self._ops = listed[:-1]
 
     def _masks(self, op: Op) -> bytes:
-        """Give for each byte that an op passes, where nothing is null, a mask and what it is under it."""
+        """Return a mask byte and the masked value for each byte that an op skips if no value is null."""
         match op:
             case (ops.FIXED, int(size), int(place)):
                 mask, value = self._constants[place : place + size], self._constants[place + ops.WORD :][:size]
@@ -165,7 +165,7 @@ class _Compiler(Parsing):
         raise AssertionError(op)
 
     def run(self, recipe: Recipe) -> None:
-        """Parse a value and write it at once."""
+        """Append the ops that parse a value and write it immediately."""
         if not repeats(recipe):
             self.flush(self.parse(recipe))
             return
@@ -244,7 +244,7 @@ class _Compiler(Parsing):
         self.loop(recipe, self.run)
 
     def flush(self, items: Iterable[Item]) -> None:
-        """Write pieces, neighbours as one."""
+        """Append the ops that write pieces, one op for neighbours that can be joined."""
         for item in joined(items):
             match item:
                 case Copied(first, last, size=int(size)) if size <= ops.WORD:
@@ -274,7 +274,7 @@ class _Compiler(Parsing):
 
 
 def _passed(op: Op, read: Container[object]) -> int:
-    """How many bytes an op passes where nothing is null; 0 of one that is needed: more than that depends on it."""
+    """Return the number of bytes that an op skips if no value is null; 0 if the op has other effects."""
     match op:
         case (ops.FIXED, int(size), _) | (ops.SKIP, int(size)) if size <= ops.WORD:
             return size
@@ -284,6 +284,6 @@ def _passed(op: Op, read: Container[object]) -> int:
 
 
 def _ascends(emitted: tuple[int | bytes, ...]) -> bool:
-    """Whether the parts that are written lie in the order of the old bytes."""
+    """Whether the written parts keep the order of the old bytes."""
     places = [one for one in emitted if isinstance(one, int)]
     return places == sorted(places)

@@ -1,4 +1,4 @@
-"""The executor for an operator's own state by op lists: elements are framed as entries, and go through by blocks."""
+"""The transcoder of operator state by op lists: elements are framed as entries and rewritten in blocks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 1 << 22
 _LARGEST_BYTES = 1 << 27
-"""Of an element; one that is rewritten may be many times as long, and its new size is an i32."""
+"""The largest element that op lists rewrite; the new one may be many times as long, and its size is an i32."""
 _KEY = (1).to_bytes(4, "big") + b"\0"
-"""Stands before each element: its entry's key, which tells nothing."""
+"""The framed dummy key before each element."""
 _HEAD_BYTES = len(_KEY) + 4
 
 
 @attrs.frozen
 class ElementBlocks:
-    """Rewrites elements by an op list.
+    """A transcoder that rewrites elements by an op list.
 
     Attributes:
-        objects: Rewrites odd elements.
+        objects: The transcoder of odd elements.
         program: The op list.
-        executor: Who carries it out.
+        executor: The name of the executor that runs it.
     """
 
     objects: ElementTranscoder
@@ -62,7 +62,7 @@ class ElementBlocks:
 
 
 def framed_elements(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Frame elements, a few megabytes at a time; give the place of the first one with each block."""
+    """Yield blocks of framed elements, a few megabytes each, with the index of each block's first element."""
     start, framed, size = 0, list[bytes](), 0
     for place, element in enumerate(elements, 1):
         framed += (_KEY, len(element).to_bytes(4, "big"), element)
@@ -73,12 +73,12 @@ def framed_elements(elements: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def framed_size(element: bytes) -> int:
-    """Give the bytes of an element in its frame."""
+    """Return the size of an element with its frame."""
     return _HEAD_BYTES + len(element)
 
 
 def _elements(block: bytes) -> Iterator[bytes]:
-    """Take elements out of their frames."""
+    """Yield the elements without their frames."""
     at = 0
     while at < len(block):
         start = at + _HEAD_BYTES

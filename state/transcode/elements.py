@@ -1,4 +1,4 @@
-"""The executors for an operator's own state: elements of lists, and the maps of broadcast state, object by object."""
+"""The transcoders of operator state, object by object: elements of lists, and the maps of broadcast state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ListElements:
-    """Rewrites elements of an operator's list state."""
+    """A transcoder of the elements of an operator's list state."""
 
     plan: StatePlan
     quarantines: bool = False
@@ -49,7 +49,7 @@ class ListElements:
 
 @attrs.frozen
 class BroadcastMaps:
-    """Rewrites the map of a broadcast state: i32 n, n x (key, value), without null flags (format notes 8)."""
+    """A transcoder of the map of a broadcast state: i32 n, n x (key, value), without null flags (format notes 8)."""
 
     plan: StatePlan
     quarantines: bool = False
@@ -97,7 +97,7 @@ def _keep_apart(key: bytes, seen: set[bytes]) -> None:
 
 @attrs.define
 class _MapPiece:
-    """The key or the value of a broadcast map's entries: rewritten, or copied where no recoding is planned."""
+    """The key or the value of a broadcast map's entries: rewritten, or copied if no recoding is planned."""
 
     plan: StatePlan
     recoding: Recoding | None
@@ -105,7 +105,7 @@ class _MapPiece:
 
     @cached_property
     def _restored(self) -> TypeSerializer[Any] | None:
-        """What reads a piece as its snapshot says; None where only the reader that the plan found can."""
+        """The serializer restored from the snapshot; None if only the plan's own reader can read the piece."""
         try:
             return self.old.restore_serializer() if self.old is not None else None
         except StateShiftError:
@@ -126,7 +126,7 @@ class _MapPiece:
         return target.getvalue()
 
     def passed(self, source: DataInputView) -> bytes:
-        """Pass over a piece, and give it as it is stored."""
+        """Skip a piece and return its stored bytes."""
         start = source.position
         if self._restored is not None:
             self._restored.copy_bytes(source, DataOutputView())
@@ -141,7 +141,7 @@ class _MapPiece:
 def _entry_aside(
     error: StateShiftError, source: DataInputView, start: int, key: _MapPiece, value: _MapPiece
 ) -> BadValue | None:
-    """Leave an entry out where its end can be told; nothing frames it, and its reader may have failed halfway."""
+    """Return the bad value of an unframed entry whose reader may have failed halfway; None if its end is not found."""
     try:
         source.position = start
         key_bytes, value_bytes = key.passed(source), value.passed(source)

@@ -1,7 +1,7 @@
-"""What the entries of a state that stays are held against: a shape of their keys, and an op list that only reads.
+"""The checks of the entries of an unchanged state: the shape of their keys, and an op list that only reads.
 
-Who reads a value as an object takes whatever an op list takes that rewrites it to itself; what that finds odd is for
-objects to tell. So entries that pass are sound, and others may be.
+The object reader of a value accepts everything that an op list accepts which rewrites the value to itself. Entries that
+pass are therefore valid; others may be valid too, and are left to the object readers.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _TIME_BYTES, _WINDOW_BYTES, _FACTOR = 8, 16, 31
 
 @attrs.frozen
 class EntryCheck:
-    """What the entries of a state are held against.
+    """The check of the entries of a state.
 
     Attributes:
-        shape: Of their keys.
-        program: An op list that goes over keys and values; None where the shape tells all that is to be told.
-        is_whole: Whether an entry that passes can be read in all its parts.
+        shape: The shape of their keys.
+        program: An op list that parses keys and values; None if the shape covers everything that can be checked.
+        is_whole: Whether all parts of an entry that passes are readable.
     """
 
     shape: Shape
@@ -54,10 +54,10 @@ class CheckedTypes:
     """The types of a state, as its stream describes them.
 
     Attributes:
-        kind: Of the state.
-        key: Of its keys; None where nobody reads them.
-        namespace: Of its namespaces; the same.
-        value: Of its values: of list and map state that of the whole; the same.
+        kind: The kind of the state.
+        key: The serializer of its keys; None if they cannot be read.
+        namespace: The serializer of its namespaces; None if they cannot be read.
+        value: The serializer of its values, for list and map state that of the whole; None if they cannot be read.
     """
 
     kind: StateKind
@@ -67,13 +67,13 @@ class CheckedTypes:
 
 
 def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, with_values: bool = True) -> EntryCheck:
-    """Make what entries are held against.
+    """Return the check of a state's entries.
 
     Args:
-        types: Of the state.
-        groups: Number of key groups.
-        prefix_bytes: How many bytes of a key tell its key group.
-        with_values: Whether values are to be looked at, too: not where they are read anyway.
+        types: The types of the state.
+        groups: The number of key groups.
+        prefix_bytes: The number of key bytes that hold the key group.
+        with_values: Whether values are checked too; not needed if they are read anyway.
     """
     kind = types.kind
     shape_parts, is_told = _shape_parts(types)
@@ -97,11 +97,11 @@ def make_entry_check(types: CheckedTypes, *, groups: int, prefix_bytes: int, wit
 
 
 def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = None) -> Program | None:
-    """Give the op list that goes over elements of an operator's list state; None where only objects can tell.
+    """Return the op list that checks elements of an operator's state; None if only objects can check them.
 
     Args:
-        value: Of an element; of a broadcast state of the values of its map.
-        key: Of the keys of such a map.
+        value: The serializer of an element; for broadcast state that of the map's values.
+        key: The serializer of the keys of a broadcast state's map.
     """
     recipe = recipe_of(value, None, value)
     if recipe is not None and key is not None:
@@ -111,7 +111,7 @@ def element_check(value: TypeSerializer[Any], key: TypeSerializer[Any] | None = 
 
 
 def _value_recipe(types: CheckedTypes) -> tuple[Recipe | None, bool]:
-    """Give the recipe of a value, an element, or a map's value; and whether it tells all of it."""
+    """Return the recipe of a value, an element, or a map's value; and whether it covers the whole value."""
     whole: Any = types.value
     if types.kind is StateKind.TIMERS:
         return None, True
@@ -122,7 +122,7 @@ def _value_recipe(types: CheckedTypes) -> tuple[Recipe | None, bool]:
 
 
 def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
-    """Give the parts of a key, as far as a shape tells them; and whether that is all before a user key."""
+    """Return the parts of a key that a shape can describe, and whether these are all parts before the user key."""
     parts: Parts = [(PASSED + _TIME_BYTES, 0)] if types.kind is StateKind.TIMERS else []
     key, namespace = types.key, types.namespace
     if key is None or namespace is None:
@@ -139,7 +139,7 @@ def _shape_parts(types: CheckedTypes) -> tuple[Parts, bool]:
 
 
 def _key_parts(snapshot: TypeSerializerConfigSnapshot[Any], factor: int) -> Parts | None:
-    """Give the parts of a key with their factors; None where it has others than those that are known."""
+    """Return the parts of a key with their hash factors; None if the key has an unknown part."""
     if not is_checked(snapshot):
         return None
     if snapshot.kind != "tuple":
@@ -161,7 +161,7 @@ def _namespace_parts(namespace: TypeSerializer[Any]) -> Parts | None:
 
 
 def _key_recipe(types: CheckedTypes, prefix_bytes: int) -> Recipe | None:
-    """Give the recipe of the whole key of an entry; None where only objects tell of a part."""
+    """Return the recipe of the whole key of an entry; None if a part has no recipe."""
     key, namespace, whole = types.key, types.namespace, types.value
     if key is None or namespace is None:
         return None

@@ -1,4 +1,4 @@
-"""The entries that hold what one key has in a keyed state, by the kind of the state.
+"""The entries that hold one key's value in a keyed state, by the kind of the state.
 
     list state    one entry: the elements, with one byte between them
     map state     an entry for each user key: a null flag and the value
@@ -25,15 +25,18 @@ if TYPE_CHECKING:
 
 
 def entry_values(kind: StateKind, serializer: TypeSerializer[Any], value: Any) -> list[tuple[bytes, bytes]]:
-    """Give the entries of one key: pairs of user key (empty but in map state) and value bytes; none where it is empty.
+    """Return the entries of one key as pairs of user key (empty except in map state) and value bytes.
+
+    An empty list or map, and None, have no entries.
 
     Args:
-        kind: Of the keyed state.
-        serializer: Of the state: of list state that of the list, of map state that of the map.
+        kind: The kind of the keyed state.
+        serializer: The serializer of the state; for list state that of the list, for map state that of the map.
         value: A value, a list or a map.
 
     Raises:
-        ValueNotConvertible: The value is none of the state, with the path within it; or no entry can hold it.
+        ValueNotConvertible: The value does not fit the state (the error has the path within it), or is too large for
+            an entry.
     """
     entries = _entry_values(kind, serializer, value)
     for _, data in entries:
@@ -61,7 +64,7 @@ def _entry_values(kind: StateKind, serializer: Any, value: Any) -> list[tuple[by
 
 
 def map_value(serializer: Any, item: Any) -> bytes:
-    """Give the bytes of a value in map state; `serializer` is the map's."""
+    """Return the bytes of a value in map state; `serializer` is the map's."""
     if item is None:
         if not serializer.nullable_values and not isinstance(serializer.value, OptionalSerializer):
             raise ValueNotConvertible(

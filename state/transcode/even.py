@@ -1,11 +1,11 @@
-"""Many entries of one size at once: the op list of such values as moves from place to place.
+"""Vectorized rewriting of entries of one size: the op list of such values as a list of moves.
 
-Where an op list only passes over bytes, looks whether some are as expected, and puts pieces, constants and wider
-numbers in a row, all places are known before. Then it is as good as a list of moves, each of 1, 2, 4 or 8 bytes from
-one place of the old value to one of the new, and each move can be made for many entries in a row. Bytes that a value
-ends with, and those that the next one begins with, lie around its key before and after: they are copied with it. That
-takes keys of one size too; where they have many, and for the last few entries, the interpreter goes on. Of the speed
-at which tuples of two numbers are migrated it gives a sixth.
+If an op list only skips bytes, compares some with constants, and writes pieces, constants and widened numbers, all
+offsets are known beforehand. It is then equivalent to a list of moves, each of 1, 2, 4 or 8 bytes from an offset of the
+old value to an offset of the new one, and each move is made for many entries in a row. Bytes that all values begin or
+end with unchanged are copied together with the keys beside them. This needs keys of one size; for keys of varying size,
+and for the last few entries, the interpreter takes over. It accounts for a sixth of the migration speed for tuples of
+two numbers.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
     from .program import Program
 
-_AT_ONCE_BYTES, _FEWEST = 12 << 10, 16  # with what is made of them, those bytes stay in the nearest cache
+_AT_ONCE_BYTES, _FEWEST = 12 << 10, 16  # these bytes and the new ones fit into the L1 cache
 _LENGTH_BYTES, _MOVE_NUMBERS, _CHECK_NUMBERS = 4, 4, 2
 _OLD_SIZE, _NEW_SIZE, _CHECKS, _MOVES, _LEAD, _TAIL, _FIRST = range(7)
-"""What stands where in the numbers that `moves_of` gives; checks and moves come last."""
+"""Indices into the numbers that `moves_of` returns; checks and moves come last."""
 _WIDENED = {1: 1, 2: 2, 3: 1, 4: 4, 6: 2, 7: 1}
-"""By the number of bytes that repeat a sign: how many of those behind them make a number of 2, 4 or 8 with them."""
+"""Number of sign bytes -> number of following bytes that complete an integer of 2, 4 or 8 bytes."""
 
 
 @attrs.define
 class _Moves:
-    """The old value gone over so far, and the new one written so far.
+    """The moves collected from the ops seen so far.
 
     Attributes:
-        at: Bytes of the old value that were passed.
-        end: Bytes of the new one that are there.
-        places: By register, the place of the old value that it holds.
-        checks: Place of the old value, and of the constants, of what must be alike.
-        moves: Place of the old value, bytes there, place of the new one, bytes there; of no bytes the number itself
-            stands in the place's stead.
-        copies: Place of the old value, place of the new one, and how many bytes are copied.
+        at: The number of bytes of the old value that were skipped.
+        end: The number of bytes of the new value that were written.
+        places: Register -> offset in the old value.
+        checks: Pairs of an offset in the old value and an offset in the constants; the bytes must be equal.
+        moves: Groups of four: offset in the old value, size there, offset in the new value, size there. If the first
+            size is 0, the first number is a constant to write instead of an offset.
+        copies: Triples of offset in the old value, offset in the new value, and number of bytes.
     """
 
     at: int = 0
@@ -53,7 +53,7 @@ class _Moves:
     copies: list[tuple[int, int, int]] = attrs.Factory(list)
 
     def take(self, op: int, operands: tuple[int, ...], constants: bytes) -> bool:
-        """Carry out an op; False where it is not one of moves alone."""
+        """Add an op's moves; return False if the op cannot be expressed as moves."""
         match op, operands:
             case ops.NOTE, (register,):
                 self.places[register] = self.at
@@ -92,7 +92,7 @@ class _Moves:
         self.end += size
 
     def numbers(self) -> tuple[int, ...]:
-        """Give all as `moves_of` does."""
+        """Return the numbers that `moves_of` returns."""
         lead = tail = 0
         for start, to, size in self.copies:
             if start == to == 0:
@@ -107,10 +107,10 @@ class _Moves:
 
 
 def moves_of(program: Program) -> tuple[int, ...]:
-    """Give an op list as moves; of one that is more than moves, nothing.
+    """Return an op list as moves; empty if it cannot be expressed as moves.
 
-    First come the sizes of the old and of the new value, the numbers of checks and of moves, and how many bytes both
-    values begin with, and end with, that are alike; then the checks and the moves.
+    First come the sizes of the old and of the new value, the numbers of checks and of moves, and the sizes of the
+    unchanged bytes at the beginning and at the end of both values; then the checks and the moves.
     """
     found = _Moves()
     if not all(found.take(op, operands, program.constants) for _, op, operands in program.ops()):
@@ -119,7 +119,7 @@ def moves_of(program: Program) -> tuple[int, ...]:
 
 
 def _parts(size: int) -> Iterator[tuple[int, int]]:
-    """Give bytes in parts of 8, 4, 2 or 1, each with its place; the last may have some of that before it."""
+    """Yield offset and size of parts of 8, 4, 2 or 1 bytes; the last one may overlap the one before it."""
     width = next((width for width in (8, 4, 2) if width <= size), 1)
     for at in range(0, size, width):
         yield min(at, size - width), width
@@ -129,21 +129,21 @@ def rewrite_even(
     data: Any, start: int, most: int, moves: Any, constants: Any, target: Any, room: int, prefix: int,
     prefix_bytes: int, result: Any,
 ) -> None:  # fmt: skip
-    """Rewrite entries as long as many of one size follow one another, are as expected, and have room.
+    """Rewrite entries as long as many of one size follow one another, pass the checks, and fit into the target.
 
-    What was written is looked at: the keys must be there, and the lengths.
+    The keys and lengths of the new entries are verified.
 
     Args:
         data: Entries.
-        start: Where the first one begins.
-        most: An entry that ends behind this place stops it.
-        moves: As `moves_of` gives them.
-        constants: Those of the op list.
-        target: Takes the new entries.
-        room: Bytes that it takes.
-        prefix: How each key begins, as a number; another one stops it.
-        prefix_bytes: How many bytes that are.
-        result: As of the interpreter; behind it, where the last new entry begins.
+        start: The offset of the first entry.
+        most: Rewriting stops at an entry that ends beyond this offset.
+        moves: The moves from `moves_of`.
+        constants: The constants of the op list.
+        target: The buffer for the new entries.
+        room: The number of bytes available in it.
+        prefix: The number that each key must begin with; another one stops the rewriting.
+        prefix_bytes: The size of the prefix in bytes.
+        result: Receives the interpreter's results, and then the offset of the last new entry.
     """
     at, written, entries, keys, last, count = start, 0, 0, 0, -1, _FEWEST
     mask = (1 << 8 * prefix_bytes) - 1
@@ -176,9 +176,9 @@ def rewrite_even(
 def _copy_around_keys(
     data: Any, at: int, old_size: int, target: Any, written: int, new_size: int, head: int, moves: Any, count: int
 ) -> None:
-    """Copy the keys of so many entries, with what lies around them alike; and put the new lengths.
+    """Copy the keys of `count` entries with the unchanged bytes around them, and store the new lengths.
 
-    Bytes behind may be spoilt: those that are moved, and what the next entry writes.
+    A copy may overrun into bytes that the moves or the next entry overwrite later.
     """
     value_size, size, tail = moves[_NEW_SIZE], head + _LENGTH_BYTES + moves[_LEAD], moves[_TAIL]
     if count < 1:
@@ -196,7 +196,7 @@ def _copy_around_keys(
 def _are_framed(
     data: Any, at: int, old_size: int, target: Any, written: int, new_size: int, head: int, value_size: int, count: int
 ) -> bool:
-    """Whether so many new entries have the keys of the old ones, and values of one size."""
+    """Whether `count` new entries have the keys of the old ones, and values of `value_size` bytes."""
     differs = 0
     if head <= ops.WORD:  # most keys
         for entry in range(count):
@@ -212,7 +212,7 @@ def _are_framed(
 
 
 def _expected(data: Any, at: int, moves: Any, constants: Any, size: int, count: int) -> int:
-    """Give how many of so many entries of one size have the bytes in their values that the op list expects."""
+    """Return how many of `count` entries of one size, from the first on, pass the checks of the op list."""
     for check in range(moves[_CHECKS]):
         place = _FIRST + check * _CHECK_NUMBERS
         value = at + size - moves[_OLD_SIZE] + moves[place]
@@ -226,18 +226,18 @@ def _expected(data: Any, at: int, moves: Any, constants: Any, size: int, count: 
 def _move(
     data: Any, value: int, size: int, target: Any, new_value: int, new_size: int, moves: Any, place: int, count: int
 ) -> None:
-    """Carry out one move for so many entries.
+    """Make one move for `count` entries.
 
     Args:
-        data: Holds them.
-        value: Where the value of the first one begins.
-        size: Of each.
-        target: Takes the new ones.
-        new_value: Where the value of the first new one begins.
-        new_size: Of each.
-        moves: As `moves_of` gives them.
-        place: Where the move stands.
-        count: How many entries there are.
+        data: The old entries.
+        value: The offset of the first old value.
+        size: The size of an old entry.
+        target: The buffer of the new entries.
+        new_value: The offset of the first new value.
+        new_size: The size of a new entry.
+        moves: The moves from `moves_of`.
+        place: The index of the move in `moves`.
+        count: The number of entries.
     """
     at, width, to, new_width = value + moves[place], moves[place + 1], new_value + moves[place + 2], moves[place + 3]
     if width == 8 and new_width == 8:  # the most frequent ones have a loop of their own in machine code

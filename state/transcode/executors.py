@@ -1,4 +1,4 @@
-"""The executors of op lists: machine code, or plain Python; to the same bytes. `choice` says which one it is."""
+"""The executors of op lists: machine code or plain Python, with the same output. `choice` selects one."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Rewritten:
-    """New entries, and why there are no more.
+    """New entries, and the reason why rewriting stopped.
 
     Attributes:
-        status: One of those of the interpreter.
-        data: The new entries, framed; a view is of memory that nobody else has.
-        stop: Where in the block the entry begins that is not rewritten; the block's size where all are.
-        entries: How many there are.
+        status: The status of the interpreter.
+        data: The new entries, framed; a memoryview is of a buffer that nothing else uses.
+        stop: The offset in the block of the first entry that is not rewritten; the block's size if all are.
+        entries: The number of entries rewritten.
         keys: The checksum of the old entries' keys, to 64 bits; see `framed`.
-        seen: What was seen of the new entries, if they were looked at on the way.
+        seen: The survey of the new entries, if the executor made one.
     """
 
     status: int
@@ -36,22 +36,22 @@ class Rewritten:
 
 
 class Executor(Protocol):
-    """Carries out an op list."""
+    """An executor of an op list."""
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        """Rewrite the entries of a block from `start` on, until one stops it.
+        """Rewrite the entries of a block from `start` on, until one cannot be rewritten.
 
         Args:
             block: Entries.
-            start: Where the first one begins.
-            prefix: How the keys of the new entries must begin; for who looks at them.
+            start: The offset of the first entry.
+            prefix: The bytes that the new keys must begin with; only used by executors that check them.
         """
         ...
 
 
 @attrs.frozen
 class PlainExecutor:
-    """Carries out an op list in plain Python."""
+    """An executor of an op list in plain Python."""
 
     program: Program
     _registers: list[int] = attrs.field(init=False, eq=False, repr=False)
@@ -75,7 +75,7 @@ class PlainExecutor:
 
 
 def make_executor(name: ExecutorName, program: Program) -> Executor:
-    """Make who carries out an op list; any but `objects`, which carries out none."""
+    """Return an executor of an op list; `name` is any but `objects`, which uses no op list."""
     if name is ExecutorName.NUMBA:
         from .numba_executor import NumbaExecutor
 

@@ -1,4 +1,4 @@
-"""The one way in: a transcoder for the plan of a state, by an op list where it has one."""
+"""The factory of transcoders: it returns one for the plan of a state, using an op list if the plan has one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 def make_transcoder(
     plan: StatePlan, framing: EntryFraming, executor: ExecutorName, *, quarantines: bool = False
 ) -> Transcoder:
-    """Make what rewrites the entries of a keyed state.
+    """Return a transcoder of the entries of a keyed state.
 
     Args:
         plan: A plan whose action is `convert`; states that are copied or relabelled need no transcoder.
-        framing: How the state's entries are laid out.
-        executor: Who carries out the op list, where there is one.
-        quarantines: Whether values that do not fit are handed back, and not raised (rule RUN-4).
+        framing: The layout of the state's entries.
+        executor: The name of the executor that runs the op list, if there is one.
+        quarantines: Whether values that do not fit are returned instead of raised (rule RUN-4).
 
     Raises:
-        DeclarationError: The plan converts nothing, or not a keyed state.
+        DeclarationError: The plan converts nothing, or the state is not keyed.
     """
     _require(plan, keyed=True)
     if plan.transform is not None:
@@ -44,10 +44,10 @@ def make_transcoder(
 
 
 def make_element_transcoder(plan: StatePlan, executor: ExecutorName, *, quarantines: bool = False) -> ElementTranscoder:
-    """Make what rewrites the elements of an operator's list state (split or union), or the map of a broadcast state.
+    """Return a transcoder of the elements of an operator's list state (split or union), or of broadcast maps.
 
     Raises:
-        DeclarationError: The plan converts nothing, or a keyed state.
+        DeclarationError: The plan converts nothing, or the state is keyed.
     """
     _require(plan, keyed=False)
     make = BroadcastMaps if plan.kind is StateKind.BROADCAST else ListElements

@@ -1,4 +1,4 @@
-"""What can be told of a recipe before it is compiled: whether bytes stay, whether items do not, how many there are."""
+"""Properties of a recipe that are known before it is compiled: whether bytes change, and how many there are."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Column(Recipe):
-    """A column behind a mask: it is there where a bit of the byte at a place is not set."""
+    """A column after a mask: it is present if a bit of the byte at a place is not set."""
 
     value: Recipe
     place: Place
@@ -46,12 +46,12 @@ class Column(Recipe):
 
     @property
     def is_null(self) -> Op:
-        """The test whether it is not there, without its target."""
+        """The test op that jumps if the column is null, without its target."""
         return (ops.TEST, self.place.register, self.place.behind, self.bit, self.bit)
 
 
 def stays(recipe: Recipe) -> bool:
-    """Whether the new bytes are the old ones, of every value that is not odd."""
+    """Whether the new bytes equal the old ones for every value that is not odd."""
     match recipe:
         case Widened() | ToFloat() | ToBigInteger() | ToUtf8() | FromUtf8() | VarToFloat() | Constant():
             return False
@@ -78,7 +78,7 @@ def stays(recipe: Recipe) -> bool:
 
 
 def repeats(recipe: Recipe) -> bool:
-    """Whether there are items in it that do not stay."""
+    """Whether the recipe contains repeated items whose bytes change."""
     match recipe:
         case Counted() | VarCounted() | Sorted():
             return not stays(recipe)
@@ -94,7 +94,7 @@ def repeats(recipe: Recipe) -> bool:
 
 
 def plain_size(recipe: Recipe) -> int:
-    """Old bytes of a value that may be anything; 0 where it has no such length."""
+    """Return the size of an old value if it is fixed and any bytes are valid; else 0."""
     match recipe:
         case Fixed(size):
             return size

@@ -1,15 +1,15 @@
-"""Runs of framed entries, found by their lengths alone: where they end, how many they are, a checksum of their keys.
+"""Surveys of runs of framed entries by their lengths alone: where they end, their number, a checksum of their keys.
 
     i32 n, n key bytes, i32 m, m value bytes, ...
 
-The checksum does not depend on the order of the entries. Of a key it takes words, as signed big-endian numbers: the
-first and the last 8 bytes, which may overlap, and those from the 9th on, 8 by 8, that begin before the last 8. A key of
-4 to 7 bytes has its first and its last 4; a shorter one its first byte, and 256 times the middle one plus the last one.
-With mix(n, w) = h ^ h >> 32 for h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, it goes from 0x1E3779B97F4A7C15 through
-the size, the first word, those between, and the last one, and adds what comes out. That tells what was lost or
-changed by mistake, not on purpose.
+The checksum does not depend on the order of the entries: it is the sum of the keys' hashes. A key is hashed as words,
+signed big-endian numbers: the first and the last 8 bytes, which may overlap, and the words of 8 bytes from the 9th byte
+on that begin before the last 8. A key of 4 to 7 bytes has its first and its last 4 bytes as words; a shorter one has
+its first byte, and 256 times its middle byte plus its last byte. With mix(n, w) = h ^ h >> 32 for
+h = (n ^ w) * 0x9E3779B97F4A7C15, in 64 bits, the hash starts from 0x1E3779B97F4A7C15 and mixes in the size, the first
+word, the words between, and the last word. The checksum detects accidental loss or change, not tampering.
 
-The functions with a leading underscore, and the two that they share, are compiled by numba as they are.
+The functions with a leading underscore, and `alike` and `key_sums`, are compiled by numba as they are.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
-_AT_ONCE = 128  # bytes that were looked at are in the nearest cache then
-_GLANCE = 16  # entries are looked at one by one first: where sizes differ, those mostly do
+_AT_ONCE = 128  # checked bytes stay in the L1 cache
+_GLANCE = 16  # the first entries are checked one by one: if sizes differ, they mostly differ here
 _MASK = (1 << 64) - 1
 
 COMPLETE, NEEDS_MORE, NO_KEY, OVERSIZED = 0, 1, 2, 3
-"""How a run ends: with the last entry of its state, where bytes are missing, at a key without size, at a huge value."""
+"""How a run ends: after the last entry of its state, at missing bytes, at a key size below 1, at an oversized value."""
 
 
 @attrs.frozen
@@ -40,12 +40,12 @@ class Run:
     """Entries of one state that follow one another.
 
     Attributes:
-        ending: One of the four.
-        stop: Where the first entry begins that is not of the run.
-        last: Where its last entry begins.
-        entries: How many there are.
-        detail: The size of a key without; where bytes are missing, how many the next entry needs, as far as is known;
-            of a value with more bytes than an i32 tells, that number, taken as signed.
+        ending: One of the four constants above.
+        stop: The offset of the first entry after the run.
+        last: The offset of its last entry.
+        entries: The number of entries.
+        detail: For `NO_KEY` the size read; for `NEEDS_MORE` the bytes that the next entry needs, as far as is known;
+            for `OVERSIZED` the value's size read as a signed i32.
     """
 
     ending: int
@@ -57,13 +57,13 @@ class Run:
 
 @attrs.frozen
 class Survey:
-    """What was seen in a block.
+    """Statistics of the entries of a block.
 
     Attributes:
-        entries: How many there are.
+        entries: The number of entries.
         keys: The checksum of their keys.
-        misplaced: Where the first entry begins whose key has another prefix; -1 where none has.
-        last: Where the last entry begins; -1 where there is none.
+        misplaced: The offset of the first entry whose key has another prefix; -1 if there is none.
+        last: The offset of the last entry; -1 if there is none.
     """
 
     entries: int
@@ -72,7 +72,7 @@ class Survey:
     last: int
 
     def go_on(self, rest: Survey, at: int) -> Survey:
-        """Put behind it what was seen of the entries that begin at a place."""
+        """Return this survey extended by `rest`, the survey of the entries from offset `at` on."""
         if not rest.entries:
             return self
         misplaced = at + rest.misplaced if self.misplaced < 0 <= rest.misplaced else self.misplaced
@@ -80,7 +80,7 @@ class Survey:
 
 
 def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = ExecutorName.PLAIN) -> Run:
-    """Go from entry to entry, to the last one of a state or of the data."""
+    """Return the run of entries from `start` to the last entry of the state, or as far as the data go."""
     result = [0, 0, 0, 0]
     if executor is ExecutorName.NUMBA:
         fast = load_machine_code()
@@ -90,7 +90,7 @@ def find_run(data: bytes | memoryview, start: int, executor: ExecutorName = Exec
 
 
 def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = ExecutorName.PLAIN) -> Survey:
-    """Look at all entries of a block.
+    """Return the survey of all entries of a block.
 
     Raises:
         CorruptSavepoint: The block does not consist of entries.
@@ -108,16 +108,16 @@ def survey(data: bytes | memoryview, prefix: bytes, executor: ExecutorName = Exe
 
 
 def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None:
-    """Note where the entries of a block lie.
+    """Write the offsets of the entries of a block into `places`.
 
     Args:
-        data: Bytes; for machine code an array of them.
-        start: Where the first entry begins.
-        end: Where the last one ends.
-        places: Four lists or arrays, as long as there are entries: where each key starts and ends, and each value.
+        data: Bytes; for machine code an array of bytes.
+        start: The offset of the first entry.
+        end: The end of the last entry.
+        places: Four lists or arrays with an item per entry: start and end of each key, start and end of each value.
 
     Raises:
-        CorruptSavepoint: There are not so many entries.
+        CorruptSavepoint: The block has another number of entries, or is damaged.
     """
     find = _find_entries if isinstance(data, bytes) else load_machine_code().find_entries
     if not find(data, start, end, *places):
@@ -125,25 +125,25 @@ def find_entries(data: Any, start: int, end: int, places: Sequence[Any]) -> None
 
 
 def add_keys(total: int, keys: Iterable[bytes]) -> int:
-    """Add keys to a checksum."""
+    """Return a checksum with keys added."""
     for key in keys:
         total += key_sum(key, 0, len(key))
     return total & _MASK
 
 
 def alike(data: Any, model: int, at: int, size: int, key_size: int, value_size: int, prefix_bytes: int) -> int:
-    """Count the entries from `at` on that have keys and values of such sizes, and keys that begin as the model's does.
+    """Count the entries from `at` on that have the given key and value sizes, and the key prefix of the model entry.
 
-    Nothing waits for what was loaded before: that is much faster than to go from length to length.
+    No load depends on an earlier one, which is much faster than following the lengths.
 
     Args:
         data: Entries.
-        model: Where one begins that is so.
-        at: Where the first one begins that is looked at.
-        size: Where they end at the latest.
-        key_size: Bytes of each key.
-        value_size: Bytes of each value.
-        prefix_bytes: How many bytes of the keys are looked at.
+        model: The offset of the model entry.
+        at: The offset of the first entry to check.
+        size: The latest end of the entries.
+        key_size: The size of each key.
+        value_size: The size of each value.
+        prefix_bytes: The number of key bytes that are compared.
     """
     value_at, entry_size = key_size + _LENGTH_BYTES, key_size + value_size + 2 * _LENGTH_BYTES
     count, mask = 0, -1 << 8 * (_LENGTH_BYTES - prefix_bytes)
@@ -155,7 +155,7 @@ def alike(data: Any, model: int, at: int, size: int, key_size: int, value_size: 
 
 
 def key_sums(data: Any, at: int, count: int, entry_size: int, key_size: int) -> int:
-    """Sum up the keys of so many entries of one size."""
+    """Return the checksum of the keys of `count` entries of one size."""
     keys = 0
     for key_at in range(at + _LENGTH_BYTES, at + _LENGTH_BYTES + count * entry_size, entry_size):
         keys += key_sum(data, key_at, key_size)
@@ -171,7 +171,7 @@ def _find_run(data: Any, start: int, size: int, result: Any) -> int:
         if key_at > size:
             detail = _LENGTH_BYTES
             break
-        if load(data, at, 4) != key_size:  # most keys are as long as the last one: where it ends need not be waited for
+        if load(data, at, 4) != key_size:  # most keys have the last size: the CPU predicts the branch
             key_size = load(data, at, 4)
             if key_size < 1:
                 ending, detail = NO_KEY, key_size
@@ -203,7 +203,7 @@ def _survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -
     while at < size:
         if size - at < 8:
             return False
-        if load(data, at, 4) != key_size:  # as in a run
+        if load(data, at, 4) != key_size:  # as in _find_run
             key_size = load(data, at, 4)
             if key_size < 0:
                 return False

@@ -1,4 +1,4 @@
-"""How one keyed entry is laid out, as data: the transcoder knows no file format, it is told.
+"""The layout of a keyed entry as data, so that transcoders do not depend on a file format.
 
     key    key group, key [length bytes], namespace [length bytes], user key (map state only)
     value  by the kind of the state: whole, separated elements, or a nullable map value
@@ -35,13 +35,13 @@ class ValueFraming(enum.StrEnum):
 
 
 def value_framing(kind: StateKind) -> ValueFraming:
-    """The value framing of a kind of keyed state."""
+    """Return the value framing of a kind of keyed state."""
     return {StateKind.LIST: ValueFraming.SEPARATED, StateKind.MAP: ValueFraming.NULLABLE}.get(kind, ValueFraming.WHOLE)
 
 
 @attrs.frozen
 class ReadBy(Layout):
-    """A layout that only a reader can tell: a value is passed over by reading it."""
+    """A layout that only a reader knows: a value is skipped by reading it."""
 
     reader: TypeDeserializer[Any]
 
@@ -60,8 +60,8 @@ class EntryFraming:
         ambiguous: Whether the declared lengths of key and namespace both are -1: then each is followed by its size,
             lowest byte first, in as many bytes as it needs and at least one.
         value: What the stored value bytes hold.
-        parts: Recipes of key group, key and namespace, which stay; None where there is none.
-        show_key: Turns the key bytes of an entry into text for messages; never raises.
+        parts: Recipes of key group, key and namespace, which do not change; None if a part has no recipe.
+        show_key: A function that returns the key of an entry as text for messages; never raises.
     """
 
     key_group_bytes: int
@@ -73,11 +73,11 @@ class EntryFraming:
     show_key: Callable[[bytes], str] = attrs.field(default=bytes.hex, eq=False)
 
     def address(self, key: bytes) -> bytes:
-        """Key group, key and namespace of a map state's entry: its key without the user key."""
+        """Return key group, key and namespace of a map state's entry: its key without the user key."""
         return key[: self.user_key_start(key)]
 
     def user_key_start(self, key: bytes) -> int:
-        """Where the user key of a map state's entry starts; raises `CorruptSavepoint`."""
+        """Return the offset of the user key in the key of a map state's entry; raises `CorruptSavepoint`."""
         source = DataInputView(key)
         source.skip_bytes(self.key_group_bytes)
         for layout in (self.key, self.namespace):
@@ -91,13 +91,13 @@ class EntryFraming:
 def entry_framing(
     kind: StateKind, *, key_group_bytes: int, key: TypeSerializer[Any], namespace: TypeSerializer[Any]
 ) -> EntryFraming:
-    """Put the framing of a state together.
+    """Return the framing of a state's entries.
 
     Args:
         kind: The kind of keyed state.
         key_group_bytes: 1 or 2.
-        key: Reads the stored keys, and declares their length.
-        namespace: The same for namespaces.
+        key: The serializer of the stored keys.
+        namespace: The serializer of the stored namespaces.
     """
     ambiguous = key.length < 0 and namespace.length < 0
     return EntryFraming(
@@ -116,7 +116,7 @@ def _parts(
 ) -> tuple[Recipe, ...] | None:
     parts: list[Recipe] = [FixedRecipe(key_group_bytes)]
     for one in serializers:
-        # Bytes of a fixed number are passed over unread, whatever they are.
+        # A fixed number of bytes is skipped without looking at them.
         part = FixedRecipe(one.layout.size) if isinstance(one.layout, Fixed) else recipe_of(one, None, one)
         if part is None:
             return None
@@ -126,26 +126,26 @@ def _parts(
 
 @attrs.frozen
 class KeyText:
-    """Shows the key of an entry, as messages may show it; in hexadecimal where it cannot be read."""
+    """A function that returns the key of an entry as text for messages; in hexadecimal if it cannot be read."""
 
     key: TypeDeserializer[Any]
     key_group_bytes: int
 
     def __call__(self, entry_key: bytes) -> str:
-        """Give the text."""
+        """Return the text."""
         try:
             return shown(self.key.deserialize(DataInputView(entry_key, self.key_group_bytes)))
-        except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
+        except Exception:  # noqa: BLE001 - a user's serializer may raise anything
             return shown(entry_key.hex())
 
 
 def end_of(serializer: TypeSerializer[Any]) -> Layout:
-    """Give the layout of a serializer, or one that reads where only it knows the end of its values."""
+    """Return the layout of a serializer, or one that reads values if only the serializer knows where they end."""
     return serializer.layout if serializer.layout.can_skip else ReadBy(serializer)
 
 
 def _skip_size(source: DataInputView, size: int) -> None:
-    """Pass over the ambiguity bytes that repeat a size."""
+    """Skip the bytes that repeat a size in an ambiguous key."""
     start, left = source.position, size
     while True:
         if source.read_unsigned_byte() != left & 0xFF:

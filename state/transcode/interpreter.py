@@ -1,10 +1,10 @@
-"""The interpreter of op lists, for a run of entries: as it stands here the plain executor, by numba the fast one.
+"""The interpreter of op lists for a run of entries: executed as is by plain Python, and compiled by numba.
 
-It is one function, so that there is one meaning of an op. It is written in what numba compiles to integers: no classes,
-no exceptions, no slices. Every length is checked against the end of the entry: bytes may be damaged in any way, and
-compiled code checks nothing by itself. What is written is checked against the room where its size is the data's. Ops
-that write a fixed number of bytes do not look: each is met once at most from the value's beginning, or a jump back, to
-the next such place, and at these places there must be room for all of them.
+It is one function, so that an op has one definition. It uses only what numba compiles to integer code: no classes, no
+exceptions, no slices. Every length is checked against the end of the entry: bytes may be damaged in any way, and
+compiled code checks nothing by itself. Writes whose size depends on the data are checked against the space left. Ops
+that write a fixed number of bytes are not checked: each runs at most once between checkpoints (the start of the value,
+and each jump back), and at a checkpoint there must be space for all of them.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ from .varints import (
 )
 
 DONE, ODD, FULL, DAMAGED, NEAR_END = 0, 1, 2, 3, 4
-"""Why the interpreter came back: all entries are rewritten, the one at the place is odd, has no room, is
-no entry, or lies where it may not be looked at."""
+"""Why the interpreter stopped: all entries are rewritten, or the next entry is odd, does not fit into the target, is
+damaged, or ends beyond the readable bytes."""
 _SEPARATOR = 0x2C
 
 
@@ -69,23 +69,23 @@ def interpret(  # noqa: C901, PLR0912, PLR0915 - one function, for numba; a case
     registers: Any,
     result: Any,
 ) -> int:
-    """Rewrite entries one after the other, until one stops it.
+    """Rewrite entries one after the other, until one cannot be rewritten.
 
     Args:
         data: Entries: i32 n, n key bytes, i32 m, m value bytes.
-        start: Where the first one begins.
-        size: Bytes of all.
-        most: An entry that ends behind this place stops it.
+        start: The offset of the first entry.
+        size: The end of the last entry.
+        most: Rewriting stops at an entry that ends beyond this offset.
         code: The op list, for a value, or for a key and a value.
-        constants: Those that it refers to.
-        target: Takes the new entries.
-        room: Bytes that it takes, less those that ops of the list write without a look.
-        registers: As many as the op list needs.
-        result: Takes where in `data` it stopped, how many bytes it wrote, how many entries, and the checksum of their
-            keys (`framed`), as a signed number.
+        constants: The constants of the op list.
+        target: The buffer for the new entries.
+        room: The size of the target, less the bytes that ops write without a check (`Program.fixed`).
+        registers: As many registers as the op list needs.
+        result: Receives the offset in `data` where it stopped, the bytes written, the entries rewritten, and the
+            checksum of their keys (`framed`) as a signed number.
 
     Returns:
-        Why it came back.
+        The status, one of the constants above.
     """
     entry, written, entries, keys = start, 0, 0, 0
     status = DONE

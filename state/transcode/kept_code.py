@@ -1,7 +1,7 @@
-"""Where machine code is kept once it is compiled, and whether it is there: told without loading numba.
+"""The folder of cached machine code, and whether the code is there: found out without loading numba.
 
-A folder holds the code of these very sources, of one version of numba and of Python, and of one kind of processor. So
-a file that is there is of use, whoever made it and when: files in an image may be read only, and have other times.
+A folder holds the code for one hash of the sources, version of numba and Python, and kind of processor. A file in it is
+therefore always valid, whichever process wrote it: files in an image may be read-only and have other times.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _VARIABLE = "NUMBA_CACHE_DIR"
 _HERE = Path(__file__).parent
 _NAMED_DIGITS = 12
 REWRITE = "numba_kernels.rewrite"
-"""The function that takes longest to compile, by far; where it is kept, machine code is ready."""
+"""The function that takes by far the longest to compile; if it is cached, machine code counts as ready."""
 
 
 def is_compiled(name: str = REWRITE) -> bool:
-    """Whether a function need not be compiled any more on this machine."""
+    """Whether the machine code of a function is cached on this machine."""
     return (folder() / f"{name}.nbi").exists()
 
 
 def folder() -> Path:
-    """Return where machine code is kept: where numba is told to keep it, else beside the package, else at the user's.
+    """Return the folder of machine code: below `NUMBA_CACHE_DIR`, else beside the package, else in the user's cache.
 
-    What lies beside the package, as in an image, is used by those who may not write there, too.
+    Code that lies beside the package, as in an image, is also used by processes that may not write there.
     """
     name = _name()
     if told := os.environ.get(_VARIABLE):
@@ -49,7 +49,7 @@ def _users_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def _name() -> str:
-    """Tell apart what cannot use each other's machine code."""
+    """Return a folder name that differs for everything that makes machine code incompatible."""
     whole = hashlib.sha256(f"{_numba()} {sys.implementation.cache_tag} {_processor()}".encode())
     for file in (Path(key_hashes.__file__), *sorted(_HERE.glob("*.py"))) if _HERE.is_dir() else ():
         whole.update(hashlib.sha256(file.read_bytes()).digest())
@@ -64,7 +64,7 @@ def _numba() -> str:
 
 
 def _processor() -> str:
-    """Name the kind of processor: what Linux says of the first one, without what changes."""
+    """Return the kind of processor: the constant lines of the first one in `/proc/cpuinfo` on Linux."""
     told = Path("/proc/cpuinfo")
     if not told.exists():
         return f"{platform.machine()} {platform.processor()}"

@@ -1,10 +1,10 @@
-"""Whole key groups at once, as they lie in a stream: no Python between their blocks, which costs more than little ones.
+"""Rewriting of whole key groups as they lie in a stream, without running Python code between their small blocks.
 
     u16 state id, entries, u16 next state id, entries, ..., 0xFFFF; a key's first byte tells where the state ends
 
-It is all or nothing. Where anything is not plain (an odd entry, one of another key group, damaged bytes), nothing is
-given: who asked goes from block to block then, and finds out. Only machine code does this. Of the speed of a migration
-it gives an eighth, with small entries a fourth.
+It is all or nothing: if any entry is unusual (odd, of another key group, damaged), the result is None, and the caller
+goes block by block to handle or report it. Only machine code does this. It accounts for an eighth of the speed of a
+migration, with small entries for a fourth.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Treatment:
     """What happens to the entries of a stored state.
 
     Attributes:
-        new_id: The id that they get; None where they are dropped.
-        program: The op list that rewrites them; None where they are copied, or dropped.
-        check: What they are held against; None: nothing.
+        new_id: The new state id; None if the entries are dropped.
+        program: The op list that rewrites them; None if they are copied or dropped.
+        check: The check of the entries; None if they are not checked.
     """
 
     new_id: int | None
@@ -38,14 +38,14 @@ class Treatment:
 
 @attrs.frozen
 class StateTotal:
-    """The entries of one state.
+    """Statistics of the entries of one state.
 
     Attributes:
-        state_id: As it is stored.
-        first: Where the first new one begins; of a state whose entries are dropped it means nothing.
-        entries: How many were read, and rewritten, copied or dropped.
-        keys_read: The checksum of their keys (`framed`), where they were rewritten.
-        keys_written: That of the new ones.
+        state_id: The stored state id.
+        first: The offset of the first new entry; meaningless if the entries are dropped.
+        entries: The number of entries read and then rewritten, copied or dropped.
+        keys_read: The checksum of their keys (`framed`), if they were rewritten.
+        keys_written: The checksum of the new keys, if they were rewritten.
     """
 
     state_id: int
@@ -57,12 +57,12 @@ class StateTotal:
 
 @attrs.frozen
 class NewKeyGroups:
-    """New key groups, one behind the other.
+    """New key groups, one after the other.
 
     Attributes:
-        data: Their bytes, in memory that nobody else has.
-        offsets: Where each begins; -1 of one of which all states were dropped.
-        totals: Of each state that was met.
+        data: Their bytes, in a buffer that nothing else uses.
+        offsets: The offset of each key group; -1 if all its states were dropped.
+        totals: The statistics of each state that has entries.
     """
 
     data: memoryview = attrs.field(repr=False)
@@ -71,25 +71,25 @@ class NewKeyGroups:
 
 
 class KeyGroupsExecutor(Protocol):
-    """Rewrites whole key groups."""
+    """An executor that rewrites whole key groups."""
 
     def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
-        """Rewrite key groups; give None where an entry is not plain.
+        """Rewrite key groups; return None if an entry needs block-by-block treatment.
 
         Args:
-            data: Key groups, in memory that may be written; they are the same bytes again when it comes back.
-            begins: Where each begins.
-            key_groups: Which they are.
+            data: Key groups, in a writable buffer; it is modified, and restored before the call returns.
+            begins: The offset of each key group.
+            key_groups: The numbers of the key groups.
         """
         ...
 
 
 def make_key_groups_executor(treatments: Sequence[Treatment], prefix_bytes: int) -> KeyGroupsExecutor:
-    """Make who rewrites key groups by machine code; numba must be there.
+    """Return an executor that rewrites key groups by machine code; numba must be installed.
 
     Args:
-        treatments: By the id of the stored state.
-        prefix_bytes: How many bytes of a key tell its key group.
+        treatments: The treatment of each stored state, by its id.
+        prefix_bytes: The number of key bytes that hold the key group.
     """
     made: KeyGroupsExecutor = import_module(f"{__package__}.numba_key_groups").NumbaKeyGroups(treatments, prefix_bytes)
     return made

@@ -1,7 +1,7 @@
-"""The executor for a state that becomes one of another kind: all that a key has is read, transformed, and written anew.
+"""The transcoder of a state that becomes another kind of state: each key's value is read, transformed, and rewritten.
 
-Entries of a map lie one for each user key; they are gathered first, in whatever order they come. New entries of a key
-follow one another, user keys ascending, as RocksDB orders them; Flink itself restores entries in any order.
+A map has an entry per user key; these are gathered first, in whatever order they come. The new entries of a key are
+written together, user keys ascending, as RocksDB orders them; Flink itself restores entries in any order.
 Source: rule STATE-2; format notes 5.2 and 5.3.
 """
 
@@ -39,12 +39,12 @@ _WAY_OUT = "let the transform say what becomes of such a key, or correct it"
 _RULE = "STATE-2"
 
 Entries = list[tuple[bytes, bytes]]
-"""What one key has: pairs of entry key and value bytes."""
+"""The entries of one key: pairs of entry key and value bytes."""
 
 
 @attrs.frozen
 class KindTranscoder:
-    """Rewrites the entries of a keyed state as those of another kind, key by key; keys are what it counts."""
+    """A transcoder of keyed entries to another kind of state, key by key; `Transcoded.entries` counts keys."""
 
     plan: StatePlan
     framing: EntryFraming
@@ -83,7 +83,7 @@ class KindTranscoder:
         return Transcoded(target.getvalue(), keys, tuple(dropped), quarantined=tuple(aside), framed=framed)
 
     def _by_key(self, block: bytes | memoryview) -> dict[bytes, Entries]:
-        """Gather the entries of each key, by all of their own key but the user key."""
+        """Return the entries of each key, by the entry key without the user key."""
         gathered: dict[bytes, Entries] = {}
         is_map = self._transform.old_kind is StateKind.MAP
         source = DataInputView(bytes(block))
@@ -94,7 +94,7 @@ class KindTranscoder:
         return gathered
 
     def _transformed(self, address: bytes, entries: Entries) -> Entries:
-        """Give the new entries of a key; none where nothing is left of it."""
+        """Return the new entries of a key; an empty list if the transform leaves nothing."""
         old = self._old(entries)
         try:
             new = self._transform.function(old)
@@ -114,7 +114,7 @@ class KindTranscoder:
         return sorted((address + user_key, value) for user_key, value in values)
 
     def _old(self, entries: Entries) -> Any:
-        """Read what a key has: the value, the list, or the dict."""
+        """Read the value, the list, or the dict of a key."""
         recoding = _recoding(self.plan)
         if self._transform.old_kind is StateKind.MAP:
             pairs = list(self._pairs(entries))
@@ -159,7 +159,7 @@ class KindTranscoder:
             yield name, item
 
     def _bad(self, error: StateShiftError, address: bytes, entries: Entries) -> BadValue | None:
-        """Tell a failure where it happened; give the key's bytes where they may go to quarantine."""
+        """Add the location to an error; return the bad value if it may be quarantined."""
         error.where.setdefault("key", self.framing.show_key(address))
         error.where.setdefault("path", "$")
         error.where.setdefault("rule", _RULE)

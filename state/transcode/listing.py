@@ -1,4 +1,4 @@
-"""The op list while it is put together: ops, labels, the place in the old bytes, and bytes gone over together."""
+"""The builder of op lists: ops, labels, the current place in the old bytes, and fixed bytes skipped together."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from .program import Op
 
 NOT_BOOLEAN = 0xFE
-"""Bits that a byte 0 or 1 has not."""
+"""The bits that are clear in a boolean byte."""
 
 
 class _Fixed:
-    """Bytes that are gone over together, because it is known how many they are."""
+    """A sequence of bytes of known size that are skipped together."""
 
     def __init__(self) -> None:
         self._mask, self._value = bytearray(), bytearray()
 
     def add(self, mask: bytes, value: bytes) -> None:
-        """Go over bytes that are, under a mask, what they must be."""
+        """Append bytes that must equal `value` under a mask."""
         self._mask += mask
         self._value += value
 
     def words(self) -> Iterator[tuple[int, bytes]]:
-        """Give how many bytes to go over, and a mask and a value of one word for the first of them; b"" for none."""
+        """Yield the number of bytes to skip, with mask and value of one word for the first of them; b"" for none."""
         size, told = 0, b""
         for at in range(0, len(self._mask), ops.WORD):
             mask, value = (bytes(part[at : at + ops.WORD]) for part in (self._mask, self._value))
@@ -43,7 +43,7 @@ class _Fixed:
 
 
 class Listing:
-    """Puts ops one after the other, with labels and all notes that might be needed."""
+    """A builder of an op list, with labels and a `NOTE` op for each place that might be needed."""
 
     def __init__(self) -> None:
         self._ops: list[Op | Label] = []
@@ -58,29 +58,29 @@ class Listing:
         self._ops.append(op)
 
     def op_of_size(self, size: int, *op: object) -> None:
-        """Append an op that goes over so many bytes."""
+        """Append an op that skips `size` bytes."""
         self._place = self.here().later(size)
         self.op(*op)
 
     def op_to_end(self, *op: object) -> None:
-        """Append an op that notes where it ends; the register is its last operand."""
+        """Append an op that notes its end in a new register, its last operand."""
         self._place = Place(self.register())
         self.op(*op, self._place.register)
 
     def branch(self, byte: int, other: int, size: int, target: Label) -> None:
-        """Go over one byte of two; where it is the first one, over `size` bytes more, and jump."""
+        """Append an op that expects `byte` or `other`; after `byte` it skips `size` bytes more, and jumps."""
         self.op_of_size(1, ops.BRANCH, byte, other, size, target)
 
     def skip(self, size: int) -> None:
-        """Go over so many bytes."""
+        """Skip `size` bytes."""
         self.go_over(bytes(size), bytes(size))
 
     def boolean(self) -> None:
-        """Go over a byte 0 or 1."""
+        """Skip a byte that must be 0 or 1."""
         self.go_over(bytes([NOT_BOOLEAN]), b"\0")
 
     def expect(self, byte: int) -> Copied:
-        """Go over a byte that must be this one; give it."""
+        """Skip a byte that must be `byte`; return it as a piece."""
         start, value = self.here(), bytes([byte])
         self.go_over(b"\xff", value)
         return Copied(start, self.here(), value)
@@ -90,13 +90,13 @@ class Listing:
         self._fixed.add(mask, value)
 
     def _pass_fixed(self) -> None:
-        """Append the ops for what is gone over together."""
+        """Append the ops that skip the pending fixed bytes."""
         fixed, self._fixed = self._fixed, _Fixed()
         for size, told in fixed.words():
             self._ops.append((ops.FIXED, size, self.constant(told)) if told else (ops.SKIP, size))
 
     def add(self, label: Label) -> None:
-        """Mark this place in the list; it is come to from several places in the old bytes."""
+        """Append a label; the place in the old bytes is unknown after it, since jumps lead here."""
         self._pass_fixed()
         self._ops.append(label)
         self._place = None
@@ -106,7 +106,7 @@ class Listing:
         return self._registers - 1
 
     def here(self) -> Place:
-        """Give the place in the old bytes."""
+        """Return the current place in the old bytes."""
         if self._place is None:
             self._place = Place(self.register())
             self.op(ops.NOTE, self._place.register)
@@ -120,5 +120,5 @@ class Listing:
         return place
 
     def program(self) -> Program:
-        """Give the op list."""
+        """Return the op list."""
         return assembled(self._ops, bytes(self._constants), self._registers)

@@ -1,8 +1,8 @@
-"""What `memory` and the interpreter ask of bytes, as machine code: a few instructions each, for numba to compile.
+"""Machine code for the primitives of `memory` and the interpreter: a few instructions each, compiled by numba.
 
-Here nothing is checked: who asks has done so. Copies and loads may run over the end of what they are about, by less
-than `PADDING` bytes. Arrays come as the addresses of their first items: an index into an array may count from its end,
-and to find out costs more than most ops.
+Nothing is checked here: callers have checked it. Copies and loads may run past the end of their data, by less than
+`PADDING` bytes. Arrays are passed as the addresses of their first items: numba would test each index of an array for
+being negative, which costs more than most ops.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _TOP_BITS = 0x8080808080808080
 
 
 @intrinsic
-def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba calls it so
-    """Give the address of the first item of an array."""
+def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba's signature
+    """Return the address of the first item of an array."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -38,15 +38,15 @@ def address(typingctx: Any, array: Any) -> Any:  # noqa: ARG001 - numba calls it
 
 
 def _pointer(builder: Any, data: Any, at: Any, kind: Any) -> Any:
-    """Give the address of a place, as that of a value of a machine type."""
+    """Return the address of a place as a pointer to a machine type."""
     return builder.bitcast(builder.gep(data, [at]), kind.as_pointer())
 
 
 def _loader(bits: int) -> Any:
-    """Make what loads a signed big-endian integer from any place."""
+    """Return an intrinsic that loads a signed big-endian integer from any place."""
 
     @intrinsic
-    def load_integer(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    def load_integer(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - numba's signature
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
             kind = ir.IntType(bits)
             value = builder.load(_pointer(builder, *arguments, kind), align=1)
@@ -60,10 +60,10 @@ def _loader(bits: int) -> Any:
 
 
 def _storer(bits: int) -> Any:
-    """Make what stores the lowest bits of an integer, big-endian, at any place."""
+    """Return an intrinsic that stores the lowest bits of an integer, big-endian, at any place."""
 
     @intrinsic
-    def store_integer(typingctx: Any, data: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+    def store_integer(typingctx: Any, data: Any, at: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
             data, at, value = arguments
             kind = ir.IntType(bits)
@@ -79,7 +79,7 @@ def _storer(bits: int) -> Any:
 
 
 @intrinsic
-def _copy_chunk(typingctx: Any, target: Any, to: Any, source: Any, at: Any) -> Any:  # noqa: ARG001 - numba calls it so
+def _copy_chunk(typingctx: Any, target: Any, to: Any, source: Any, at: Any) -> Any:  # noqa: ARG001 - numba's signature
     """Copy 32 bytes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
@@ -107,7 +107,7 @@ def _copy_many(typingctx: Any, target: Any, to: Any, source: Any, at: Any, size:
 
 @intrinsic
 def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: ARG001 - as above
-    """Whether 32 bytes, under a mask, are others than those behind the mask."""
+    """Whether 32 bytes under a mask differ from those that follow the mask."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         data, at, constants, place = arguments
@@ -123,7 +123,7 @@ def _differs(typingctx: Any, data: Any, at: Any, constants: Any, place: Any) -> 
 
 @intrinsic
 def _unlike(typingctx: Any, first: Any, at: Any, second: Any, place: Any) -> Any:  # noqa: ARG001 - as above
-    """Give which of 32 bytes differ in two places, the first as the lowest bit."""
+    """Return a bit set of which of 32 bytes differ between two places, the first byte as the lowest bit."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         first, at, second, place = arguments
@@ -138,7 +138,7 @@ def _unlike(typingctx: Any, first: Any, at: Any, second: Any, place: Any) -> Any
 
 @intrinsic
 def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
-    """Give the top bits of 64 bytes, that of the first as the lowest one."""
+    """Return the top bits of 64 bytes, that of the first byte as the lowest bit."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         kind = ir.VectorType(ir.IntType(8), _LOOKED_AT)
@@ -150,7 +150,7 @@ def _top_bits(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as a
 
 @intrinsic
 def _bytes_before_last(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG001 - as above
-    """Give how many of 8 bytes stand before the first whose top bit is clear; 8 where it is none."""
+    """Return the number of bytes before the first of 8 whose top bit is clear; 8 if there is none."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         kind = ir.IntType(64)
@@ -162,7 +162,7 @@ def _bytes_before_last(typingctx: Any, data: Any, at: Any) -> Any:  # noqa: ARG0
 
 
 @intrinsic
-def _bits_of_float(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+def _bits_of_float(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.bitcast(arguments[0], ir.IntType(64))
 
@@ -170,7 +170,7 @@ def _bits_of_float(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba c
 
 
 @intrinsic
-def _bits_of_single(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba calls it so
+def _bits_of_single(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba's signature
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         single = builder.fptrunc(arguments[0], ir.FloatType())
         return builder.sext(builder.bitcast(single, ir.IntType(32)), ir.IntType(64))
@@ -179,7 +179,7 @@ def _bits_of_single(typingctx: Any, value: Any) -> Any:  # noqa: ARG001 - numba 
 
 
 @intrinsic
-def _single_of_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - numba calls it so
+def _single_of_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - numba's signature
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         narrow = builder.trunc(arguments[0], ir.IntType(32))
         return builder.fpext(builder.bitcast(narrow, ir.FloatType()), ir.DoubleType())
@@ -192,7 +192,7 @@ _store8, _store16, _store32, _store64 = map(_storer, (8, 16, 32, 64))
 
 
 @overload(memory.load)
-def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types, for which the function below is compiled
+def _load(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - types to compile the function below for
     def load(data: Any, at: Any, size: Any) -> Any:
         if size == 4:
             return _load32(data, at)
@@ -294,7 +294,7 @@ def _matches(data: Any, at: Any, constants: Any, place: Any) -> Any:  # noqa: AR
 
 @intrinsic
 def _weighed(typingctx: Any, data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
-    """Sum up to 16 bytes, each multiplied by 31 to the number of those behind it, modulo 2^32."""
+    """Return the sum of up to 16 bytes, each multiplied by 31 to the power of the bytes after it, modulo 2^32."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         data, at, size = arguments
@@ -352,7 +352,7 @@ def _is_ascii(data: Any, at: Any, size: Any) -> Any:  # noqa: ARG001 - as above
     return is_ascii
 
 
-# What most entries take, wherever it is asked for; what others take is called.
+# The paths of most entries are inlined everywhere; those of the others are called.
 for _short in (
     memory.text_end,
     memory.maybe_text_end,
@@ -360,7 +360,7 @@ for _short in (
     varints.var_text_end,
     varints.maybe_var_text_end,
     memory.key_sum,
-    even._move_each,  # noqa: SLF001 - what is compiled is marked so
+    even._move_each,  # noqa: SLF001 - compiled, though private
     placed._is_before,  # noqa: SLF001 - as above
     placed._is_placed,  # noqa: SLF001 - as above
     placed._is_in,  # noqa: SLF001 - as above
@@ -399,12 +399,12 @@ for _function in (
     texts.unit_at,
     texts.has_whole_characters,
     texts.put_unit,
-    texts._put_character,  # noqa: SLF001 - what is compiled is marked so
+    texts._put_character,  # noqa: SLF001 - compiled, though private
     texts.put_utf8,
     texts.put_text,
     texts.put_big_integer,
     interpreter.interpret,
-    even._expected,  # noqa: SLF001 - what is compiled is marked so
+    even._expected,  # noqa: SLF001 - compiled, though private
     even._copy_around_keys,  # noqa: SLF001 - as above
     even._are_framed,  # noqa: SLF001 - as above
     even._move,  # noqa: SLF001 - as above
@@ -422,13 +422,13 @@ for _function in (
 
 
 class _Locator(_CacheLocator):
-    """Keeps machine code where this package looks for it; what it depends on beside the function is in the name."""
+    """A cache locator for the folder of `kept_code`, whose name covers all dependencies besides the function."""
 
     def __init__(self, py_file: str) -> None:
         self._py_file = py_file
 
     @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _Locator:  # noqa: ARG003 - numba calls it so
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:  # noqa: ARG003 - numba's signature
         return cls(py_file)
 
     def get_cache_path(self) -> str:
@@ -442,14 +442,14 @@ class _Locator(_CacheLocator):
 
 
 class _Files(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - as numba declares it
+    _locator_classes = [_Locator]  # type: ignore[list-item]  # noqa: RUF012 - numba's declaration
 
     def get_filename_base(self, fullname: str, abiflags: str) -> str:
         return fullname
 
 
 class _Kept(FunctionCache):
-    """What is compiled is kept; where nothing can be, in a folder that is read only, each process compiles."""
+    """A cache of compiled functions that ignores read-only folders: then each process compiles again."""
 
     _impl_class = _Files
 
@@ -459,9 +459,10 @@ class _Kept(FunctionCache):
 
 
 def compiled(function: Any) -> Any:
-    """Compile a function when it is first called, or take what was compiled of this package as it is.
+    """Return a function that is compiled when first called, or loaded from the cache of this package.
 
-    What has no file, as in a package that is zipped, each process compiles: nothing tells one source from another.
+    A function without a source file, as in a zipped package, is compiled by each process: without the file its version
+    is unknown.
     """
     made: Any = njit(nogil=True)(function)
     if Path(function.__code__.co_filename).is_file():

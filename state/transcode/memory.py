@@ -1,6 +1,6 @@
-"""What the interpreter of op lists asks of bytes; numba replaces most of it by a few machine instructions each.
+"""Byte primitives of the interpreter of op lists; numba replaces most of them by a few machine instructions each.
 
-Nothing here checks a place: who calls has done so.
+Nothing here checks offsets unless an end is passed: callers have checked them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _MIDDLE, _MASK_BYTES, _SIGN_BIT = 256, 32, 0x80
 
 
 def load(data: Any, at: int, size: int) -> int:
-    """Give the signed big-endian integer of 1, 2, 4 or 8 bytes."""
+    """Return the signed big-endian integer of 1, 2, 4 or 8 bytes."""
     return int.from_bytes(data[at : at + size], "big", signed=True)
 
 
 def mixed(number: int, word: int) -> int:
-    """Mix a word into a number, both of 64 bits; the executor gives the result as signed."""
+    """Mix a word into a number, both of 64 bits; the result of machine code is signed."""
     number = ((number ^ word) * MIX) & _BITS_64
     return number ^ number >> HALF_BITS
 
 
 def key_sum(data: Any, at: int, size: int) -> int:
-    """Give what a key adds to the checksum (`framed`)."""
-    if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few instructions that stand where they are asked for
+    """Return the hash that a key adds to the checksum (`framed`)."""
+    if _WORD_BYTES <= size <= 2 * _WORD_BYTES:  # most keys: a few inlined instructions
         return mixed(mixed(mixed(SEED, size), load(data, at, 8)), load(data, at + size - 8, 8))
     return any_key_sum(data, at, size)
 
 
 def any_key_sum(data: Any, at: int, size: int) -> int:
-    """As `key_sum`, of a key of any size."""
+    """Return the hash that a key of any size adds to the checksum."""
     first = last = 0
     if size >= _WORD_BYTES:
         first, last = load(data, at, 8), load(data, at + size - 8, 8)
@@ -55,45 +55,48 @@ def any_key_sum(data: Any, at: int, size: int) -> int:
 
 
 def store(data: Any, at: int, size: int, value: int) -> None:
-    """Put a signed big-endian integer of 1, 2, 4 or 8 bytes."""
+    """Write a signed big-endian integer of 1, 2, 4 or 8 bytes."""
     data[at : at + size] = value.to_bytes(size, "big", signed=True)
 
 
 def store_float(data: Any, at: int, size: int, value: float) -> None:
-    """Put a big-endian float of 4 or 8 bytes."""
+    """Write a big-endian float of 4 or 8 bytes."""
     _FLOATS[size].pack_into(data, at, value)
 
 
 def load_single(data: Any, at: int) -> float:
-    """Give the 32-bit float, as one of 64."""
+    """Return the 32-bit float as a 64-bit one."""
     value: float = _FLOATS[4].unpack_from(data, at)[0]
     return value
 
 
 def copy(target: Any, to: int, source: Any, at: int, size: int) -> None:
-    """Copy bytes; the executor may write up to 31 bytes more, which are overwritten or never read."""
+    """Copy bytes; machine code may write up to 31 bytes more, which are overwritten or never read."""
     target[to : to + size] = source[at : at + size]
 
 
 def copy_few(target: Any, to: int, source: Any, at: int, size: int) -> None:
-    """Copy up to 32 bytes; the executor may write more, as in `copy`."""
+    """Copy up to 32 bytes; machine code may write more, as in `copy`."""
     target[to : to + size] = source[at : at + size]
 
 
 def unlike(first: Any, at: int, second: Any, place: int, size: int, behind: int, more: int) -> int:
-    """Give 0 where bytes of two places are the same: so many, and some more behind; the executor loads 32 of each."""
+    """Return 0 if two places have equal bytes: `size` bytes, and `more` from `behind` on; else another number.
+
+    Machine code loads 32 bytes of each place.
+    """
     is_same = first[at : at + size] == second[place : place + size]
     at, place = at + behind, place + behind
     return int(not is_same or first[at : at + more] != second[place : place + more])
 
 
 def put_sign(target: Any, to: int, size: int, byte: int) -> None:
-    """Put the sign of a byte, up to 7 times; the executor may write 8 bytes."""
+    """Write up to 7 sign bytes of a signed byte; machine code may write 8 bytes."""
     target[to : to + size] = (b"\xff" if byte & _SIGN_BIT else b"\0") * size
 
 
 def matches(data: Any, at: int, constants: Any, place: int) -> bool:
-    """Whether bytes, under a mask of 32, are what stands behind the mask."""
+    """Whether 32 bytes under a mask equal those that follow the mask."""
     mask = constants[place : place + _MASK_BYTES]
     value = constants[place + _MASK_BYTES : place + 2 * _MASK_BYTES]
     number = int.from_bytes(data[at : at + _MASK_BYTES], "little")
@@ -106,7 +109,7 @@ def is_ascii(data: Any, at: int, size: int) -> bool:
 
 
 def text_end(data: Any, at: int, stop: int) -> int:
-    """Give where a string ends; -1 where it is null, or not written as Flink writes it."""
+    """Return the end of a string; -1 if it is null, or not encoded as Flink does it."""
     size = load(data, at, 1) if at < stop else 0
     if 0 < size <= stop - at and is_ascii(data, at + 1, size - 1):
         return at + size
@@ -114,11 +117,11 @@ def text_end(data: Any, at: int, stop: int) -> int:
 
 
 def maybe_text_end(data: Any, at: int, stop: int) -> int:
-    """Give where a null flag and, where it is 0, a string end; -1 as in `text_end`."""
+    """Return the end of a null flag and, if it is 0, of the string after it; -1 as in `text_end`."""
     if at >= stop:
         return -1
     flag, size = load(data, at, 1), load(data, at + 1, 1)
-    left = 0 if flag else size  # what comes as it likes costs less in numbers than in jumps
+    left = 0 if flag else size  # flags are unpredictable: arithmetic costs less than jumps
     is_plain = (flag == 1) | ((flag == 0) & (size > 0))
     if is_plain and left < stop - at and is_ascii(data, at + 2, max(left - 1, 0)):
         return at + 1 + left
@@ -126,7 +129,7 @@ def maybe_text_end(data: Any, at: int, stop: int) -> int:
 
 
 def any_text_end(data: Any, at: int, stop: int) -> int:
-    """As `text_end`, of one of any length and characters."""
+    """Return the end of a string of any length and characters; -1 as in `text_end`."""
     size = shift = 0
     while True:
         if at >= stop or shift >= 7 * _LONGEST_COUNT:
@@ -153,7 +156,7 @@ def any_text_end(data: Any, at: int, stop: int) -> int:
 
 
 def unit_end(data: Any, at: int, stop: int) -> int:
-    """Give where a UTF-16 unit ends, a varint of one to three bytes; -1 where it is none."""
+    """Return the end of a UTF-16 unit, a varint of one to three bytes; -1 if it is invalid."""
     if at >= stop:
         return -1
     if data[at] < 0x80:
@@ -168,10 +171,10 @@ def unit_end(data: Any, at: int, stop: int) -> int:
 
 
 def clear_keys(table: Any, at: int, count: int) -> None:
-    """Make a table of keys ready for up to `count` of them.
+    """Clear a hash table for up to `count` keys.
 
-    Its numbers, from `at` on: how often it was made ready, the size of the part that is used less one, and the slots;
-    one that is taken holds that first number and, in its lowest 31 bits, where the key begins.
+    Its numbers, from `at` on: how often it was cleared (its age), the number of slots in use less one, and the slots.
+    A taken slot holds the age and, in its lowest 31 bits, the offset of the key.
     """
     size = 2
     while size < 2 * count:
@@ -181,15 +184,15 @@ def clear_keys(table: Any, at: int, count: int) -> None:
 
 
 def add_key(table: Any, at: int, data: Any, start: int, offset: int, size: int) -> bool:
-    """Add a key to a table; False where it is there already.
+    """Add a key to a hash table; return False if it is there already.
 
     Args:
-        table: As `clear_keys` has made it ready.
-        at: Where it begins.
-        data: Holds the keys, whose bytes tell where each ends.
-        start: Where offsets are counted from.
-        offset: Of the key.
-        size: Of the key, in bytes.
+        table: The table, cleared by `clear_keys`.
+        at: The index at which the table begins.
+        data: The bytes of the keys; the encoding of a key must determine its end.
+        start: The base of the offsets.
+        offset: The offset of the key.
+        size: The size of the key in bytes.
     """
     age, last = table[at], table[at + 1]
     slot = key_sum(data, start + offset, size) & last
@@ -204,7 +207,7 @@ def add_key(table: Any, at: int, data: Any, start: int, offset: int, size: int) 
 
 
 def is_same(data: Any, first: int, second: int, size: int) -> bool:
-    """Whether the same bytes lie in two places."""
+    """Whether two places hold the same bytes."""
     while size > 0 and data[first] == data[second]:
         first += 1
         second += 1
@@ -213,16 +216,16 @@ def is_same(data: Any, first: int, second: int, size: int) -> bool:
 
 
 def put_bits(target: Any, to: int, data: Any, at: int, places: Any, first: int, count: int) -> int:
-    """Put bits, the highest of a byte first and zeros behind the last; give where they end.
+    """Write bits, the highest of a byte first, padded with zeros; return their end.
 
     Args:
-        target: Takes them.
-        to: Where.
-        data: Has bits.
-        at: Where its bits are counted from.
-        places: Of each bit to put: its place there, or -1 for 0, or -2 for 1.
-        first: Where these begin.
-        count: How many there are.
+        target: The buffer to write to.
+        to: The offset in the buffer.
+        data: The source of the bits.
+        at: The offset of the first byte of the bits.
+        places: For each bit to write the index of a source bit, or -1 for 0, or -2 for 1.
+        first: The index of the first of these places.
+        count: The number of bits.
     """
     byte = 0
     for place in range(count):
@@ -236,7 +239,7 @@ def put_bits(target: Any, to: int, data: Any, at: int, places: Any, first: int, 
 
 
 def reverse(data: Any, at: int, size: int) -> None:
-    """Put bytes in the opposite order."""
+    """Reverse bytes in place."""
     for place in range(size // 2):
         first = data[at + place]
         data[at + place] = data[at + size - 1 - place]
@@ -244,7 +247,7 @@ def reverse(data: Any, at: int, size: int) -> None:
 
 
 def size_end(data: Any, at: int, stop: int, size: int) -> int:
-    """Give where a size ends that is told lowest byte first, in as few bytes as can be; -1 where it is another one."""
+    """Return the end of an encoded size: lowest byte first, in as few bytes as possible; -1 if it is not `size`."""
     while True:
         if at >= stop or data[at] != size & 0xFF:
             return -1
@@ -255,7 +258,7 @@ def size_end(data: Any, at: int, stop: int, size: int) -> int:
 
 
 def is_utf8(data: Any, at: int, size: int) -> bool:
-    """Whether bytes are sound UTF-8, without surrogates, and in as few bytes as can be."""
+    """Whether bytes are valid UTF-8: without surrogates, and each character in as few bytes as possible."""
     if is_ascii(data, at, size):
         return True
     end = at + size
@@ -282,7 +285,7 @@ def is_utf8(data: Any, at: int, size: int) -> bool:
 
 
 def big_integer_end(data: Any, at: int, stop: int) -> int:
-    """Give where a big integer ends; -1 where it is null, or in more bytes than it needs."""
+    """Return the end of a big integer; -1 if it is null, or has more bytes than it needs."""
     if stop - at < 4:
         return -1
     code = load(data, at, 4)
@@ -301,7 +304,7 @@ def big_integer_end(data: Any, at: int, stop: int) -> int:
 
 
 def is_date(year: int, month: int, day: int) -> bool:
-    """Whether it is a day of the calendar that Java's LocalDate holds."""
+    """Whether the numbers are a valid date of Java's LocalDate."""
     if not (-999_999_999 <= year <= 999_999_999 and 1 <= month <= 12):
         return False
     is_leap_day = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
@@ -309,13 +312,13 @@ def is_date(year: int, month: int, day: int) -> bool:
 
 
 def is_number(data: Any, at: int) -> bool:
-    """Whether the 32-bit float is a number, and not NaN."""
+    """Whether the 32-bit float is not NaN."""
     bits = load(data, at, 4)
     return (bits >> 23) & _EXPONENT != _EXPONENT or bits & _MANTISSA == 0
 
 
 def is_less(data: Any, first: int, first_end: int, second: int, second_end: int) -> bool:
-    """Whether bytes come before others, in the order of unsigned bytes, the shorter first."""
+    """Whether the first bytes are less than the second, compared as unsigned bytes, a prefix being less."""
     while first < first_end and second < second_end:
         if data[first] != data[second]:
             return bool(data[first] < data[second])

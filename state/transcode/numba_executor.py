@@ -1,7 +1,7 @@
-"""Op lists carried out by machine code, block by block.
+"""The executor of op lists by machine code, block by block.
 
-The interpreter checks every place; machine code may run over the end of an entry, by less than `PADDING` bytes: the
-last entries of a block are copied to where that is harmless.
+The interpreter checks every offset, but its loads may run past the end of an entry by less than `PADDING` bytes: the
+last entries of a block are copied into a padded buffer.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 SLACK, SPARE_BYTES = 9 / 8, 1 << 14
-"""How much more may become of a block than of the one before it."""
+"""The factor and the bytes by which a block may grow more than the one before it without a second try."""
 _CHECKSUM = (1 << 64) - 1
 _NO_STATES, _NO_TOTALS = np.zeros((0, STATE_NUMBERS), np.int64), np.zeros((0, TOTAL_NUMBERS), np.int64)
 _NO_NUMBERS = np.zeros(0, np.int64)
 _MIGRATING = ("rewrite", "find_run", "survey", "find_placed")
 FUNCTIONS = (*_MIGRATING, "note_key_sums", "find_entries")
-"""All that is compiled here."""
+"""The functions of `numba_kernels` that are compiled."""
 
 
 @attrs.frozen
 class _Done:
-    """What the interpreter did: as of `Rewritten`, and how many bytes it wrote."""
+    """The result of one run: the attributes of `Rewritten`, with the number of bytes written instead of data."""
 
     status: int
     stop: int
@@ -59,7 +59,7 @@ class _Done:
     seen: Survey
 
     def go_on(self, rest: _Done) -> _Done:
-        """Put behind it what was done with the entries where it stopped."""
+        """Return this result extended by `rest`, the result for the entries from `stop` on."""
         return _Done(
             rest.status,
             self.stop + rest.stop,
@@ -71,7 +71,7 @@ class _Done:
 
 
 class NumbaExecutor:
-    """Carries out an op list in machine code."""
+    """An executor of an op list in machine code."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -81,10 +81,10 @@ class NumbaExecutor:
         self._places, self._key_group = np.zeros(3, np.int64), np.zeros(1, np.int64)
         self._result = np.zeros(RESULT_NUMBERS, np.int64)
         self._moves = np.array(moves_of(program), np.int64)
-        self._growth = math.inf  # how many bytes became of one, of the last block; of the first one it is not known
+        self._growth = math.inf  # new bytes per old byte of the last block; unknown before the first
 
     def rewrite(self, block: bytes | memoryview, start: int, prefix: bytes = b"") -> Rewritten:
-        """Rewrite the entries of a block from `start` on, until one stops it."""
+        """Rewrite the entries of a block from `start` on, until one cannot be rewritten."""
         size = len(block) - start
         most = self._program.room(size)
         room = int(min(most, size * self._growth * SLACK + SPARE_BYTES))
@@ -120,10 +120,10 @@ class NumbaExecutor:
 
 
 def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
-    """Load machine code by running it on nothing: processes that are forked from this one have it then.
+    """Load machine code by running it on no entries, so that processes forked from this one have it.
 
     Args:
-        names: Functions of `numba_kernels`; without, those that rewrite state and look at what was written.
+        names: Functions of `numba_kernels`; by default those that rewrite state and verify what was written.
     """
     nothing = memoryview(bytearray(PADDING))
     none, result = padded(b""), np.zeros(4, np.int64)
@@ -142,21 +142,21 @@ def load_compiled(names: Iterable[str] = _MIGRATING) -> None:
 
 
 def padded(data: bytes | memoryview) -> Any:
-    """Give bytes as an array with room behind them.
+    """Return a copy of bytes as an array with padding after them.
 
-    It may be written, as others may: another type of array would need machine code of its own.
+    It is writable like other arrays here: numba would compile another type of array separately.
     """
     return np.frombuffer(bytearray().join((data, bytes(PADDING))), np.uint8)
 
 
 def with_room(data: bytes | memoryview) -> Any:
-    """Give bytes as an array that has room behind it, and may be written; they are copied where that is not so."""
+    """Return bytes as a writable array with padding after it; they are copied if they are not in such a buffer."""
     is_plain = isinstance(data, memoryview) and not data.readonly and bytes_behind(data) >= PADDING
     return np.frombuffer(data, np.uint8) if is_plain else padded(data)
 
 
 def bytes_behind(block: bytes | memoryview) -> int:
-    """Give how many bytes are known to follow a block in memory: of those that it is a view of."""
+    """Return the number of bytes after a block in the buffer that it is a view of; 0 if it is no view."""
     if not isinstance(block, memoryview) or not block:
         return 0
     whole = memoryview(block.obj)
@@ -172,5 +172,5 @@ def _address(data: memoryview) -> int:
 
 
 def without(target: Any, size: int) -> memoryview:
-    """Give the first bytes of an array; by themselves where they are much less than half of it, which is let go."""
+    """Return the first bytes of an array; as a copy if they are less than half of it, so that the array is freed."""
     return memoryview(target[:size] if 2 * size >= len(target) else target[:size].copy())

@@ -1,7 +1,7 @@
-"""What Python calls of machine code: runs of entries found and surveyed, blocks and whole key groups rewritten.
+"""The machine code that Python calls: it finds and surveys runs of entries, and rewrites blocks and key groups.
 
-It is compiled once per machine and kept on disk. Both kinds of rewriting have one way in, since whatever the
-interpreter is part of takes seconds to compile.
+It is compiled once per machine and cached on disk. Blocks and whole key groups are rewritten by one compiled function,
+since every function that contains the interpreter takes seconds to compile.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .placed import AHEAD, CRAMPED, find_placed_run
 DROP, COPY, CONVERT = range(3)
 """What happens to the entries of a state."""
 ACTION, NEW_ID, CODE, CONSTANTS, MOVES, MOVES_END, FIXED, SHAPE, CHECK, CHECK_CONSTANTS, STATE_NUMBERS = range(11)
-"""The numbers of a state: that, its new id, where its parts begin in tables, what ops write without a look; and where
-in tables that begins which its entries are held against, -1 where nothing does."""
+"""The numbers of a state: the action, the new id, the offsets of its parts in tables, the bytes that ops write without
+a check (`Program.fixed`); and the offsets of the checks of its entries in tables, -1 if there are none."""
 GROUP, FIRST, ENTRIES, KEYS_READ, KEYS_WRITTEN, TOTAL_NUMBERS = range(6)
-"""What is told of a state: the key group after the last one that it was met in, where its first new entry begins, how
-many there are, checksums."""
+"""The totals of a state: one more than the index of the last key group that has it, the offset of its first new entry,
+the number of its entries, checksums."""
 RESULT_NUMBERS = 8
 NO_TABLE = 5
-"""Beside the reasons of the interpreter to come back: keys that do not ascend need a larger table."""
+"""A status besides those of the interpreter: keys that do not ascend need a larger table."""
 _AT_ONCE = 1 << 16
-"""So many new bytes are looked at before more are written."""
+"""The number of new bytes that are written and then surveyed at a time."""
 _ID_BYTES, _LENGTH_BYTES = 2, 4
 _END_MARK, _LAST_FLAG, _NOT_LAST = 0xFFFF, 0x80, 0x7F
 
@@ -44,10 +44,10 @@ def _rewrite_block(
     data: Any, start: int, size: int, most: int, code: Any, moves: Any, constants: Any, target: Any, room: int,
     registers: Any, prefix: int, prefix_bytes: int, result: Any,
 ) -> int:  # fmt: skip
-    """The interpreter, after entries of one size that are rewritten at once, where `moves` tell how.
+    """Rewrite a block: entries of one size by `moves`, if there are any, the others by the interpreter.
 
-    What was written is looked at as in `survey`, some of it at a time, while it is in the processor's cache: the result
-    has those four numbers behind the interpreter's. Of what is not sound, it says that no entry was seen.
+    The new entries are surveyed in pieces, while they are in the processor's cache: the result has the four numbers of
+    `survey` after the interpreter's. Entries of a piece that is damaged are not counted as seen.
 
     Buffers are arrays of bytes; the op list, moves, registers and result are arrays of 64-bit integers.
     """
@@ -71,7 +71,7 @@ def _rewrite_block(
         )  # fmt: skip
         more = result[1]
         at, entries, keys = result[0], entries + result[2], keys + result[3]
-        if more > 0 and framed._survey(address(target[written:]), more, prefix, prefix_bytes, address(result)):  # noqa: SLF001 - what is compiled is marked so
+        if more > 0 and framed._survey(address(target[written:]), more, prefix, prefix_bytes, address(result)):  # noqa: SLF001 - compiled, though private
             seen, seen_keys, last = seen + result[0], seen_keys + result[1], written + result[3]
             if misplaced < 0 <= result[2]:
                 misplaced = written + result[2]
@@ -90,12 +90,12 @@ def _checked(
     data: Any, at: int, end: int, group: int, prefix_bytes: int, what: Any, shapes: Any, code: Any, constants: Any,
     table: Any, target: Any, room: int, registers: Any, result: Any,
 ) -> int:  # fmt: skip
-    """Find the entries of a state, of which the last one is flagged, and hold them against what they must be.
+    """Find and check the entries of a state, of which the last one is flagged.
 
-    The result is where they end, where the last one begins, and how many there are.
+    The result is their end, the offset of the last one, and their number.
     """
     if what[SHAPE] < 0:
-        return DONE if framed._find_run(address(data), at, end, address(result)) == COMPLETE else ODD  # noqa: SLF001 - what is compiled is marked so
+        return DONE if framed._find_run(address(data), at, end, address(result)) == COMPLETE else ODD  # noqa: SLF001 - compiled, though private
     found = find_placed_run(
         address(data), at, end, group, prefix_bytes, address(shapes[what[SHAPE] :]), address(table), len(table),
         address(result),
@@ -124,10 +124,10 @@ def _converted(
 ) -> int:  # fmt: skip
     """Rewrite the entries of a state, of which the last one is flagged; flag the last new one.
 
-    The result is where the state ends, bytes written, entries, and the checksums of the old keys and of the new.
+    The result is the end of the state, the bytes written, the entries, and the checksums of the old and the new keys.
     """
     written, entries, keys = 0, 0, 0
-    if len(moves) > 0:  # up to the flag at most, since a flagged key does not begin as it must
+    if len(moves) > 0:  # up to the flag at most, since a flagged key has another prefix
         rewrite_even(
             address(data), at, stop, address(moves), address(constants), address(target), room,
             prefix, prefix_bytes, address(result),
@@ -156,7 +156,7 @@ def _converted(
 def _passed(
     data: Any, at: int, stop: int, is_copied: bool, target: Any, room: int, result: Any  # noqa: FBT001 - for numba
 ) -> int:  # fmt: skip
-    """Copy the entries of a state as they are, or pass over them; the result is as above, without checksums."""
+    """Copy or skip the entries of a state; the result is that of `_converted`, with 0 for the checksums."""
     size = stop - at if is_copied else 0
     if size > room:
         return FULL
@@ -170,25 +170,25 @@ def _rewrite_key_groups(  # noqa: PLR0912 - one function, for numba
     data: Any, begins: Any, key_groups: Any, prefix_bytes: int, states: Any, shapes: Any, code: Any, constants: Any,
     moves: Any, table: Any, target: Any, room: int, registers: Any, result: Any, offsets: Any, totals: Any,
 ) -> int:  # fmt: skip
-    """Rewrite key groups; give why it came back: `DONE`, `FULL`, or that they are not plain.
+    """Rewrite key groups; return `DONE`, `FULL`, `NO_TABLE`, or another status if an entry needs other treatment.
 
     Args:
-        data: Key groups, with room behind them.
-        begins: Where each begins, and where the last one ends.
-        key_groups: Which they are.
-        prefix_bytes: How many bytes of a key tell that.
-        states: For each stored state a row of numbers: what happens to it, and where in the next four its parts begin.
-        shapes: What its keys are held against (`placed`).
-        code: Op lists, one behind the other.
-        constants: Theirs.
-        moves: As `even.moves_of` gives them.
-        table: Where keys are kept if they do not ascend.
-        target: Takes the new ones.
-        room: Bytes that it takes.
-        registers: As many as any of the op lists needs.
-        result: Takes how many bytes were written; of eight numbers.
-        offsets: Takes where each new key group begins; -1 of one that is empty.
-        totals: For each stored state a row, of zeros; takes what is told of it.
+        data: Key groups, with padding after them.
+        begins: The offset of each key group, and the end of the last one.
+        key_groups: The numbers of the key groups.
+        prefix_bytes: The number of key bytes that hold the key group.
+        states: A row of numbers for each stored state: its action, and the offsets of its parts in the next four.
+        shapes: The shapes of keys (`placed`).
+        code: Op lists, one after the other.
+        constants: The constants of the op lists, one after the other.
+        moves: The moves of the op lists (`even.moves_of`), one after the other.
+        table: A hash table for keys that do not ascend.
+        target: The buffer for the new key groups.
+        room: The number of bytes available in it.
+        registers: As many registers as any of the op lists needs.
+        result: Receives the number of bytes written; has eight numbers.
+        offsets: Receives the offset of each new key group; -1 if it is empty.
+        totals: A row of zeros for each stored state; receives its totals.
     """
     written = 0
     for group in range(len(key_groups)):
@@ -247,10 +247,10 @@ def rewrite(
     data: Any, places: Any, key_groups: Any, prefix_bytes: int, states: Any, shapes: Any, code: Any, constants: Any,
     moves: Any, table: Any, target: Any, room: int, registers: Any, result: Any, offsets: Any, totals: Any,
 ) -> int:  # fmt: skip
-    """Rewrite key groups; or, where no state is to be told of, one block.
+    """Rewrite key groups; or one block, if `totals` is empty.
 
-    A block lies from the first place to the second, and an entry that ends behind the third stops it; its key group
-    stands alone, and code, constants and moves are its own.
+    For a block, `places` are its start, its end, and the offset beyond which no entry may end; `key_groups` has one
+    item, and code, constants and moves are those of one op list.
     """
     if len(totals) > 0:
         return _rewrite_key_groups(
@@ -265,15 +265,15 @@ def rewrite(
 
 @compiled
 def find_run(data: Any, start: int, size: int, result: Any) -> int:
-    """`framed`'s function of this name, of an array of bytes; the result is one of 64-bit integers."""
-    return framed._find_run(address(data), start, size, address(result))  # noqa: SLF001 - what is compiled is marked so
+    """Run `framed._find_run` on an array of bytes; the result is an array of 64-bit integers."""
+    return framed._find_run(address(data), start, size, address(result))  # noqa: SLF001 - compiled, though private
 
 
 @compiled
 def find_placed(
     data: Any, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, result: Any
 ) -> int:  # fmt: skip
-    """As `find_run`, of `placed`'s function for whole blocks; the shape and the table are arrays of 64-bit integers."""
+    """Run `placed.find_placed_run` on a block; shape, table and result are arrays of 64-bit integers."""
     return find_placed_run(
         address(data), 0, size, group, prefix_bytes, address(shape), address(table), len(table), address(result)
     )
@@ -281,7 +281,7 @@ def find_placed(
 
 @compiled
 def note_key_sums(data: Any, size: int, sums: Any) -> None:
-    """Note what the key of each entry of a sound block adds to the checksum (`framed`)."""
+    """Write the hash that the key of each entry of a valid block adds to the checksum (`framed`) into `sums`."""
     at = entry = 0
     while at < size:
         key_size = load(address(data), at, 4)
@@ -293,32 +293,32 @@ def note_key_sums(data: Any, size: int, sums: Any) -> None:
 
 @compiled
 def survey(data: Any, size: int, prefix: int, prefix_bytes: int, result: Any) -> bool:
-    """As `find_run`."""
+    """Run `framed._survey` on an array of bytes; the result is an array of 64-bit integers."""
     return framed._survey(address(data), size, prefix, prefix_bytes, address(result))  # noqa: SLF001 - as above
 
 
 @compiled
 def find_entries(data: Any, start: int, end: int, keys: Any, key_ends: Any, values: Any, value_ends: Any) -> bool:
-    """As `find_run`; the places are arrays of 64-bit integers."""
+    """Run `framed._find_entries` on an array of bytes; the places are arrays of 64-bit integers."""
     return framed._find_entries(address(data), start, end, keys, key_ends, values, value_ends)  # noqa: SLF001 - as above
 
 
 def key_hashes(block: Any, size: int, entries: int) -> Any:
-    """Give 64 bits of each key of a sound block."""
+    """Return a 64-bit hash of each key of a valid block."""
     sums = np.empty(entries, np.int64)
     note_key_sums(block, size, sums)
     return sums.view(np.uint64)
 
 
 def read_only(array: Any) -> Any:
-    """Return an array as numba takes bytes: those that may be written would need machine code of their own."""
+    """Return a read-only view of an array: for writable arrays numba would compile another version."""
     view = array.view()
     view.setflags(write=False)
     return view
 
 
 def call(function: Any, data: bytes | memoryview, *numbers: int) -> tuple[int, list[int]]:
-    """Call one of `framed`'s functions; give what it returns, and its result."""
+    """Call a compiled function of `framed`; return its return value and its result numbers."""
     result = np.zeros(4, np.int64)
     returned = function(read_only(np.frombuffer(data, np.uint8)), *numbers, result)
     return int(returned), result.tolist()

@@ -1,4 +1,4 @@
-"""Whole key groups as machine code; see `key_groups`."""
+"""The executor of whole key groups by machine code; see `key_groups`."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _CHECKSUM = (1 << 64) - 1
 
 
 class NumbaKeyGroups:
-    """Rewrites whole key groups in machine code.
+    """An executor that rewrites whole key groups in machine code.
 
     Args:
-        treatments: By the id of the stored state.
-        prefix_bytes: How many bytes of a key tell its key group.
+        treatments: The treatment of each stored state, by its id.
+        prefix_bytes: The number of key bytes that hold the key group.
     """
 
     def __init__(self, treatments: Sequence[Treatment], prefix_bytes: int) -> None:
@@ -84,7 +84,7 @@ class NumbaKeyGroups:
         self._growth: float = _FIRST_GROWTH
 
     def rewrite(self, data: memoryview, begins: Sequence[int], key_groups: Sequence[int]) -> NewKeyGroups | None:
-        """Rewrite key groups; as of the protocol."""
+        """Rewrite key groups, as `KeyGroupsExecutor.rewrite`."""
         old = with_room(data)
         room = int(len(data) * self._growth * SLACK) + SPARE_BYTES
         places = np.array([*begins, len(data)], np.int64)
@@ -115,12 +115,12 @@ def _action(treatment: Treatment) -> int:
 
 
 def _places(parts: Sequence[Sequence[int]]) -> list[int]:
-    """Where each part begins, one behind the other."""
+    """Return the offset of each part when they are concatenated."""
     return [*accumulate(map(len, parts), initial=0)][:-1]
 
 
 def _places_or_none(parts: Sequence[Sequence[int]]) -> list[int]:
-    """As `_places`; -1 of a part that is empty."""
+    """Return the offset of each part as `_places`, but -1 for an empty part."""
     return [place if part else -1 for place, part in zip(_places(parts), parts, strict=True)]
 
 

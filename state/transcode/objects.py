@@ -1,6 +1,6 @@
-"""The executor that makes an object of every value: old reader, conversion, new writer.
+"""The transcoder that makes an object of every value: old reader, conversion, new writer.
 
-It takes every pair of serializers, and is the reference for faster executors.
+It handles every pair of serializers, and is the reference for faster executors.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from .framing import EntryFraming
 
 SEPARATOR = b"\x2c"
-"""Stands between the elements of a list state."""
+"""The byte between the elements of a list state."""
 _MAX_SHOWN_BYTES = 40
 EXPIRED = object()
-"""What becomes of a value that is to be left out."""
+"""The result of the conversion for a value that is to be left out."""
 
 _WAY_OUT = "let a converter say what becomes of such a value, or correct the one that failed"
 
 
 def read_old(recoding: Recoding, source: DataInputView) -> Any:
-    """Read one old value; a reader of the user's that fails is named in a `ValueNotConvertible`."""
+    """Read one old value; if the user's reader fails, raise a `ValueNotConvertible` that names it."""
     try:
         return recoding.reader.deserialize(source)
     except StateShiftError:
@@ -50,9 +50,9 @@ def read_old(recoding: Recoding, source: DataInputView) -> Any:
 
 
 def converted(recoding: Recoding, source: DataInputView) -> Any:
-    """Read one old value and convert it; user code that fails is named in a `ValueNotConvertible`.
+    """Read one old value and convert it; if user code fails, raise a `ValueNotConvertible` that names it.
 
-    Gives `EXPIRED` for a value that is to be left out.
+    Returns `EXPIRED` for a value that is to be left out.
     """
     old = read_old(recoding, source)
     if recoding.is_expired(old):
@@ -69,7 +69,7 @@ def converted(recoding: Recoding, source: DataInputView) -> Any:
 
 
 def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
-    """Write one new value; what its serializer cannot take is a `ValueNotConvertible`."""
+    """Write one new value; raise `ValueNotConvertible` if its serializer fails."""
     try:
         recoding.writer.serialize(value, target)
     except StateShiftError:
@@ -79,7 +79,7 @@ def write(recoding: Recoding, value: Any, target: DataOutputView) -> None:
 
 
 def recode(recoding: Recoding, source: DataInputView, target: DataOutputView) -> None:
-    """Read one old value that is never left out, convert it, and write the new one; or the same where it is a check."""
+    """Read one old value that never expires, convert it, and write the new one; a check writes the old bytes."""
     start = source.position
     new = converted(recoding, source)
     if recoding.is_check:
@@ -96,7 +96,7 @@ def _unfit(what: str, error: Exception) -> ValueNotConvertible:
 
 
 def recode_all(recoding: Recoding, data: bytes) -> bytes:
-    """Rewrite a value that fills `data` exactly, and is never left out."""
+    """Rewrite a value that fills `data` exactly and never expires."""
     source, target = DataInputView(data), DataOutputView()
     recode(recoding, source, target)
     expect_end(source)
@@ -104,14 +104,14 @@ def recode_all(recoding: Recoding, data: bytes) -> bytes:
 
 
 def expect_end(source: DataInputView) -> None:
-    """Refuse bytes that are left behind a value."""
+    """Raise `CorruptSavepoint` if bytes follow the value."""
     if source.remaining():
         raise CorruptSavepoint(f"{source.remaining()} bytes follow the value", offset=source.position)
 
 
 @attrs.define
 class _LeftOut:
-    """What a block of new entries lacks: keys of entries, and a number of list elements."""
+    """The expired parts of a block: keys of entries, and a number of list elements."""
 
     keys: list[bytes] = attrs.field(factory=list)
     elements: int = 0
@@ -119,7 +119,7 @@ class _LeftOut:
 
 @attrs.frozen
 class ObjectTranscoder:
-    """Rewrites the entries of a keyed state, object by object."""
+    """A transcoder of the entries of a keyed state, object by object."""
 
     plan: StatePlan
     framing: EntryFraming
@@ -156,7 +156,7 @@ class ObjectTranscoder:
                     bad = BadValue.of(error, key, value, self._key_group(key)) if self.quarantines else None
                     if bad is None:
                         raise
-                    left_out.elements = elements_before  # the list lies aside whole
+                    left_out.elements = elements_before  # the whole list is quarantined
                     aside.append(attrs.evolve(bad, user_key=self._user_key(key)))
                     continue
                 target.write_int(len(new_key))
@@ -169,18 +169,18 @@ class ObjectTranscoder:
         return int.from_bytes(key[: self.framing.key_group_bytes], "big")
 
     def _user_key(self, key: bytes) -> str:
-        """Show the user key of an entry of map state; "" of others."""
+        """Return the user key of a map state's entry as text; "" for other states."""
         if self.framing.value is not ValueFraming.NULLABLE:
             return ""
         start = self.framing.user_key_start(key)
         try:
             serializer = next(iter(self.plan.old.value.children())).restore_serializer()
             return shown(serializer.deserialize(DataInputView(key, start)))
-        except Exception:  # noqa: BLE001 - it may be the user's, and the value is told as bad already
+        except Exception:  # noqa: BLE001 - user code may raise anything, and the value is already reported
             return hex_shown(key[start:])
 
     def _place(self, error: StateShiftError, key: bytes, start: int) -> None:
-        """Tell a failure where it happened: key, path, rule, and where in the block the entry starts."""
+        """Add the location to an error: key, path, rule, and the entry's offset in the block."""
         error.where.setdefault("key", self.framing.show_key(key))
         error.where["offset"] = start
         name_rule(error, self.plan)
@@ -220,7 +220,7 @@ class ObjectTranscoder:
         return target.getvalue()
 
     def _separated(self, value: bytes, left_out: _LeftOut) -> bytes | None:
-        """Elements with one byte between them, whose value carries no meaning; None where each has expired."""
+        """Rewrite elements separated by a byte, whose value has no meaning; return None if all have expired."""
         recoding = self.plan.value
         if recoding is None:
             return value
@@ -245,9 +245,9 @@ class ObjectTranscoder:
         return target.getvalue() if written else None
 
     def _nullable(self, value: bytes, _: _LeftOut) -> bytes | None:
-        """A null flag and the value; what follows a true flag carries no meaning and is not written.
+        """Rewrite a null flag and the value; bytes after a true flag have no meaning and are dropped.
 
-        A null has no time stamp and does not expire, but gets a stamp where the new type has a form for null behind it.
+        A null has no timestamp and does not expire, but gets one if the new type stores a null with its timestamp.
         """
         recoding = self.plan.value
         if recoding is None:
@@ -281,7 +281,7 @@ class ObjectTranscoder:
 
 
 def name_rule(error: StateShiftError, plan: StatePlan) -> None:
-    """Tell by which rule the piece that failed was to be converted, and what can be done where nobody has said it."""
+    """Add the rule of the piece that failed to an error, and a default advice if it has none."""
     error.advice = error.advice or _WAY_OUT
     rule = plan.rule_at(str(error.where.setdefault("path", "$")))
     if rule is not None:
@@ -289,5 +289,5 @@ def name_rule(error: StateShiftError, plan: StatePlan) -> None:
 
 
 def hex_shown(data: bytes) -> str:
-    """Give bytes as a message may show them: the first ones, in hexadecimal."""
+    """Return bytes as text for a message: the first ones, in hexadecimal."""
     return shown(data[:_MAX_SHOWN_BYTES].hex())

@@ -1,4 +1,4 @@
-"""Recipe -> ops that go over an old value and note where its pieces start, and what is to be written for it."""
+"""The compiler from recipes to parse ops, which skip an old value and note its pieces, and to the pieces to write."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ if TYPE_CHECKING:
     from .program import Op
 
 _OP_OF = {Text: ops.TEXT, BigInteger: ops.BIG, VarBlob: ops.VAR_BLOB, VarText: ops.VAR_TEXT}
-"""By recipe of a value whose bytes tell its size: the op that goes over it."""
+"""Recipe of a value whose bytes determine its size -> the op that skips it."""
 _OP_AND_SIZE_OF: dict[type[Recipe], tuple[int, int]] = {
     Float: (ops.NUMBER, 4),
     LittleFloat: (ops.LITTLE, 4),
     Date: (ops.DATE, 6),
     VarUuid: (ops.VAR_UUID, 37),
 }
-"""The same for those of one size, with it."""
+"""Recipe of a value of fixed size -> the op that skips it, and the size."""
 
 
 class Parsing(Listing):
-    """Goes through a recipe, and appends what parses a value; what is to be written comes back.
+    """Walks a recipe, appends the ops that parse a value, and returns the pieces to write for it.
 
-    `is_again` is set while items are gone through that were seen before, to write them.
+    `is_again` is set while items are parsed a second time, to write them.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Parsing(Listing):
         self.is_again = False
 
     def parse(self, recipe: Recipe) -> list[Item]:
-        """Go through an old value; give what is to be written for it."""
+        """Append the ops that parse an old value; return the pieces to write for it."""
         match recipe:
             case Sequence(parts, emitted):
                 pieces = [self.parse(part) for part in parts]
@@ -114,7 +114,7 @@ class Parsing(Listing):
         return [Constant(one)] if isinstance(one, bytes) else pieces[one]
 
     def _parse_plain(self, recipe: Recipe, start: Place) -> Item | None:
-        """Go through a value without parts; give what is written for it, None where it stays."""
+        """Append the ops that parse a value without parts; return what is written for it, None if it is copied."""
         where = start.register, start.behind
         match recipe:
             case Widened(old, new):
@@ -153,7 +153,7 @@ class Parsing(Listing):
         return None
 
     def _pass(self, recipe: Recipe) -> None:
-        """Go over a value that stays, and see that it is sound."""
+        """Append the op that skips a valid value."""
         match recipe:
             case Fixed(size) | Float(8 as size):
                 self.skip(size)
@@ -213,7 +213,7 @@ class Parsing(Listing):
                 self.add(null)
 
     def parse_mask(self, recipe: Masked) -> tuple[Item, Sequence]:
-        """Go over a mask; give what is to be written for it, and the columns behind it."""
+        """Append the ops that parse a mask; return what is written for it, and the columns after it."""
         start, bits = self.here(), recipe.leading + len(recipe.parts)
         clear = bytearray(-(-bits // 8))
         for place in (*recipe.clear, *range(bits, 8 * len(clear))):
@@ -259,7 +259,7 @@ class Parsing(Listing):
         return list(chosen)
 
     def branches(self, branches: tuple[tuple[Recipe, bytes], ...], each: Callable[[Recipe, bytes], object]) -> None:
-        """Compile the branches of a value: `each` does one."""
+        """Append the ops for the branches of a value; `each` compiles one branch."""
         start, done, labels = self.here(), Label(), [Label() for _ in branches]
         table = tuple(range(len(branches)))
         self.op_to_end(ops.VAR_LOOKED_UP, table, len(table))
@@ -281,7 +281,7 @@ class Parsing(Listing):
         return [Copied(start, self.here()) if stays(recipe) else Again(start, recipe)]
 
     def loop(self, recipe: Counted | VarCounted | Sorted, each: Callable[[Recipe], object]) -> None:
-        """Go through counted items: `each` compiles an item, or a part of one."""
+        """Append a loop over counted items; `each` compiles an item, or a part of one."""
         counter, again, done = self.register(), Label(), Label()
         self.op(ops.VAR_LOOP if isinstance(recipe, VarCounted) else ops.LOOP, counter, done)
         if isinstance(recipe, Sorted):
@@ -302,7 +302,7 @@ class Parsing(Listing):
     def _loop_items(
         self, recipe: Counted | VarCounted, counter: int, again: Label, each: Callable[[Recipe], object]
     ) -> None:
-        """Compile what is done for each item; keys that were once seen to stay apart are not looked at again."""
+        """Append the ops for an item; a second pass does not check again that keys are distinct."""
         is_told = recipe.key is None or self.is_again
         table = 0
         if not is_told:
@@ -319,10 +319,10 @@ class Parsing(Listing):
 
 
 def _bit(place: int) -> int:
-    """The place of a bit in its byte: the first one is the highest."""
+    """Return the mask of a bit in its byte: the first bit is the highest."""
     return 1 << 7 - place % 8
 
 
 def _is_byte(place: Place, byte: int) -> Op:
-    """Give the test whether the byte at a place is `byte`, without its target."""
+    """Return the op that tests whether the byte at a place is `byte`, without its target."""
     return (ops.TEST, place.register, place.behind, 0xFF, byte)

@@ -1,4 +1,4 @@
-"""What a new value is put together from: pieces of the old one, constants, numbers made wider; neighbours joined."""
+"""The pieces that a new value is written from: parts of the old one, constants, widened numbers; neighbours joined."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Place:
-    """A place in the old bytes: so many behind the one that a register holds."""
+    """A place in the old bytes: `behind` bytes after the offset in a register."""
 
     register: int
     behind: int = 0
 
     def later(self, size: int) -> Place:
-        """Give the place so many bytes behind this one."""
+        """Return the place `size` bytes after this one."""
         return Place(self.register, self.behind + size)
 
 
 @attrs.frozen
 class Copied:
-    """What lies between two places.
+    """The old bytes between two places.
 
     Attributes:
-        first: Where it begins.
-        last: Where it ends.
-        known: Its bytes, where they were seen to be these; None where they may be any.
+        first: Their start.
+        last: Their end.
+        known: The bytes, if the parse ops accept no others; else None.
     """
 
     first: Place
@@ -44,18 +44,18 @@ class Copied:
 
     @property
     def size(self) -> int | None:
-        """How many bytes; None where only the old value tells."""
+        """The number of bytes; None if it depends on the old value."""
         return self.last.behind - self.first.behind if self.first.register == self.last.register else None
 
     @property
     def is_small(self) -> bool:
-        """Whether one op of one move writes it."""
+        """Whether one `PIECE` op can copy it."""
         return self.size is not None and self.size <= ops.WORD
 
 
 @attrs.frozen
 class Wider:
-    """A signed number with `more` bytes of its sign before it, and what is copied from behind it."""
+    """A signed number extended by `more` sign bytes, with the bytes that are copied after it."""
 
     more: int
     copied: Copied
@@ -63,14 +63,14 @@ class Wider:
 
 @attrs.frozen
 class Made:
-    """What an emit op writes by itself."""
+    """The output of a single emit op."""
 
     op: Op
 
 
 @attrs.frozen
 class Choice:
-    """What is written where a test, an op that lacks its target, jumps, and where it does not."""
+    """A choice by a test, an op without its target: `there` is written if it jumps, else `otherwise`."""
 
     test: Op
     there: tuple[Item, ...]
@@ -79,7 +79,7 @@ class Choice:
 
 @attrs.frozen
 class Again:
-    """Items that do not stay: they are gone through a second time, from a place on."""
+    """Repeated items whose bytes change: they are parsed a second time from `start` on, to write them."""
 
     start: Place
     recipe: Counted | VarCounted | Sorted
@@ -89,7 +89,7 @@ Item = Copied | Wider | Constant | Made | Choice | Again
 
 
 def joined(items: Iterable[Item]) -> Iterator[Item]:
-    """Join neighbours that one op can write."""
+    """Yield the items, with neighbours joined that one op can write."""
     before: Item | None = None
     for item in items:
         both = None if before is None else _both(before, item)
@@ -101,7 +101,7 @@ def joined(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def _both(before: Item, item: Item) -> Item | None:
-    """Give what is two items, one behind the other; None where nothing is."""
+    """Return two adjacent items as one; None if they cannot be joined."""
     match before, item:
         case Copied(first, end, known), Copied(start, last, more) if end == start:
             return Copied(first, last, None if known is None or more is None else known + more)

@@ -1,14 +1,14 @@
-"""Keys of entries held against where they lie: what each is made of, what it hashes to, and whether one comes twice.
+"""Checks of entry keys: that their parts are valid, that they hash to their key group, and that none occurs twice.
 
     key group, key [length], namespace [length], user key          key group, i64 time, key, namespace
 
-A shape tells that as numbers: of how many key groups one is found by the key's hash (0: it has none that is known),
-how many bytes each value has (-1: of any size), whether bytes of a user key follow, the kind of the one part before a
-byte 0 where there is no more (else 0), how many parts there are, and for each its kind and what its hash is multiplied
-by; of a part that is not hashed that is 0.
+A shape describes keys as numbers: the number of key groups (0 if keys are not hashed, or their hash is unknown), the
+size of each value (-1 if it varies), whether a user key follows, the kind of the only part if the key is that part and
+a byte 0 (else 0), the number of parts, and for each part its kind and the factor of its hash (0 if it is not hashed).
 
-Java hashes a tuple by 31 times what was hashed so far, plus the next item: so each item has a factor, whatever tuples
-it lies in. What is not plain (a null in a tuple, a NaN) is no failure: who asks looks at such entries one by one.
+Java hashes a tuple as 31 times the hash so far, plus the hash of the next item: so each item has a factor, however deep
+its tuples are nested. An entry that is not handled here (a null in a tuple, a NaN) is not an error: the caller checks
+such entries one by one.
 
 The functions with a leading underscore, and those that they share, are compiled by numba as they are.
 Source: format notes 5.1 to 5.5; rule RUN-3.
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 GROUPS, VALUE_SIZE, HAS_REST, PLAIN, COUNT, PARTS = range(6)
-"""What stands where in the numbers of a shape; the parts come last."""
+"""Indices into the numbers of a shape; the parts come last."""
 BYTE, SHORT, INT, LONG = 1, 2, 4, 8
 """Kinds of parts: signed integers, by their size."""
 BOOLEAN, CHAR, FLOAT, DOUBLE, TEXT, ZERO, SIZE, PASSED = 16, 17, 18, 19, 20, 21, 22, 64
-"""The others: `ZERO` is one byte 0, `SIZE` the size of what is before it, and `PASSED` plus n any n bytes."""
+"""Other kinds of parts: `ZERO` is a byte 0, `SIZE` the size of the part before it, and `PASSED` + n any n bytes."""
 AHEAD, TWICE, UNLIKE, CRAMPED = 0, 1, 2, 3
-"""What became of a run: its keys are where they belong, all different; one comes twice; one is not plain; there is no
-room for the table of keys."""
+"""The results for a run: all keys belong to their key group and are distinct; a key occurs twice; a key is not handled
+here; the table of keys is too small."""
 _LENGTH_BYTES, _LAST_FLAG, _LONGEST_PLAIN = 4, 0x80, 0x80
 _TRUE_HASH, _FALSE_HASH = 1231, 1237
 _FACTOR, _MASK = 31, 0xFFFFFFFF
@@ -45,28 +45,28 @@ _FLOAT_BITS, _DOUBLE_BITS = 0x7FFFFFFF, 0x7FFFFFFFFFFFFFFF
 
 @attrs.frozen
 class Shape:
-    """What the keys of one state's entries are made of.
+    """The composition of the keys of one state's entries.
 
     Attributes:
-        numbers: As told above.
+        numbers: The numbers described in the module's docstring.
     """
 
     numbers: tuple[int, ...]
 
     @property
     def has_rest(self) -> bool:
-        """Whether bytes follow of which it tells nothing."""
+        """Whether keys have further bytes that the shape does not describe."""
         return bool(self.numbers[HAS_REST])
 
     @classmethod
     def of(cls, parts: Sequence[tuple[int, int]], *, groups: int, has_rest: bool, value_size: int = -1) -> Shape:
-        """Put it together.
+        """Return a shape.
 
         Args:
-            parts: Kind and factor of each.
-            groups: Number of key groups; 0 where keys are not hashed.
-            has_rest: Whether a user key follows.
-            value_size: Bytes of each value, where they are any bytes of one number; else -1.
+            parts: The kind and the hash factor of each part.
+            groups: The number of key groups; 0 if keys are not hashed.
+            has_rest: Whether further bytes follow, such as a user key.
+            value_size: The size of each value, if it is fixed and any bytes are valid; else -1.
         """
         numbers = (number for part in parts for number in part)
         plain = next((kind for kind in (TEXT, LONG) if groups and list(parts) == [(kind, 1), (ZERO, 0)]), 0)
@@ -76,19 +76,19 @@ class Shape:
 def find_placed_run(
     data: Any, start: int, size: int, group: int, prefix_bytes: int, shape: Any, table: Any, room: int, result: Any
 ) -> int:
-    """Go from entry to entry, to the last one of a state or of the data, and look at their keys.
+    """Check the keys of entries, up to the last entry of a state or of the data; return one of the results above.
 
     Args:
         data: Entries.
-        start: Where the first one begins.
-        size: Where the data end.
+        start: The offset of the first entry.
+        size: The end of the data.
         group: The key group.
-        prefix_bytes: How many bytes of a key tell it.
-        shape: Numbers of a `Shape`.
-        table: Where keys are kept if they do not ascend (`memory.clear_keys`).
-        room: How many numbers it holds.
-        result: Takes where the run ends, where its last entry begins, how many entries there are, and whether their
-            keys ascend; where there is no room, in the last place how many keys there are to hold.
+        prefix_bytes: The number of key bytes that hold the key group.
+        shape: The numbers of a `Shape`.
+        table: A hash table for keys that do not ascend (`memory.clear_keys`).
+        room: The number of items of the table.
+        result: Receives the end of the run, the offset of its last entry, the number of entries, and whether their keys
+            ascend.
     """
     at, last, entries, ascends, key_size = start, start, 0, True, 0
     mask, before, before_size, value_wanted = (1 << 8 * prefix_bytes) - 1, 0, -1, shape[VALUE_SIZE]
@@ -97,7 +97,7 @@ def find_placed_run(
         key_at = at + _LENGTH_BYTES
         if size - at < 8:
             return UNLIKE
-        if load(data, at, 4) != key_size:  # most keys are as long as the last one: where it ends need not be waited for
+        if load(data, at, 4) != key_size:  # most keys have the last size: the CPU predicts the branch
             key_size = load(data, at, 4)
         if key_size <= prefix_bytes or key_size > size - at - 8:
             return UNLIKE
@@ -124,7 +124,7 @@ def find_placed_run(
 
 
 def _are_apart(data: Any, start: int, entries: int, prefix_bytes: int, table: Any, room: int) -> int:
-    """Whether no two of so many keys are the same, whose entries are sound."""
+    """Return `AHEAD` if the keys of valid entries are distinct, else `TWICE`; `CRAMPED` if the table is too small."""
     slots = 2
     while slots < 2 * entries:
         slots *= 2
@@ -143,12 +143,12 @@ def _are_apart(data: Any, start: int, entries: int, prefix_bytes: int, table: An
 
 
 def table_size(entries: int) -> int:
-    """Give how many numbers a table has that holds so many keys, and those of some more."""
+    """Return the number of items of a table that holds this many keys."""
     return 2 + (1 << (2 * entries).bit_length())
 
 
 def _is_before(data: Any, first: int, first_size: int, second: int, second_size: int) -> bool:
-    """Whether bytes come before others, in the order of unsigned bytes, the shorter first."""
+    """Whether the first bytes are less than the second, compared as unsigned bytes, a prefix being less."""
     size = min(first_size, second_size)
     at = 0
     while size - at >= 8:
@@ -166,9 +166,9 @@ def _is_before(data: Any, first: int, first_size: int, second: int, second_size:
 def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for each kind of part
     data: Any, at: int, stop: int, shape: Any, group: int
 ) -> bool:
-    """Whether the parts of a key fill its bytes, and it hashes to its key group."""
+    """Whether the parts of a key are valid and fill its bytes, and it hashes to its key group."""
     code, mark, place = 0, at, PARTS
-    if shape[PLAIN] and stop - at > LONG:  # most keys; of the speed at which small entries are migrated this gives 6 %
+    if shape[PLAIN] and stop - at > LONG:  # most keys; accounts for 6 % of the speed of small entries
         if shape[PLAIN] == LONG:
             number = load(data, at, LONG)
             return stop - at == LONG + 1 and data[stop - 1] == 0 and _is_in(number ^ number >> 32, shape, group)
@@ -216,14 +216,14 @@ def _is_placed(  # noqa: C901, PLR0912 - one function, for numba; a case for eac
 
 
 def _is_in(code: int, shape: Any, group: int) -> bool:
-    """Whether what has a hash belongs to a key group."""
+    """Whether a hash belongs to a key group."""
     groups, spread = shape[GROUPS], murmur(code & _MASK)
     found: int = spread & (groups - 1) if groups & (groups - 1) == 0 else spread % groups
     return found == group
 
 
 def _size_of(kind: int) -> int:
-    """Give the bytes of a part that is a number."""
+    """Return the size of a part that is a number."""
     if kind in (FLOAT, INT):
         return 4
     if kind in (DOUBLE, LONG):
@@ -232,7 +232,7 @@ def _size_of(kind: int) -> int:
 
 
 def _number_hash(data: Any, at: int, kind: int) -> int:
-    """Give Java's hash of a number, as one of 32 bits or more; -2^63 where it is not plain."""
+    """Return Java's hash of a number, correct in its lowest 32 bits; -2^63 for NaN or an invalid boolean."""
     if kind == INT:
         return load(data, at, 4)
     if kind in (LONG, DOUBLE):
@@ -255,9 +255,9 @@ def _number_hash(data: Any, at: int, kind: int) -> int:
 
 
 def _text_hash(data: Any, at: int, end: int) -> int:
-    """Give Java's hash of a string that `text_end` has seen, modulo 2^32."""
+    """Return Java's hash, modulo 2^32, of a string that `text_end` has accepted."""
     size = int(data[at])
-    if size < 0x80 and size == end - at:  # then each character has one byte
+    if size < 0x80 and size == end - at:  # each character has one byte
         return ascii_hash(data, at + 1, size - 1)
     while data[at] >= 0x80:
         at += 1
@@ -276,7 +276,7 @@ def _text_hash(data: Any, at: int, end: int) -> int:
 
 
 def ascii_hash(data: Any, at: int, size: int) -> int:
-    """Give Java's hash of a string of so many bytes, modulo 2^32."""
+    """Return Java's hash, modulo 2^32, of a string of `size` ASCII bytes."""
     code = 0
     for place in range(at, at + size):
         code = (_FACTOR * code + int(data[place])) & _MASK

@@ -1,4 +1,4 @@
-"""Op lists as executors take them: one list of numbers, with constants beside it."""
+"""Assembled op lists, as executors run them: one list of numbers, with constants beside it."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _READ_REGISTERS = {
     ops.VAR_TIMES: (0,), ops.VAR_FLOAT: (0,), ops.SIZE: (0,),
     ops.TO_BIG: (0,), ops.TO_UTF8: (0, 2), ops.FROM_UTF8: (0, 2),
 }  # fmt: skip
-"""By op: which of its operands are registers whose place was noted."""
+"""Op -> indices of the operands that are registers whose offset it reads."""
 _ENTRY_BYTES = 9
 _MOST_GROWTH = 4
 _LONGEST_NUMBER, _LONGEST_PRODUCT, _LONGEST_BIG = 5, 10, 12
 
 
 class Label:
-    """A place in the list that is not known yet."""
+    """A jump target whose index in the list is not known yet."""
 
 
 Op = tuple[object, ...]
-"""An op and its operands; a `Label` alone marks a place, a tuple among the operands is a table."""
+"""An op and its operands; an operand may be a `Label` (a jump target) or a tuple (a table)."""
 
 
 @attrs.frozen
 class Program:
-    """An op list with what it refers to.
+    """An op list with its tables and constants.
 
     Attributes:
-        code: The ops; tables of numbers stand behind them.
-        constants: Bytes of constants.
-        registers: How many there are.
-        growth: How many bytes longer than the old value a new one can be, outside of its lists.
-        fixed: How many bytes ops write that do not look whether there is room, each of them once.
+        code: The ops, followed by tables of numbers.
+        constants: The bytes of constants.
+        registers: The number of registers.
+        growth: The most bytes by which a new value can be longer than the old one, apart from its lists.
+        fixed: The total of the bytes written by the ops that do not check for space, each op counted once.
     """
 
     code: tuple[int, ...]
@@ -50,7 +50,7 @@ class Program:
     fixed: int
 
     def ops(self) -> Iterator[tuple[int, int, tuple[int, ...]]]:
-        """Give each op with its place in the list and its operands."""
+        """Yield the index, the op, and the operands of each op."""
         at = 0
         while (op := self.code[at]) != ops.TABLES:
             following = at + 1 + ops.OPERANDS[op]
@@ -58,12 +58,12 @@ class Program:
             at = following
 
     def room(self, size: int) -> int:
-        """Bytes to hold ready for the new entries of a block of `size` bytes; lists may need more."""
+        """Return the buffer size for the new entries of a block of `size` bytes; lists may need more."""
         return size + min(self.growth * (size // _ENTRY_BYTES + 1), _MOST_GROWTH * size + 4096) + self.fixed
 
 
 def assembled(listed: list[Op | Label], constants: bytes, registers: int) -> Program:
-    """Drop the notes that nobody reads, and put numbers in place of labels and tables."""
+    """Return the program: unread `NOTE` ops are dropped, labels and tables become numbers."""
     listed = _needed(listed)
     places: dict[Label, int] = {}
     tables: dict[tuple[int, ...], int] = {}
@@ -93,20 +93,20 @@ def _number(operand: object, places: dict[Label, int], tables: dict[tuple[int, .
 
 
 def registers_read(listed: list[Op | Label]) -> set[object]:
-    """Give the registers whose places are read."""
+    """Return the registers whose offsets are read."""
     return {
         op[1 + index] for op in listed if isinstance(op, tuple) for index in _READ_REGISTERS.get(op[0], ())  # type: ignore[call-overload]
     }  # fmt: skip
 
 
 def _needed(listed: list[Op | Label]) -> list[Op | Label]:
-    """Leave out notes that nobody reads."""
+    """Return the ops without `NOTE` ops whose register is never read."""
     read = registers_read(listed)
     return [op for op in listed if not (isinstance(op, tuple) and op[0] == ops.NOTE and op[1] not in read)]
 
 
 def _growth(op: Op) -> int:
-    """How many bytes an op can write beyond those of the old value that it stands for."""
+    """Return the most bytes that an op can write beyond those of the old value that it replaces."""
     match op:
         case (ops.CONSTANT, _, int(size)):
             return size
@@ -128,7 +128,7 @@ def _growth(op: Op) -> int:
 
 
 def _fixed(op: Op) -> int:
-    """How many bytes an op writes that does not look whether there is room."""
+    """Return the number of bytes that an op writes without checking for space."""
     match op:
         case (ops.CONSTANT, _, int(size)) | (ops.PIECE, _, _, int(size)) | (ops.FLOAT, _, _, _, int(size)):
             return size

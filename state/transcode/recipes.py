@@ -1,4 +1,4 @@
-"""From the plan of a state to the recipe of its values."""
+"""The recipes and op lists for the plan of a state."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
-    """Give the op list that rewrites the entries of a keyed state; None where only objects can tell.
+    """Return the op list that rewrites the entries of a keyed state; None if objects are needed.
 
-    That is so where code of the user's has a say.
+    Objects are needed if user code is involved, or a serializer has no recipe.
     """
     recoding, framing, key = plan.value, value_framing(plan.kind), None
     if plan.transform is not None:
@@ -37,7 +37,7 @@ def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
     if recoding is None:
         return compile_value(Rest(), ValueFraming.WHOLE, nullable=False, key=key)
     if framing is ValueFraming.NULLABLE and isinstance(recoding.reader, OptionalSerializer):
-        return None  # a null behind the entry's own flag is told by that flag afterwards
+        return None  # a null after the entry's own flag must be moved to that flag
     recipe = _recipe(recoding)
     if recipe is None:
         return None
@@ -45,9 +45,9 @@ def program_of(plan: StatePlan, entry: EntryFraming) -> Program | None:
 
 
 def element_program_of(plan: StatePlan) -> Program | None:
-    """Give the op list that rewrites elements of an operator's list state, or the map of a broadcast state.
+    """Return the op list that rewrites elements of an operator's list state, or broadcast maps; None if there is none.
 
-    The keys of such a map lie in it, and are seen to stay apart there.
+    The op list checks that the keys of such a map stay distinct.
     """
     if plan.transform is not None:
         return None
@@ -60,7 +60,7 @@ def element_program_of(plan: StatePlan) -> Program | None:
 
 
 def _piece(recoding: Recoding | None, stored: TypeSerializerConfigSnapshot[Any] | None) -> Recipe | None:
-    """Give the recipe of an element, or of a key or value of a map; without a recoding it stays."""
+    """Return the recipe of an element, or of a map's key or value; without a recoding it is that of the stored type."""
     if recoding is not None:
         return _recipe(recoding)
     try:

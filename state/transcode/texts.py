@@ -1,7 +1,7 @@
-"""What the interpreter of op lists asks of strings that become UTF-8, and the other way round; as `memory`.
+"""String primitives of the interpreter of op lists, like `memory`: conversion between Flink's strings and UTF-8.
 
-A string is a varint of its UTF-16 units and one more, and each unit as a varint of up to three bytes. Nothing here
-checks a place: who calls has done so.
+A string is a varint of the number of its UTF-16 units plus one, and each unit as a varint of up to three bytes. Nothing
+here checks offsets: callers have checked them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 from .memory import load, store
 
 LEAST_TEXT_ROOM = 16
-"""Bytes to hold ready beside two for each old one."""
+"""The buffer space that is needed in addition to two bytes for each old byte."""
 _FIRST_HIGH, _FIRST_LOW, _BEHIND_LOW = 0xD800, 0xDC00, 0xE000
 _FIRST_BEYOND = 0x10000
 
 
 def unit_bytes(data: Any, at: int) -> int:
-    """Give how many bytes a varint has."""
+    """Return the number of bytes of a varint."""
     size = 1
     while load(data, at + size - 1, 1) < 0:
         size += 1
@@ -25,7 +25,7 @@ def unit_bytes(data: Any, at: int) -> int:
 
 
 def unit_at(data: Any, at: int, size: int) -> int:
-    """Give a unit of `size` bytes."""
+    """Return a UTF-16 unit encoded in `size` bytes."""
     unit = shift = 0
     for place in range(size):
         unit |= (load(data, at + place, 1) & 0x7F) << shift
@@ -34,7 +34,7 @@ def unit_at(data: Any, at: int, size: int) -> int:
 
 
 def has_whole_characters(data: Any, at: int, end: int) -> bool:
-    """Whether each high surrogate of a sound string is followed by a low one, and no other is one."""
+    """Whether all surrogates of a valid string are paired."""
     at += unit_bytes(data, at)
     awaits = False
     while at < end:
@@ -48,7 +48,7 @@ def has_whole_characters(data: Any, at: int, end: int) -> bool:
 
 
 def put_utf8(target: Any, to: int, data: Any, at: int, end: int) -> int:
-    """Put an i32 size and a string of whole characters in UTF-8; give where it ends."""
+    """Write an i32 size and a string without unpaired surrogates in UTF-8; return the end."""
     begin = to
     to += 4
     at += unit_bytes(data, at)
@@ -66,7 +66,7 @@ def put_utf8(target: Any, to: int, data: Any, at: int, end: int) -> int:
 
 
 def _put_character(target: Any, to: int, code: int) -> int:
-    """Put a character in UTF-8; give where it ends."""
+    """Write a character in UTF-8; return its end."""
     more = (code >= 0x80) + (code >= 0x800) + (code >= _FIRST_BEYOND)
     if more == 0:
         target[to] = code
@@ -79,7 +79,7 @@ def _put_character(target: Any, to: int, code: int) -> int:
 
 
 def put_text(target: Any, to: int, data: Any, at: int, end: int) -> int:
-    """Put sound UTF-8 as a string; give where it ends."""
+    """Write valid UTF-8 as a string; return its end."""
     units = 1
     for place in range(at, end):
         byte = load(data, place, 1) & 0xFF
@@ -101,7 +101,7 @@ def put_text(target: Any, to: int, data: Any, at: int, end: int) -> int:
 
 
 def put_unit(target: Any, to: int, unit: int) -> int:
-    """Put a varint; give where it ends."""
+    """Write a varint; return its end."""
     while unit > 0x7F:
         target[to] = unit & 0x7F | 0x80
         unit >>= 7
@@ -111,7 +111,7 @@ def put_unit(target: Any, to: int, unit: int) -> int:
 
 
 def put_big_integer(target: Any, to: int, number: int) -> int:
-    """Put a number of 64 bits as a big integer, in as few bytes as can be; give where it ends."""
+    """Write a 64-bit number as a big integer, in as few bytes as possible; return its end."""
     if number in (0, 1, 10):
         store(target, to, 4, 3 if number == 10 else number + 1)
         return to + 4

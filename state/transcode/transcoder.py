@@ -1,4 +1,4 @@
-"""The seam of block transcoding: what callers hold.
+"""The interface of block transcoding.
 
 A block is a run of entries of one state within one key group:
 
@@ -26,14 +26,14 @@ class Transcoded:
     """A block of new entries.
 
     Attributes:
-        data: The entries, framed as they came; a view is of memory that nobody else has.
-        entries: How many were read. Written are those that were neither dropped nor quarantined (rule RUN-2).
-        dropped_keys: The keys, as they came, of those that were left out.
-        dropped_elements: How many elements of lists were left out, those of lists that were left out whole among them.
-        quarantined: Those that do not fit their new type; always empty where the first such value ends the run.
-        framed: How many entries `data` holds, where a transform to another kind of state counts keys; else None.
-        keys_read: The checksum of the keys of the entries that were read (`framed`), where it was taken on the way.
-        seen: What was seen of the entries of `data`, if they were looked at on the way.
+        data: The entries, framed like the old ones; a memoryview is of a buffer that nothing else uses.
+        entries: The number of entries read. All are written that are neither dropped nor quarantined (rule RUN-2).
+        dropped_keys: The old keys of the entries that were left out.
+        dropped_elements: The number of list elements that were left out, including those of lists left out entirely.
+        quarantined: The values that do not fit their new type; always empty if the first such value ends the run.
+        framed: The number of entries in `data`, if a transform to another kind of state counts keys; else None.
+        keys_read: The checksum of the old keys (`framed`), if the transcoder computed it.
+        seen: The survey of `data`, if the transcoder made one.
     """
 
     data: bytes | memoryview
@@ -47,17 +47,17 @@ class Transcoded:
 
     @property
     def dropped(self) -> int:
-        """How many entries were left out."""
+        """The number of entries that were left out."""
         return len(self.dropped_keys)
 
     @property
     def written(self) -> int:
-        """How many were neither dropped nor quarantined."""
+        """The number of entries that were neither dropped nor quarantined."""
         return self.entries - self.dropped - len(self.quarantined)
 
     @property
     def new_entries(self) -> int:
-        """How many entries `data` holds."""
+        """The number of entries in `data`."""
         return self.written if self.framed is None else self.framed
 
 
@@ -66,8 +66,8 @@ class TranscodedElements:
     """New elements of an operator's state.
 
     Attributes:
-        elements: Framed as they came.
-        quarantined: As of `Transcoded`.
+        elements: The elements, in the order of the old ones.
+        quarantined: The values that do not fit their new type.
     """
 
     elements: tuple[bytes, ...]
@@ -75,13 +75,13 @@ class TranscodedElements:
 
 
 class Transcoder(Protocol):
-    """Rewrites blocks of one state."""
+    """A transcoder of the blocks of one state."""
 
     @property
     def needs_whole_run(self) -> bool:
         """Whether a block must hold all of the state's entries in the key group.
 
-        Two old user keys may become one, or all entries of a key are transformed together.
+        This is so if two old user keys may become one, or all entries of a key are transformed together.
         """
         ...
 
@@ -90,21 +90,21 @@ class Transcoder(Protocol):
 
         Args:
             block: Entries.
-            prefix: How the keys of the new entries must begin; for who looks at them on the way (`Transcoded.seen`).
+            prefix: The bytes that the new keys must begin with; only used for the survey (`Transcoded.seen`).
 
         Raises:
-            ValueNotConvertible: A value does not fit.
+            ValueNotConvertible: A value does not fit its new type.
             ValuesCollide: Two user keys become one.
             CorruptSavepoint: The bytes are not entries of this state.
 
-        Both tell state, key, path and rule; `where["offset"]` is the start of the entry within the block, to which the
-        caller adds the block's own.
+        The errors have state, key, path and rule; `where["offset"]` is the start of the entry within the block, to
+        which the caller adds the offset of the block.
         """
         ...
 
 
 class ElementTranscoder(Protocol):
-    """Rewrites elements of an operator's list state, or the map of a broadcast state."""
+    """A transcoder of the elements of an operator's list state, or of the map of a broadcast state."""
 
     def transcode(self, elements: Sequence[bytes]) -> TranscodedElements:
         """Rewrite elements; raises as `Transcoder.transcode`."""

@@ -1,7 +1,7 @@
-"""What the interpreter of op lists asks of Avro's numbers and texts; as `memory`.
+"""Avro primitives of the interpreter of op lists, like `memory`: numbers, sizes and strings.
 
-A number is zigzag: twice itself, or twice its opposite less one; and from there on a varint, the lowest seven bits
-first. A size is such a number. Nothing here checks a place but where an end is given.
+A number is zigzag-encoded (2 n, or -2 n - 1 if it is negative) as a varint, the lowest seven bits first. A size is such
+a number. Nothing here checks offsets unless an end is passed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UUID_BYTES = 36
 
 
 def varint_end(data: Any, at: int, stop: int, bits: int) -> int:
-    """Give where Avro's number of 32 or 64 bits ends; -1 where it is none, or longer than it needs to be."""
+    """Return the end of Avro's number of 32 or 64 bits; -1 if it is invalid, or longer than it needs to be."""
     size = varint_bytes(data, at)
     if size <= bits >> 3 and size <= stop - at and load(data, at + size - 1, 1) >= (size > 1):
         return at + size
@@ -26,7 +26,7 @@ def varint_end(data: Any, at: int, stop: int, bits: int) -> int:
 
 
 def any_varint_end(data: Any, at: int, stop: int, bits: int) -> int:
-    """As `varint_end`, of one of any length."""
+    """Return the end of Avro's number of any length; -1 as in `varint_end`."""
     size, longest, most = varint_bytes(data, at), _LONGEST, 15
     while size > _WORD_BYTES and size <= _LONGEST_LONG and load(data, at + size - 1, 1) < 0:
         size += 1
@@ -40,7 +40,7 @@ def any_varint_end(data: Any, at: int, stop: int, bits: int) -> int:
 
 
 def varint_bytes(data: Any, at: int) -> int:
-    """Give how many bytes there are up to the first one whose top bit is clear; 9 where it is none of 8."""
+    """Return the number of bytes up to the first one whose top bit is clear; 9 if it is none of the first 8."""
     size = 1
     while size <= _WORD_BYTES and load(data, at + size - 1, 1) < 0:
         size += 1
@@ -48,7 +48,7 @@ def varint_bytes(data: Any, at: int) -> int:
 
 
 def varint(data: Any, at: int, end: int) -> int:
-    """Give Avro's number between two places."""
+    """Return Avro's number between two offsets."""
     number = shift = 0
     while at < end:
         number |= (int(data[at]) & 0x7F) << shift
@@ -58,19 +58,19 @@ def varint(data: Any, at: int, end: int) -> int:
 
 
 def var_size(data: Any, at: int, end: int) -> int:
-    """As `varint`; -1 for one too long to be the size of anything here."""
+    """Return Avro's size between two offsets; -1 if it is too long to be a size of a value."""
     return varint(data, at, end) if end - at <= _LONGEST else -1
 
 
 def var_blob_end(data: Any, at: int, stop: int) -> int:
-    """Give where Avro's bytes end; -1 where they are none."""
+    """Return the end of Avro's bytes; -1 if they are invalid."""
     place = varint_end(data, at, stop, _LONG_BITS)
     size = var_size(data, at, place) if place >= 0 else -1
     return place + size if 0 <= size <= stop - place else -1
 
 
 def var_text_end(data: Any, at: int, stop: int) -> int:
-    """Give where Avro's string ends; -1 where it is none."""
+    """Return the end of Avro's string; -1 if it is invalid."""
     twice = load(data, at, 1)
     size = 1 + (twice >> 1)
     if twice & _NO_SHORT_SIZE == 0 and size <= stop - at and is_ascii(data, at, size):
@@ -79,7 +79,7 @@ def var_text_end(data: Any, at: int, stop: int) -> int:
 
 
 def maybe_var_text_end(data: Any, at: int, stop: int, null: int) -> int:
-    """Give where Avro's union of null, whose place is written as `null`, and a string ends; -1 as in `var_text_end`."""
+    """Return the end of Avro's union of null, whose branch is the byte `null`, and a string; -1 if it is invalid."""
     flag, twice = load(data, at, 1), load(data, at + 1, 1)
     told = -((flag ^ null) >> 1)  # all bits of a string's size, none of a null's: as in `maybe_text_end`
     left = (1 + (twice >> 1)) & told
@@ -90,16 +90,16 @@ def maybe_var_text_end(data: Any, at: int, stop: int, null: int) -> int:
 
 
 def any_var_text_end(data: Any, at: int, stop: int) -> int:
-    """As `var_text_end`, of one of any length and characters."""
+    """Return the end of Avro's string of any length and characters; -1 if it is invalid."""
     end = var_blob_end(data, at, stop)
     place = varint_end(data, at, stop, _LONG_BITS)
     return end if end >= 0 and is_utf8(data, place, end - place) else -1
 
 
 def put_varint(data: Any, at: int, number: int) -> int:
-    """Put Avro's number; give where it ends."""
+    """Write Avro's number; return its end."""
     rest = number << 1 ^ number >> 63
-    while rest < 0 or rest > 0x7F:  # of 64 bits without a sign, which the executor takes for one
+    while rest < 0 or rest > 0x7F:  # an unsigned 64-bit number, which machine code holds as a signed one
         data[at] = rest & 0x7F | 0x80
         rest = rest >> 7 & _BITS_57
         at += 1
@@ -108,7 +108,7 @@ def put_varint(data: Any, at: int, number: int) -> int:
 
 
 def is_uuid(data: Any, at: int) -> bool:
-    """Whether Avro's string is a UUID in lower case: its size, and 36 characters."""
+    """Whether Avro's string, its size and 36 characters, is a UUID in lower case."""
     if data[at] != 2 * UUID_BYTES:
         return False
     for place in range(UUID_BYTES):
@@ -122,14 +122,14 @@ def is_uuid(data: Any, at: int) -> bool:
 
 
 def digits_end(data: Any, at: int, stop: int, size: int, most: int) -> int:
-    """Give where a signed integer ends; -1 where it is none from -`most` to `most`.
+    """Return the end of a signed integer; -1 if it is invalid or not from -`most` to `most`.
 
     Args:
-        data: Holds it.
-        at: Where it begins.
-        stop: Where it ends at the latest.
-        size: Its bytes; 0: Avro's bytes, as few as it needs and up to 8.
-        most: What it may be.
+        data: The bytes of the value.
+        at: The offset of the integer.
+        stop: The latest end of the integer.
+        size: The size of the integer; 0 for Avro's bytes, as few as it needs and up to 8.
+        most: The largest absolute value.
     """
     is_short = size == 0
     if is_short:
@@ -156,6 +156,6 @@ def digits_end(data: Any, at: int, stop: int, size: int, most: int) -> int:
 
 
 def is_little_number(data: Any, at: int) -> bool:
-    """Whether the little-endian 32-bit float is a number, and not NaN."""
+    """Whether the little-endian 32-bit float is not NaN."""
     is_special = data[at + 3] & 0x7F == 0x7F and data[at + 2] & 0x80 != 0
     return not is_special or (data[at + 2] & 0x7F == 0 and data[at + 1] == 0 and data[at] == 0)
