@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _LENGTH_BYTES = 4
 _LAST_FLAG = 0x80
-_AT_ONCE = 128  # checked bytes stay in the L1 cache
-_GLANCE = 16  # the first entries are checked one by one: if sizes differ, they mostly differ here
 _MASK = (1 << 64) - 1
 
 COMPLETE, NEEDS_MORE, NO_KEY, OVERSIZED = 0, 1, 2, 3
