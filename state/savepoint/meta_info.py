@@ -62,7 +62,7 @@ class StateMetaInfo:
     serializers: tuple[tuple[str, TypeSerializerConfigSnapshot[Any]], ...]
 
     def option(self, key: str) -> str | None:
-        """Return an option: `KEYED_STATE_TYPE` of keyed state, `DISTRIBUTION_MODE` of operator state."""
+        """Return an option, such as `KEYED_STATE_TYPE` of keyed state; None where it is not set."""
         return dict(self.options).get(key)
 
     def snapshot(self, role: str) -> TypeSerializerConfigSnapshot[Any] | None:
