@@ -225,7 +225,7 @@ class StateTable:
             yield columns.batch(run, singly=singly or columns is not self.columns)
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
-        """Return the columns for a stream, with the stream's own reader if its snapshots differ from the merged ones."""
+        """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""
         own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), info.value)
         if own == self.snapshots:
             return columns

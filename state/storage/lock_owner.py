@@ -64,7 +64,7 @@ class Owner:
         except ProcessLookupError:
             return False
         except OSError:
-            pass  # it is somebody else's
+            pass  # the process of another user
         facts = _facts(str(self.process))
         return None if facts is None else facts == (self.started, True)
 

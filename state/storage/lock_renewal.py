@@ -33,7 +33,7 @@ def renew_apart(claim: Claim, process: int) -> None:
     command = [sys.executable, "-m", __name__, claim.folder.place, claim.folder.run, str(process)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
-    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # nobody waits for it
+    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # it is not waited for
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     place, run, process = arguments
     claim = Claim(Folder(place, run), has_list=True)
     while _is_there(int(process)) and claim.is_held():
-        with suppress(StateShiftError):  # the next time will tell
+        with suppress(StateShiftError):  # the next renewal decides
             claim.renew()
         time.sleep(_LOOK_S)
 
@@ -52,7 +52,7 @@ def _is_there(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # it is somebody else's
+        return True  # the process of another user
     return True
 
 
