@@ -84,7 +84,7 @@ class StoredNulls:
             self.look(item, item_snapshot)
 
     def _look_into_record(self, value: Any, snapshot: RecordSnapshot) -> None:
-        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - its public way
+        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - public despite the underscore
         for field in found.stored_fields():
             if value[field.name] is None:
                 self.fields.add((found.record_name(), field.name))

@@ -180,7 +180,7 @@ class RowForm(ColumnForm):
     def _told(self, value: Any) -> Any:
         pairs = enumerate(zip(self.parts, value, strict=True))
         told = {part.name: told_at(part.form, item, f"({index})") for index, (part, item) in pairs}
-        kind: RowKind = value._kind  # noqa: SLF001 - its public way
+        kind: RowKind = value._kind  # noqa: SLF001 - public despite the underscore
         if self.tells_kind:
             told["row_kind"] = kind.name
         elif kind is not RowKind.INSERT:
@@ -233,7 +233,7 @@ class RecordForm(ColumnForm):
         return pa.struct([pa.field("class", pa.string()), *fields, *(pa.field(*item) for item in more.items())])
 
     def _told(self, value: Any) -> Any:
-        name, items = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        name, items = value._type_name, value._asdict()  # noqa: SLF001 - public despite the underscore
         parts = dict(self.others).get(name) or tuple((part.name, part) for part in self.parts)
         told = {column: told_at(part.form, items[part.name], f".{part.name}") for column, part in parts}
         return told | {"class": name} if self.others else told

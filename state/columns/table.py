@@ -120,7 +120,7 @@ class StateTable:
                     path=state.unread_path or None,
                     advice="leave it out: nothing but the code of its job reads it",
                 )
-            table.schema  # noqa: B018 - raises here what it raises at all
+            table.schema  # noqa: B018 - raises its errors here
         return table
 
     @property

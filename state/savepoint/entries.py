@@ -125,7 +125,7 @@ def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_pa
     """Yield the timers of some queues, each read by its own serializer; a timer is stored in its entry's key."""
     start = prefix_size(max_parallelism)
     for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
-        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+        for key, _ in block.items():  # noqa: PERF102 - a block is not a dict
             try:
                 yield decode(decoders[block.state_id], key[start:])
             except StateShiftError as error:

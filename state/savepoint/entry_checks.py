@@ -284,7 +284,7 @@ class _EntryCheck:
         decoder = EntryDecoder.of_parts(types.kind, key, namespace, value or key, max_parallelism)
 
         def read_value(parts: EntryKey | TimerKey, data: bytes) -> None:
-            assert isinstance(parts, EntryKey)  # noqa: S101 - so the format splits it
+            assert isinstance(parts, EntryKey)  # noqa: S101 - the format returns this type
             decoder.read_value(parts.user_key, data)
 
         def read_user_key(parts: EntryKey | TimerKey, _: bytes) -> None:
@@ -363,7 +363,7 @@ def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> b
         raise damage from error
     except StateShiftError:
         raise
-    except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
+    except Exception:  # noqa: BLE001 - a user's serializer may raise anything
         return False
     return True
 

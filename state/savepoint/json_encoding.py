@@ -154,7 +154,7 @@ def _row(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
     def convert(value: Any) -> Any:
         fields = [column(item) for column, item in zip(columns, value, strict=True)]
-        return {"$row": {"fields": fields, "kind": value._kind.name}}  # noqa: SLF001 - its public way
+        return {"$row": {"fields": fields, "kind": value._kind.name}}  # noqa: SLF001 - public despite the underscore
 
     return convert
 
@@ -182,7 +182,7 @@ def _record(snapshot: RecordSnapshot | RecordReferenceSnapshot) -> Tagger:
     taggers: dict[str, dict[str, Tagger]] = {}
 
     def convert(value: Record) -> Any:
-        name, fields = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        name, fields = value._type_name, value._asdict()  # noqa: SLF001 - public despite the underscore
         forms = taggers.get(name, {})
         tagged = {field: forms.get(field, repr)(item) for field, item in fields.items()}
         return {"$pojo": {"class": name, "fields": dict(sorted(tagged.items()))}}

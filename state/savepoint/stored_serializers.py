@@ -106,7 +106,7 @@ class StoredSerializer:
                 advice="trust stored serializers only of savepoints whose origin you know",
             )
         try:
-            serializer = pickle.loads(self.data)  # noqa: S301 - the caller said that it trusts it
+            serializer = pickle.loads(self.data)  # noqa: S301 - the caller trusts it
         except Exception as error:
             raise CorruptSavepoint(
                 f"the stored serializer of {self.place} does not unpickle: {cause_text(error)}",

@@ -152,7 +152,7 @@ def lay(folder: Folder, reads: tuple[Read, ...] = (), process: int | None = None
             claim.release()
             raise
         folder.delete(claim.name)
-        time.sleep(random.uniform(0, 1))  # noqa: S311 - no secret: the two are to come back at different times
+        time.sleep(random.uniform(0, 1))  # noqa: S311 - not a secret: both runs should retry at different times
     raise AssertionError
 
 
