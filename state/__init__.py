@@ -1,1 +1,1 @@
-"""State: what a stream program declares, and savepoints that hold it."""
+"""The state that a stream program declares, and the savepoints that hold it."""

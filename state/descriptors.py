@@ -1,6 +1,6 @@
-"""What a stream program says of its states, in PyFlink's words.
+"""State descriptors, named as in PyFlink.
 
-Types are type hints or serializers: `ValueStateDescriptor("account", Account)`.
+Types are given as type hints or serializers: `ValueStateDescriptor("account", Account)`.
 """
 
 from __future__ import annotations
@@ -77,29 +77,31 @@ def _checked_transform(descriptor: Any, _: Any, transform: StateTransform | None
 
 
 def optional_converter(function: Callable[[Any], Any] | Converter | None) -> Converter | None:
-    """Take a converter as it is, and name a function."""
+    """Wrap a function in a `Converter` that has its name; return a `Converter` or None unchanged."""
     return function if function is None or isinstance(function, Converter) else Converter.of(function)
 
 
 @attrs.frozen
 class StateDescriptor(ABC):
-    """What all descriptors share.
+    """The base class of state descriptors.
 
     Attributes:
-        name: Unique among the states of an operator; what the savepoint knows it by.
-        converter: Says what a stored value becomes: called with the value, an element of list state, or a value of map
-            state, as a generic reader gives it. Where the stored type is the new one already, a person says whether it
-            was called before (rule STATE-8).
-        fallback_deserializer: Reads the stored values where nothing else can (rule READ-3); with TTL, what lies behind
-            the time stamp.
-        namespace: Serializer of the namespace, for window and custom state; plain keyed state has none.
+        name: The name of the state in the savepoint; unique among the states of an operator.
+        converter: Converts a stored value to the new type. It is called with the value, an element of list state, or a
+            value of map state, as the generic reader returns it. Where the stored type equals the new one already, the
+            user states whether the values have been converted before (rule STATE-8).
+        fallback_deserializer: Reads the stored values where no other reader can (rule READ-3); with TTL it reads the
+            bytes after the time stamp.
+        namespace: The serializer of the namespace, for window and custom state; plain keyed state has none.
         time_to_live: Whether the state has TTL, as after Flink's `enable_time_to_live`: Flink stores each value, each
-            element of list state and each value of map state with the time of its last access. How long it lives is
-            not in the state.
-        former_time_to_live: Of a state that had TTL and has none from now on: how long values lived after their last
-            access. A migration then drops and counts what has expired by its reference time (rule STATE-5); without it
-            nothing is dropped, for the length is not in the state. It means nothing where no stamps are stored.
-        transform: Makes the state of a stored one of another kind, as value state becomes list state (rule STATE-2).
+            element of list state and each value of map state with the time of its last access. The duration is not
+            stored.
+        former_time_to_live: For a state that had TTL and has none from now on: how long values lived after their last
+            access. A migration then drops and counts the values that have expired by its reference time (rule STATE-5);
+            without it nothing is dropped, because the duration is not stored. It has no effect where no stamps are
+            stored.
+        transform: Builds the state from a stored state of another kind, such as list state from value state (rule
+            STATE-2).
     """
 
     kind: ClassVar[StateKind]
@@ -115,7 +117,7 @@ class StateDescriptor(ABC):
     transform: StateTransform | None = attrs.field(default=None, validator=_checked_transform, kw_only=True)
 
     def _stamped(self, serializer: TypeSerializer[Any]) -> TypeSerializer[Any]:
-        """Give the serializer of what is stored: with a time stamp before each value where the state has TTL."""
+        """Return the serializer of the stored values: with TTL, each has a time stamp before it."""
         if not self.time_to_live:
             return serializer
         if isinstance(serializer, TtlSerializer):
@@ -127,10 +129,10 @@ class StateDescriptor(ABC):
 
     @abstractmethod
     def state_serializer(self) -> TypeSerializer[Any]:
-        """The serializer in the state's metadata: of a list state that of the list, of a map state that of the map."""
+        """Return the serializer in the state's metadata: for list state the list's, for map state the map's."""
 
     def describe(self) -> StateDescription:
-        """Describe the state for a check."""
+        """Return a description of the state for the compatibility check."""
         value = SerializerDescription.of(
             self.state_serializer(), fallback=self.fallback_deserializer, converter=self.converter
         )
@@ -141,7 +143,7 @@ class StateDescriptor(ABC):
 
 
 class _SingleValueDescriptor(StateDescriptor, Generic[V]):
-    """What those of one value share. Each declares the fields: mypy loses the `V` of one that is inherited."""
+    """The base class of descriptors of one value; each subclass declares the fields, as mypy loses an inherited `V`."""
 
     __slots__ = ()
 
@@ -166,11 +168,11 @@ class _SingleValueDescriptor(StateDescriptor, Generic[V]):
 
 @attrs.frozen
 class ValueStateDescriptor(_SingleValueDescriptor[V]):
-    """One value for each key.
+    """State with one value for each key.
 
     Attributes:
-        value_serializer: Type hint or serializer of the value.
-        default_value: What `value()` gives for a key without one.
+        value_serializer: The type hint or serializer of the value.
+        default_value: The result of `value()` for a key that has no value.
     """
 
     kind: ClassVar[StateKind] = StateKind.VALUE
@@ -180,11 +182,11 @@ class ValueStateDescriptor(_SingleValueDescriptor[V]):
 
 @attrs.frozen
 class ReducingStateDescriptor(_SingleValueDescriptor[V]):
-    """One value for each key, into which added values are reduced.
+    """State with one value for each key, into which added values are reduced.
 
     Attributes:
-        value_serializer: Type hint or serializer of the value.
-        reduce_function: (value, value) -> value. Not part of the state: a change of it cannot be detected.
+        value_serializer: The type hint or serializer of the value.
+        reduce_function: (value, value) -> value. It is not stored, so a change of it cannot be detected.
     """
 
     kind: ClassVar[StateKind] = StateKind.REDUCING
@@ -195,11 +197,11 @@ class ReducingStateDescriptor(_SingleValueDescriptor[V]):
 
 @attrs.frozen
 class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
-    """One accumulator for each key.
+    """State with one accumulator for each key.
 
     Attributes:
-        value_serializer: Type hint or serializer of the accumulator.
-        add_function: (accumulator, value) -> accumulator. Not part of the state.
+        value_serializer: The type hint or serializer of the accumulator.
+        add_function: (accumulator, value) -> accumulator. It is not stored.
     """
 
     kind: ClassVar[StateKind] = StateKind.AGGREGATING
@@ -210,11 +212,11 @@ class AggregatingStateDescriptor(_SingleValueDescriptor[V]):
 
 @attrs.frozen
 class ListStateDescriptor(StateDescriptor, Generic[V]):
-    """A list for each key, or one of an operator (see `Operator`).
+    """State with a list for each key, or a list of the operator (see `Operator`).
 
     Attributes:
-        element_serializer: Type hint or serializer of one element, as in Flink: `int` gives a list of integers, and
-            `list[int]` a list whose elements are lists.
+        element_serializer: The type hint or serializer of one element, as in Flink: `int` declares a list of integers,
+            and `list[int]` a list whose elements are lists.
     """
 
     kind: ClassVar[StateKind] = StateKind.LIST
@@ -226,11 +228,11 @@ class ListStateDescriptor(StateDescriptor, Generic[V]):
 
 @attrs.frozen
 class MapStateDescriptor(StateDescriptor, Generic[K, V]):
-    """A map for each key, or one that is broadcast (see `Operator`).
+    """State with a map for each key, or a broadcast map (see `Operator`).
 
     Attributes:
-        key_serializer: Type hint or serializer of the user's keys.
-        value_type: Type hint or serializer of the values. `T | None` uses the null flag that each entry has (OPT-4).
+        key_serializer: The type hint or serializer of the user keys.
+        value_type: The type hint or serializer of the values. `T | None` uses the null flag of each entry (OPT-4).
         nullable_values: Whether a value may be None, where `value_type` is a serializer.
     """
 
@@ -246,7 +248,7 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
 
     @property
     def value_serializer(self) -> TypeSerializer[Any]:
-        """The serializer of a value by itself, as in broadcast state, whose entries have no null flag."""
+        """The serializer of a single value, as in broadcast state, whose entries have no null flag."""
         return serializer_for(self.value_type)
 
     def state_serializer(self) -> TypeSerializer[Any]:
@@ -257,10 +259,10 @@ class MapStateDescriptor(StateDescriptor, Generic[K, V]):
 
 
 def refuse_duplicates(names: Iterable[str], where: str) -> None:
-    """Refuse two of one name.
+    """Refuse duplicate names.
 
     Raises:
-        DeclarationError: Naming the first that occurs twice.
+        DeclarationError: A name occurs twice; the message has the first such name.
     """
     seen: set[str] = set()
     for name in names:

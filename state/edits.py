@@ -1,4 +1,4 @@
-"""Edits as a person writes them: `STATE`, `OLD=NEW`."""
+"""Parser of the edits given on the command line: `STATE`, `OLD=NEW`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def parse_edits(
     rename_uids: Iterable[str] = (),
     convert: Iterable[str] = (),
 ) -> Edits:
-    """Read what to do with stored state.
+    """Parse the edits to stored state.
 
     Args:
         drop: Names of states; `UID/STATE` where a name alone is not unique.
-        rename_states: `OLD=NEW`, OLD as in `drop`.
-        rename_uids: `OLD=NEW`, OLD an operator's uid or id, NEW the uid in the new job.
-        convert: Names of states, as in `drop`, or `UID/<key>`, that were not converted yet (rule STATE-8).
+        rename_states: `OLD=NEW`, with OLD as in `drop`.
+        rename_uids: `OLD=NEW`: OLD is an operator's uid or id, NEW the uid in the new job.
+        convert: Names of states, as in `drop`, or `UID/<key>`, whose values have not been converted yet (rule STATE-8).
 
     Raises:
-        DeclarationError: A text is not of that form.
+        DeclarationError: A string does not have this form.
     """
     return Edits(
         tuple(drop),

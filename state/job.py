@@ -1,4 +1,4 @@
-"""A stream program as far as its state goes: operators, their keys and their states."""
+"""The declared state of a stream program: operators, their keys and their states."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from ..serializers.serializer import TypeSerializer
 
 OPERATOR_ID = re.compile("[0-9a-f]{32}")
-"""What an operator's id looks like; anything else that names one is a uid."""
+"""The form of an operator id; any other name of an operator is a uid."""
 
 T = TypeVar("T")
 
 
-# The converters name their types, so that type checkers know what callers may pass; `tuple` alone does not say it.
+# The converters have typed parameters, so that type checkers know what callers may pass; `tuple` alone has none.
 def _states(given: Iterable[StateDescriptor]) -> tuple[StateDescriptor, ...]:
     return _all_of(given, "states")
 
@@ -66,7 +66,7 @@ def _operators(given: Iterable[Operator]) -> tuple[Operator, ...]:
 
 
 def _all_of(given: Iterable[T], what: str) -> tuple[T, ...]:
-    """Take what was given as a tuple; one by itself, where several may stand, is refused in words."""
+    """Return the given items as a tuple; refuse a single item with an error that asks for a list."""
     if not isinstance(given, Iterable) or isinstance(given, str | bytes):
         raise DeclarationError(
             f"{what} takes a list, and got {_named(given)}", advice=f"put it in brackets: {what}=[…]"
@@ -80,20 +80,20 @@ def _named(value: object) -> str:
 
 @attrs.frozen(kw_only=True)
 class Operator:
-    """An operator: what `uid("…")` names in the Flink job.
+    """An operator of the Flink job, identified by its `uid("…")`.
 
     Attributes:
-        uid: As given in the job. One of uid and operator_id must be there.
-        operator_id: 32 hexadecimal digits; only needed where the job gave no uid.
-        key: Type hint or serializer of the key; None: the operator is not keyed.
-        key_converter: Says what a stored key becomes where its bytes are not valid as they are. Only a migration with
-            `--repartition` uses it, which writes all keyed state of the operator anew.
-        states: Keyed states.
-        list_states: Operator states whose elements are dealt out when the parallelism changes.
+        uid: The uid set in the job. Either uid or operator_id is required.
+        operator_id: 32 hexadecimal digits; only needed where the job sets no uid.
+        key: The type hint or serializer of the key; None: the operator is not keyed.
+        key_converter: Converts a stored key whose bytes are not valid for the new type. Only a migration with
+            `--repartition` uses it, because it rewrites all keyed state of the operator.
+        states: The keyed states.
+        list_states: Operator states whose elements are redistributed when the parallelism changes.
         union_list_states: Operator states whose elements go to every subtask.
         broadcast_states: Operator states that are the same map in every subtask.
-        timers: Timer services; see `TimerServiceDescriptor`. Those that are not declared are kept as they are.
-        name: For people only.
+        timers: The timer services; see `TimerServiceDescriptor`. Undeclared timer services are kept as they are.
+        name: A display name.
     """
 
     uid: str = attrs.field(default="", kw_only=False)
@@ -141,11 +141,11 @@ class Operator:
             )
         refuse_duplicates([state.name for state in self.states], where)
         refuse_duplicates([service.name for service in self.timers], f"the timers of {where}")
-        # Flink finds lists and broadcast maps of a subtask by name in one table.
+        # Flink keeps the lists and broadcast maps of a subtask in one table, by name.
         refuse_duplicates([state.name for state in self._operator_states()], where)
 
     def _refuse_strangers(self, where: str) -> None:
-        """Refuse what is no descriptor, or one of another kind of state."""
+        """Refuse values that are not descriptors, and descriptors of another kind of state."""
         rooms: list[tuple[str, tuple[object, ...], type]] = [
             ("states", self.states, StateDescriptor),
             ("list_states", self.list_states, ListStateDescriptor),
@@ -168,11 +168,11 @@ class Operator:
 
     @property
     def id(self) -> str:
-        """32 hexadecimal digits: the given id, or the hash of the uid."""
+        """The operator id in 32 hexadecimal digits: the given id, or the hash of the uid."""
         return self.operator_id or operator_id_of_uid(self.uid).hex()
 
     def describe(self) -> OperatorDescription:
-        """Describe the operator for a check."""
+        """Return a description of the operator for the compatibility check."""
         states = [state.describe() for state in self.states]
         if self.key is not None:
             states += [queue for service in self.timers for queue in service.describe(self.key)]
@@ -200,10 +200,10 @@ def _broadcast_state(state: MapStateDescriptor) -> StateDescription:
 
 @attrs.frozen
 class Job:
-    """All operators that keep state.
+    """All operators that have state.
 
     Attributes:
-        operators: With different uids.
+        operators: The operators; their ids differ.
     """
 
     operators: tuple[Operator, ...] = attrs.field(converter=_operators)
@@ -218,15 +218,15 @@ class Job:
         refuse_duplicates([operator.id for operator in self.operators], "the job")
 
     def describe(self, origin: str = "the job") -> JobDescription:
-        """Describe the job for a check."""
+        """Return a description of the job for the compatibility check."""
         return JobDescription(origin, tuple(operator.describe() for operator in self.operators))
 
 
 def import_user_module(name: str) -> ModuleType:
-    """Import a module of the user.
+    """Import a user module.
 
     Raises:
-        JobNotFound: It is not there, or fails; with the reason, and the line that failed.
+        JobNotFound: The module does not exist, or its import fails; the message has the reason and the failing line.
     """
     try:
         return importlib.import_module(name)
@@ -244,10 +244,10 @@ def import_user_module(name: str) -> ModuleType:
 
 
 def load_job(place: str) -> Job:
-    """Import the job at `module:attribute`; the attribute is a `Job`, or a function without arguments that gives one.
+    """Import the job at `module:attribute`; the attribute is a `Job` or a function without arguments that returns one.
 
     Raises:
-        JobNotFound: The module cannot be imported, or has no such job; with the reason.
+        JobNotFound: The module cannot be imported, or has no such job; the message has the reason.
     """
     module_name, separator, attribute = place.partition(":")
     if not separator or not module_name or not attribute:

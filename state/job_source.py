@@ -1,4 +1,4 @@
-"""A savepoint -> the Python source of the job that it implies: what `stateshift init` writes."""
+"""The Python source of the job that a savepoint implies, as `stateshift init` writes it."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ error.
 
 
 def job_source(savepoint: Savepoint) -> str:
-    """Write the job that a savepoint implies: classes, descriptors, operators.
+    """Return the source of the job that a savepoint implies: classes, descriptors, operators.
 
     States that cannot be declared (values that this release does not read) are named in comments; a migration keeps
-    them as they are. The text is formatted, and passes ruff and mypy.
+    them as they are. The source is formatted, and passes ruff and mypy.
     """
     return _Writer(savepoint).source()
 
@@ -95,7 +95,7 @@ class _Writer:
         return _HEAD.format(place=place, notes=notes) + f"\n{imports}\n" + body
 
     def _operator(self, operator: SavepointOperator) -> tuple[list[str], str]:
-        """Give the lines of an operator, and its variable: "" where nothing of it can be declared."""
+        """Return the lines that declare an operator, and its variable: "" where nothing of it can be declared."""
         left_out: dict[str, list[str]] = {}
         rooms: dict[str, list[Expression]] = {}
         key = self._key(operator, left_out)
@@ -132,7 +132,7 @@ class _Writer:
             return ""
 
     def _services(self, operator: SavepointOperator, left_out: dict[str, list[str]]) -> list[Expression]:
-        """Give the timer services of an operator: a queue is that of a service and a time."""
+        """Return the timer services of an operator; each service has a queue for each time domain."""
         found: dict[str, Snapshot] = {}
         for state in sorted(operator.states, key=lambda state: state.name):
             if state.kind is StateKind.TIMERS:
@@ -176,7 +176,7 @@ class _Writer:
 
 
 def _parts(kind: StateKind, snapshot: Snapshot) -> tuple[Snapshot, ...]:
-    """Give the snapshots that a descriptor names: of list state the element's, of map state key's and value's."""
+    """Return the snapshots that a descriptor names: for list state the element's, for map state key's and value's."""
     wanted = {StateKind.LIST: ListSerializerSnapshot, StateKind.MAP: MapSerializerSnapshot}.get(kind)
     if wanted is None:
         return (snapshot,)
@@ -192,7 +192,7 @@ def _without_stamp(snapshot: Snapshot) -> tuple[Snapshot, bool]:
 
 
 def _add_service(found: dict[str, Snapshot], state: SavepointState, key: Snapshot | None) -> str:
-    """Note the service of a queue with its namespace; or give the reason why it cannot be declared."""
+    """Add the service of a queue, with its namespace, to `found`; return why it cannot be declared, or ""."""
     parts = queue_parts(state.name)
     if parts is None:
         return "its name is not that of a queue of Flink's timers"
@@ -220,7 +220,7 @@ def _all_snapshots(savepoint: Savepoint) -> Iterator[Snapshot]:
 
 
 def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Iterator[str]:
-    """Comments above an operator: what it is, and what of it is not declared."""
+    """Yield the comments above an operator: its name, and the parts that are not declared."""
     if not operator.uid:
         yield from comment(
             "The savepoint does not tell this operator's uid. Once you know it, write it in place of the id: "
@@ -237,7 +237,7 @@ def _remarks(operator: SavepointOperator, left_out: dict[str, list[str]]) -> Ite
 
 
 def _imports(body: str, quoted_names: set[str]) -> Iterator[str]:
-    """Give the blocks of imports for the names that the body uses, those in quoted hints too."""
+    """Yield the import blocks for the names that the body uses, including names in quoted hints."""
     used = set(re.findall(r"[A-Za-z_]\w*", re.sub(r'"""[^\n]*"""|#[^\n]*|"(?:[^"\\]|\\.)*"|\'[^\']*\'', "", body)))
     used |= quoted_names
     standard = ["import enum"] if "enum" in used else []
@@ -255,7 +255,7 @@ def _imports(body: str, quoted_names: set[str]) -> Iterator[str]:
 
 
 def _spaced(parts: Iterable[list[str]]) -> Iterator[str]:
-    """Put blank lines between definitions as a formatter does: two around a class, else one."""
+    """Yield the definitions with blank lines between them as a formatter puts them: two around a class, else one."""
     before_was_class = False
     for lines in parts:
         is_class = any(line.startswith("class ") for line in lines)

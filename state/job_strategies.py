@@ -1,4 +1,4 @@
-"""Whole jobs at random, and what their states hold. It imports hypothesis; `testing` imports it when it is used."""
+"""Hypothesis strategies of whole jobs and of the contents of their states; `testing` imports it only when needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UIDS = ("orders", "people", "totals", "alerts")
 _NAMES = ("open", "last", "count", "seen", "rules", "paid")
 _simple_keys = st.sampled_from([str, int, Int32, Int16, Int8, bool, float, Float32])
 _keys = _simple_keys | st.lists(_simple_keys, min_size=2, max_size=3).map(lambda items: generic(tuple, *items))
-"""Types of keys whose hash is the same in every JVM."""
+"""Draws key types whose hash is the same in every JVM."""
 _OF_ONE_VALUE = (ValueStateDescriptor, ReducingStateDescriptor, AggregatingStateDescriptor)
 
 
@@ -75,7 +75,7 @@ def _maps(draw: DrawFn, name: str, of: SearchStrategy[Any], *, has_ttl: bool = F
 
 @st.composite
 def contents_of(draw: DrawFn, job: Job) -> Contents:
-    """Draw what the states of a job hold, as `write_savepoint` takes it."""
+    """Draw the contents of a job's states, as `write_savepoint` takes them."""
     held: dict[str, Any] = {}
     for operator in job.operators:
         for state in operator.states:
@@ -97,6 +97,6 @@ def _holds_something(value: Any) -> bool:
     return len(value) > 0
 
 
-# As in Flink, None and an empty list or map are no entry. Hypothesis would take a filter `bool` for a least size, and
-# breaks on that for maps which have room for one key only, of an enum with one symbol.
+# As in Flink, None and an empty list or map are not stored as an entry. Hypothesis would turn a filter `bool` into a
+# minimum size, and that fails for maps that can have only one key, such as an enum with one symbol.
 _IS_ENTRY = {StateKind.LIST: _holds_something, StateKind.MAP: _holds_something}

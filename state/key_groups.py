@@ -1,12 +1,12 @@
-"""Key groups: which of a fixed number of shares a key belongs to, and which subtask has it.
+"""Key groups: the assignment of keys to a fixed number of groups, and of groups to subtasks.
 
     key group = murmur(hash of the key) mod max parallelism
 
-Flink takes Java's `hashCode` of the key. It is known here for numbers, booleans, chars, strings, and tuples and lists
-of these.
+Flink uses Java's `hashCode` of the key. This module computes it for numbers, booleans, chars, strings, and tuples and
+lists of these.
 Keys of other types (records, enums, decimals, dates) have a Java hash that is unstable or unknown; in operators that
-Flink is not going to restore they are hashed by a rule of our own: the CRC-32 of the key's serialized bytes, as a
-signed 32-bit number. Reading never needs a hash: the key group stands in every entry.
+Flink will not restore they are hashed by our own rule: the CRC-32 of the key's serialized bytes, as a signed 32-bit
+number. Reading never needs a hash, because every entry contains its key group.
 
 Source: format notes 5.1.
 """
@@ -40,32 +40,32 @@ _INTEGER_BITS = {"byte": 8, "short": 16, "int": 32, "long": 64}
 
 
 def key_group(hash_code: int, max_parallelism: int) -> int:
-    """Give the key group of a key with that hash."""
+    """Return the key group of a key with this hash."""
     return murmur(hash_code) % max_parallelism
 
 
 def prefix_size(max_parallelism: int) -> int:
-    """Bytes that a key group takes in front of a key: 1 up to 128 key groups, then 2."""
+    """Return the bytes of the key group before a key: 1 for up to 128 key groups, else 2."""
     return 1 if max_parallelism <= ONE_BYTE_KEY_GROUPS else 2
 
 
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """Give the key groups of a subtask; they are neighbours."""
+    """Return the contiguous range of key groups of a subtask."""
     check_parallelism(parallelism, max_parallelism)
     first = (subtask * max_parallelism + parallelism - 1) // parallelism
     return range(first, ((subtask + 1) * max_parallelism - 1) // parallelism + 1)
 
 
 def subtask_of(group: int, parallelism: int, max_parallelism: int) -> int:
-    """Give the subtask that has a key group."""
+    """Return the subtask to which a key group is assigned."""
     return group * parallelism // max_parallelism
 
 
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:
-    """Refuse numbers that Flink does not have: more than 32,768 key groups, or more subtasks than key groups.
+    """Refuse numbers that Flink does not allow: more than 32,768 key groups, or more subtasks than key groups.
 
     Raises:
-        DeclarationError: With what can be chosen.
+        DeclarationError: The numbers are not allowed; the message has the allowed range.
     """
     if not 0 < parallelism <= max_parallelism <= MAX_KEY_GROUPS:
         raise DeclarationError(
@@ -75,32 +75,32 @@ def check_parallelism(parallelism: int, max_parallelism: int) -> None:
 
 
 def has_stable_hash(serializer: TypeSerializer[Any]) -> bool:
-    """Whether keys of this type have a Java hash that is the same everywhere, so that Flink finds what is written."""
+    """Whether keys of this type have the same Java hash on every machine, so that Flink finds the written entries."""
     return is_stable(serializer.snapshot_configuration())
 
 
 def has_checked_hash(serializer: TypeSerializer[Any]) -> bool:
-    """Whether the hash of stored keys of this type is computed again where entries are looked at."""
+    """Whether the hash of stored keys of this type is recomputed when entries are checked."""
     return is_checked(serializer.snapshot_configuration())
 
 
 def java_hash(value: Any, serializer: TypeSerializer[Any]) -> int:
-    """Give Java's `hashCode` of a key, as a signed 32-bit number.
+    """Return Java's `hashCode` of a key, as a signed 32-bit number.
 
     Raises:
         DeclarationError: The type has no stable hash; see `has_stable_hash`.
-        ValueNotConvertible: The value is not of the serializer's type.
+        ValueNotConvertible: The value does not have the serializer's type.
     """
     return _java_hasher(serializer.snapshot_configuration())(value)
 
 
 def own_hash(key: bytes) -> int:
-    """Hash the serialized bytes of a key by our own rule, for types without a stable Java hash."""
+    """Return the hash of a key's serialized bytes by our own rule, for types without a stable Java hash."""
     return _signed(zlib.crc32(key))
 
 
 def key_hasher(serializer: TypeSerializer[Any]) -> Callable[[Any], int]:
-    """Give the function that hashes keys of this type: Java's hash where it is stable, else our own rule."""
+    """Return the function that hashes keys of this type: Java's hash where it is stable, else our own rule."""
     if has_stable_hash(serializer):
         return _java_hasher(serializer.snapshot_configuration())
 
@@ -176,7 +176,7 @@ def _integer_hasher(name: str) -> Callable[[Any], int]:
 
 
 def _fold(value: int) -> int:
-    """Hash 64 bits as Java does: the halves, one xor the other."""
+    """Return Java's hash of 64 bits: the two halves combined by xor."""
     return _signed((value & _MASK) ^ (value >> 32 & _MASK))
 
 

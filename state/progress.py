@@ -1,4 +1,4 @@
-"""How far a run is: streams, entries and bytes, how fast it is, and how long the rest will take."""
+"""The progress of a run: streams, entries and bytes, its speed, and the estimated time left."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import attrs
 
 @attrs.frozen
 class Progress:
-    """How far a run, or a look at a savepoint, is.
+    """The progress of a run, or of the verification of a savepoint.
 
     Attributes:
-        phase: `planning`, `checking` (what a run that died has finished), `starting Spark`, `migrating`, `copying`,
-            `encoding`, `writing`, `publishing`; of a look at a savepoint `digests`, `streams`.
-        done: Streams, files, or Spark's tasks, that are finished.
-        total: All of them.
-        entries: Entries that were read, of finished streams.
+        phase: `planning`, `checking` (of the results of an interrupted run), `starting Spark`, `migrating`, `copying`,
+            `encoding`, `writing`, `publishing`; when a savepoint is verified `digests`, `streams`.
+        done: The number of finished streams, files, or Spark tasks.
+        total: The number of all streams, files, or Spark tasks.
+        entries: The number of entries read from finished streams.
         bytes_done: About how many bytes of the source were read for finished streams.
-        bytes_total: For all of them; 0 where it is not told.
-        seconds: Since the phase began.
+        bytes_total: About how many bytes of the source are read for all streams; 0 where it is not known.
+        seconds: The time since the phase began.
     """
 
     phase: str
@@ -30,11 +30,11 @@ class Progress:
 
     @property
     def bytes_per_s(self) -> float:
-        """How fast it was up to now."""
+        """The average speed so far."""
         return self.bytes_done / self.seconds if self.seconds else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """How long the rest takes if it goes on like this; None before there is anything to tell by."""
+        """The estimated time left at the average speed; None as long as no bytes are done."""
         rate = self.bytes_per_s
         return (self.bytes_total - self.bytes_done) / rate if rate else None

@@ -1,4 +1,4 @@
-"""What to do with keys, as a person writes it: `N`, `UID=N`, `STATE=MODULE:FUNCTION`."""
+"""Parser of the repartition options of the command line: `N`, `UID=N`, `STATE=MODULE:FUNCTION`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MOST_DIGITS = 18
 
 
 def parse_repartition(*, max_parallelism: Iterable[str] = (), merge: Iterable[str] = ()) -> Repartition:
-    """Read what is wanted of keys that are written anew.
+    """Parse the options of a migration that rewrites keys.
 
     Args:
-        max_parallelism: `N` for every operator of the job, `UID=N` for one.
+        max_parallelism: `N` for every operator of the job, `UID=N` for a single operator.
         merge: `STATE=MODULE:FUNCTION`, or `UID/STATE=…` where a name alone is not unique.
 
     Raises:
-        DeclarationError: A text is not of that form.
-        JobNotFound: The module or the function is not there.
+        DeclarationError: A string does not have this form.
+        JobNotFound: The module or the function does not exist.
     """
     numbers = dict(map(_number, max_parallelism))
     return Repartition(max_parallelism=numbers, merge=dict(map(_merge, merge)))
@@ -69,7 +69,7 @@ def _loaded(place: str) -> Merge:
 
 @attrs.frozen
 class NotLoaded:
-    """Stands for a merge function that a file names, until somebody asks for it to be loaded.
+    """A placeholder for a merge function that is named in a file, until `with_merges_loaded` imports it.
 
     Attributes:
         place: `MODULE:FUNCTION`.
@@ -78,15 +78,15 @@ class NotLoaded:
     place: str
 
     def __call__(self, first: Any, second: Any) -> Any:
-        """Refuse; see `with_merges_loaded`."""
+        """Raise `DeclarationError`; see `with_merges_loaded`."""
         raise DeclarationError(f"the merge function {self.place} was not loaded")
 
 
 def with_merges_loaded(repartition: Repartition | None) -> Repartition | None:
-    """Import the merge functions that were only named.
+    """Import the merge functions of which only the names are known.
 
     Raises:
-        JobNotFound: A module or function is not there.
+        JobNotFound: A module or function does not exist.
     """
     if repartition is None:
         return None

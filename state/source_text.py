@@ -1,6 +1,6 @@
-"""Python source as text: quoted strings, names, and calls laid out as a formatter would.
+"""Python source as text: quoted strings, names, and calls laid out as a formatter does it.
 
-What goes into it comes out of a savepoint, so nothing is taken over unquoted: a state may be called anything.
+The names and strings come from a savepoint, where a state may have any name, so all of them are quoted or escaped.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 WIDTH = 88
-"""The default of ruff and black; what fits it is left alone by formatters that allow more."""
+"""The default line length of ruff and black; formatters that allow longer lines leave such source unchanged."""
 
 _LONGEST_NAME = 36
 
 
 def quoted(text: str) -> str:
-    """Give a string literal, with the quotes that a formatter prefers."""
+    """Return a string literal, with the quotes that a formatter prefers."""
     quote = "'" if '"' in text and "'" not in text else '"'
     return quote + "".join(_escaped(character, quote) for character in text) + quote
 
@@ -38,12 +38,12 @@ def _escaped(character: str, quote: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Give text for a docstring: printable, and without what would end it."""
+    """Return text for a docstring: escaped where it is not printable or would end the docstring."""
     return "".join(_escaped(character, '"') for character in text)
 
 
 def comment(text: str, *, hanging: str = "") -> list[str]:
-    """Give text as lines of a comment, wrapped; `hanging` indents all but the first."""
+    """Return text as the wrapped lines of a comment; `hanging` indents all lines but the first."""
     printable = "".join(character if character.isprintable() else _escaped(character, "") for character in text)
     return textwrap.wrap(
         printable, WIDTH, initial_indent="# ", subsequent_indent=f"# {hanging}",
@@ -60,8 +60,8 @@ class Group:
     """An expression in brackets: a call, a subscript, a list.
 
     Attributes:
-        head: What stands before, with the opening bracket: `Operator(`, `Annotated[`, `states=[`.
-        items: What stands inside.
+        head: The text before the items, including the opening bracket: `Operator(`, `Annotated[`, `states=[`.
+        items: The items inside the brackets.
     """
 
     head: str
@@ -80,13 +80,13 @@ Expression = str | Group
 
 
 def laid_out(expression: Expression, *, before: str = "", after: str = "", indent: int = 0) -> Iterator[str]:
-    """Give the lines of an expression: one where it fits, else one for each item, with a comma after the last.
+    """Yield the lines of an expression: one line where it fits, else a line for each item, with a trailing comma.
 
     Args:
-        expression: What to lay out.
-        before: Stands before it in its first line: `name: `.
-        after: Stands behind it in its last line: ` = None`.
-        indent: In spaces.
+        expression: The expression.
+        before: Text before it in its first line: `name: `.
+        after: Text after it in its last line: ` = None`.
+        indent: The number of spaces before each line.
     """
     margin = " " * indent
     line = f"{margin}{before}{expression}{after}"
@@ -100,7 +100,7 @@ def laid_out(expression: Expression, *, before: str = "", after: str = "", inden
 
 
 def statement(expression: Expression, *, before: str = "", after: str = "", indent: int = 0) -> list[str]:
-    """Give the lines of a statement; one that cannot be broken is kept from the formatter, which would try."""
+    """Return the lines of a statement; a long line that cannot be split gets `# fmt: skip`."""
     lines = list(laid_out(expression, before=before, after=after, indent=indent))
     if len(lines) == 1 and len(lines[0]) > WIDTH:
         lines[0] += "  # fmt: skip"
@@ -108,15 +108,15 @@ def statement(expression: Expression, *, before: str = "", after: str = "", inde
 
 
 def subscript(text: str) -> Expression:
-    """Give a type hint as an expression that can be laid out: `Row[…]` of two types or more becomes a group."""
+    """Return a type hint as an expression that can be laid out: `Row[…]` with two or more types becomes a group."""
     head, bracket, inside = text.partition("[")
     items = _split(inside[:-1]) if bracket and text.endswith("]") else []
-    # A comma behind a single type would make it a tuple of types.
+    # A comma after a single type would make it a tuple of types.
     return Group(f"{head}[", map(subscript, items)) if len(items) > 1 else text
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that stand in no brackets; nothing where the brackets are not those of one subscript."""
+    """Split at the commas outside brackets; return [] where the text is not the inside of a single subscript."""
     items, depth = [""], 0
     for character in text:
         depth += {"[": 1, "]": -1}.get(character, 0)
@@ -130,12 +130,12 @@ def _split(text: str) -> list[str]:
 
 
 def is_name(text: str) -> bool:
-    """Whether text can stand as a Python name, and Python takes it for the same name."""
+    """Whether text is a valid Python name that Python's normalization leaves unchanged."""
     return text.isidentifier() and not keyword.iskeyword(text) and unicodedata.normalize("NFKC", text) == text
 
 
 def words_of(text: str) -> list[str]:
-    """Give the words of a name in any spelling: `account-state`, `accountState`, `account_state`."""
+    """Return the words of a name in any spelling: `account-state`, `accountState`, `account_state`."""
     return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", text)
 
 
@@ -144,10 +144,10 @@ def _capitalized(word: str) -> str:
 
 
 class Names:
-    """Hands out names, each once.
+    """A pool of names that returns each name only once.
 
     Args:
-        taken: Names that are in use already.
+        taken: The names that are in use already.
     """
 
     def __init__(self, taken: Iterable[str]) -> None:
@@ -157,11 +157,11 @@ class Names:
         return name in self._taken
 
     def copy(self) -> Names:
-        """Give names that go on from here on their own."""
+        """Return an independent copy with the names taken so far."""
         return Names(self._taken)
 
     def take(self, *candidates: str) -> str:
-        """Give the first candidate that is a free name; where none is, the first one with a number."""
+        """Return the first candidate that is a free name; where none is, the first valid one with a number."""
         for candidate in candidates:
             if is_name(candidate) and candidate not in self._taken and len(candidate) <= _LONGEST_NAME:
                 self._taken.add(candidate)
@@ -173,7 +173,7 @@ class Names:
         return self.take(f"{stem}{number}")
 
     def class_name(self, qualified: str, *, fallback: str) -> str:
-        """Give a name for a class: its short name, else that with what stands before it."""
+        """Return a name for a class: its short name, else the short name with as many of its qualifiers as needed."""
         parts = [
             "".join(word[0].upper() + word[1:] for word in words_of(part)) for part in re.split(r"[.$]", qualified)
         ]
@@ -181,14 +181,14 @@ class Names:
         return self.take(*("".join(parts[-count:]) for count in range(1, len(parts) + 1)), fallback)
 
     def variable(self, text: str, *, fallback: str) -> str:
-        """Give a name for a variable."""
+        """Return a name for a variable."""
         name = "_".join(words_of(text)).lower()
         if not name or name[0].isdigit():
             name = f"{fallback}_{name}".rstrip("_")
         return self.take(name, f"{name}_{fallback}", fallback)
 
     def attribute(self, stored: str) -> str:
-        """Give a name for the attribute of a field: the stored name wherever Python allows it."""
+        """Return a name for the attribute of a field: the stored name wherever Python allows it."""
         if is_name(stored) and not stored.startswith("_") and stored not in self._taken:
             self._taken.add(stored)
             return stored

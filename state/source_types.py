@@ -1,8 +1,8 @@
 """Python source for stored types: type hints, and the classes that they name.
 
-Each snapshot leads to the hint whose serializer is compatible with it. Flink's snapshots do not tell which fields of a
-class may be null; every object is taken to, and numbers and booleans, which are mostly Java's primitives, where a null
-was met.
+Each snapshot is mapped to the hint whose serializer is compatible with it. Flink's snapshots do not record which fields
+of a class may be null: objects are declared nullable, and numbers and booleans, which are mostly Java primitives, only
+where a null was found.
 """
 
 from __future__ import annotations
@@ -106,20 +106,20 @@ BUILTINS = ("bool", "bytes", "dict", "float", "frozenset", "int", "list", "set",
 
 
 class NoSourceError(Exception):
-    """A type that no Python source says; the text is the reason."""
+    """A type cannot be declared in Python source; the text is the reason."""
 
 
 class TypeSource:
-    """Gives hints, and collects the classes and aliases that they need.
+    """Writes type hints, and collects the definitions of the classes and aliases that they need.
 
     Args:
-        names: Names of the module.
-        snapshots: All that hints will be asked for: which class is a subclass of which is told by the base alone.
-        nulls: Where nulls were met.
+        names: The names of the module.
+        snapshots: All snapshots whose hints will be requested; only the snapshot of a base class lists its subclasses.
+        nulls: The fields and containers in which nulls were found.
 
     Attributes:
-        blocks: Definitions, each as lines, in an order in which they can stand.
-        quoted_names: Names in hints that stand in quotes, since they name a class further down.
+        blocks: The definitions as lists of lines, each after the definitions that it needs.
+        quoted_names: The names in quoted hints, which refer to a class that is defined later.
     """
 
     def __init__(self, names: Names, snapshots: Iterable[Snapshot], nulls: StoredNulls) -> None:
@@ -145,10 +145,10 @@ class TypeSource:
             self._find_bases(child)
 
     def try_hint(self, *snapshots: Snapshot) -> tuple[str, ...]:
-        """Give the hints of what belongs together: all, or none is left behind.
+        """Return the hints of several snapshots; if one has none, discard the definitions of the others.
 
         Raises:
-            NoSourceError: One has none, with the reason.
+            NoSourceError: A snapshot has no hint; the text is the reason.
         """
         kept = len(self.blocks), dict(self._defined), dict(self._aliases)
         try:
@@ -161,11 +161,11 @@ class TypeSource:
             raise
 
     def hint(self, snapshot: Snapshot, *, hashable: bool = False) -> str:
-        """Give the hint of a snapshot; a long one gets a name of its own.
+        """Return the hint of a snapshot; a long hint becomes an alias.
 
         Args:
-            snapshot: Of the type.
-            hashable: Whether values are keys or elements of sets.
+            snapshot: The snapshot of the type.
+            hashable: Whether the values are map keys or elements of sets.
         """
         written = self._hint(without_ttl_awareness(snapshot), hashable=hashable)
         if len(written) <= _LONGEST_HINT or self._is_ahead(written):
@@ -200,7 +200,7 @@ class TypeSource:
         return self._fixed(snapshot, hashable=hashable)
 
     def _fixed(self, snapshot: Snapshot, *, hashable: bool) -> str:
-        """Give the hint of what has a fixed number of parts."""
+        """Return the hint of a type with a fixed number of parts."""
         if isinstance(snapshot, NullableSerializerSnapshot):
             inner = without_ttl_awareness(snapshot.nested[0])
             if not isinstance(inner, NullableSerializerSnapshot | VoidSerializerSnapshot):
@@ -227,7 +227,7 @@ class TypeSource:
         return f"Array[{_or_none(self.hint(element))}]"
 
     def _item(self, hint: str, container: Snapshot) -> str:
-        """Let an item be null where one was; the container's own flag tells it."""
+        """Return the hint of an item, nullable where a null was found; the container has its own null flags."""
         return _or_none(hint) if self._nulls.has_item(container) else hint
 
     def _enum(self, snapshot: EnumSerializerSnapshot) -> str:
@@ -273,14 +273,14 @@ class TypeSource:
         return self._defined[place]
 
     def _circle(self, snapshot: RecordSnapshot) -> str:
-        """Define the classes of a circle; where they name one another, in quotes."""
+        """Define mutually recursive classes; their forward references are quoted."""
         outer = self._reserved, self._undefined
         self._reserved = {name: self._names.class_name(name, fallback="Stored") for name in snapshot.circle}
         self._undefined = set(self._reserved.values())
         defined = self._reserved[snapshot.record_name()]
         subclasses = {name for record in snapshot.circle.values() for name, _ in _subclasses(record)}
         for name, record in snapshot.circle.items():
-            if name not in subclasses:  # those are defined with the class that they extend
+            if name not in subclasses:  # subclasses are defined with the class that they extend
                 self._define_record(record, base="", inherited=())
         self._reserved, self._undefined = outer
         return defined
@@ -291,7 +291,7 @@ class TypeSource:
         return self._reserved[snapshot.name]
 
     def _is_ahead(self, hint: str) -> bool:
-        """Whether a hint names a class that is defined further down."""
+        """Whether a hint names a class that is defined later."""
         return not self._undefined.isdisjoint(re.findall(r"\w+", hint))
 
     def _define_record(self, snapshot: RecordSnapshot, *, base: str, inherited: tuple[StoredField, ...]) -> None:
@@ -334,7 +334,7 @@ class TypeSource:
         self._open.pop()
 
     def _field(self, field: StoredField, attribute: str, stored_class: str, *, is_pojo: bool) -> tuple[list[str], bool]:
-        """Give the lines of a field, and whether it has a default."""
+        """Return the lines that declare a field, and whether it has a default."""
         snapshot = without_ttl_awareness(field.snapshot)
         given = ""
         if isinstance(snapshot, NullableSerializerSnapshot):
@@ -368,7 +368,7 @@ class TypeSource:
 
 
 def _or_none(hint: str) -> str:
-    """Let a value be null, once."""
+    """Return a hint with `| None`, unless it allows None already."""
     return hint if hint == "None" or hint.endswith(" | None") else f"{hint} | None"
 
 
@@ -376,7 +376,7 @@ _NOT_IN_A_BODY = {"enum", "name", "value"}
 
 
 def _is_no_member(symbol: str) -> bool:
-    """Whether Python takes a name in an enum for something else than a member."""
+    """Whether Python does not make a member of this name in an enum."""
     return not symbol or symbol == "mro" or (symbol.startswith("_") and symbol.endswith("_"))
 
 
@@ -393,7 +393,7 @@ def _subclasses(snapshot: RecordSnapshot) -> list[tuple[str, RecordSnapshot]]:
 
 
 def _nearest(subclasses: list[tuple[str, RecordSnapshot]]) -> Iterator[RecordSnapshot]:
-    """Give the subclasses that no other one has as its own."""
+    """Return the direct subclasses: those that are not a subclass of another one in the list."""
     further = {name for _, snapshot in subclasses for name, _ in _subclasses(snapshot)}
     return (snapshot for name, snapshot in subclasses if name not in further)
 
@@ -403,6 +403,6 @@ def _options(*, is_java: bool, name: str) -> str:
 
 
 def _origin(name: str, what: str, *, is_java: bool) -> str:
-    """Give a docstring."""
+    """Return the docstring of a generated class."""
     whose = "Java" if is_java else "Python"
     return f"The {whose} {what} {name}." if _QUALIFIED.fullmatch(name) else f"A {whose} {what}."

@@ -1,6 +1,6 @@
-"""Where nulls are stored in a savepoint.
+"""The record fields and containers of a savepoint that hold nulls.
 
-Flink's snapshots do not tell, so the first entries of each state are looked at.
+Flink's snapshots do not record it, so the first entries of each state are read.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     Snapshot = TypeSerializerConfigSnapshot[Any]
 
 LOOKED_AT = 1000
-"""Entries of each keyed state."""
+"""How many entries of each keyed state are read."""
 
 MOST_BYTES = 1 << 26
-"""Of the streams of an operator."""
+"""How many bytes of each operator's streams are read."""
 
 
 @attrs.frozen
 class StoredNulls:
-    """What was null at least once.
+    """The fields and containers in which a null was found.
 
     Attributes:
-        fields: (class, field) of records.
+        fields: The record fields that were null at least once, as (class, field).
         containers: Maps with null values and sets with null elements, as the bytes of their snapshots.
     """
 
@@ -58,15 +58,15 @@ class StoredNulls:
     containers: set[bytes] = attrs.field(factory=set)
 
     def has_field(self, record_name: str, field: str) -> bool:
-        """Whether a field of a record was null."""
+        """Whether this field of a record was null at least once."""
         return (record_name, field) in self.fields
 
     def has_item(self, container: Snapshot) -> bool:
-        """Whether a value of such a map, or an element of such a set, was null."""
+        """Whether a value of this kind of map, or an element of this kind of set, was null at least once."""
         return snapshot_to_bytes(container) in self.containers
 
     def look(self, value: Any, snapshot: Snapshot) -> None:
-        """Walk through a value, as the generic reader of its snapshot gives it."""
+        """Find the nulls in a value, as the generic reader of its snapshot returns it."""
         snapshot = without_ttl_awareness(snapshot)
         if isinstance(snapshot, TtlSerializerSnapshot) and value is not None:
             value, snapshot = value.value, without_ttl_awareness(snapshot.nested[1])
@@ -84,7 +84,7 @@ class StoredNulls:
             self.look(item, item_snapshot)
 
     def _look_into_record(self, value: Any, snapshot: RecordSnapshot) -> None:
-        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - its public way
+        found = _class_of(value._type_name, snapshot) or snapshot  # noqa: SLF001 - public despite the underscore
         for field in found.stored_fields():
             if value[field.name] is None:
                 self.fields.add((found.record_name(), field.name))
@@ -111,7 +111,7 @@ def _items(value: Any, snapshot: Snapshot) -> Iterator[tuple[Any, Snapshot]]:
 
 
 def _class_of(name: str, snapshot: RecordSnapshot) -> RecordSnapshot | None:
-    """Find the snapshot of a class: the declared one, or a subclass of it."""
+    """Find the snapshot of the class `name`: the declared class or one of its subclasses."""
     if snapshot.record_name() == name:
         return snapshot
     subclasses = (*snapshot.registered_subclasses(), *snapshot.unregistered_subclasses())
@@ -119,12 +119,12 @@ def _class_of(name: str, snapshot: RecordSnapshot) -> RecordSnapshot | None:
 
 
 def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes: int = MOST_BYTES) -> StoredNulls:
-    """Read the first entries of each keyed state that this release reads.
+    """Return the nulls in the first entries of each keyed state that this release reads.
 
     Args:
-        savepoint: Where to look.
-        entries: How many of each state; of map state those of one user key count as one.
-        size_bytes: How far to go into the streams of an operator, however few entries of a state were met by then.
+        savepoint: The savepoint.
+        entries: How many entries to read of each state; in map state each pair of a map is an entry.
+        size_bytes: How many bytes to read of each operator's streams, even if fewer entries were found by then.
 
     Raises:
         CorruptSavepoint: An entry cannot be read.
@@ -139,7 +139,7 @@ def look_for_nulls(savepoint: Savepoint, *, entries: int = LOOKED_AT, size_bytes
 
 
 def _look_through(operator: SavepointOperator, nulls: StoredNulls, left: dict[str, int], size_bytes: int) -> None:
-    """Look at entries until none is `left` to be looked at."""
+    """Read entries until no state has entries `left` to read."""
     kinds = {state.name: state.kind for state in operator.states if state.kind.is_keyed}
     for handle in keyed_handles(operator.stored):
         if not left:
@@ -174,7 +174,7 @@ def _look_at(
         try:
             value = decoder.read_value(decoder.place(key)[2], data)
         except (OldReaderUnavailable, ValueNotConvertible):
-            # Some values are found unreadable only when they are met; then what was seen before them must do.
+            # Some values turn out to be unreadable only when they are read; then the entries before them must do.
             del left[name]
             return
         nulls.look(dict([value]) if decoder.kind is StateKind.MAP else value, snapshot)

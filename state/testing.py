@@ -1,9 +1,11 @@
-"""Savepoints in tests: written from values, migrated in this process. A pytest plugin; nothing is loaded before use.
+"""A pytest plugin that writes savepoints from values and migrates them in this process; it imports lazily.
 
-def test_orders_survive(savepoint_builder, migrate_here):
-before = savepoint_builder(old_job, {"shop/open": {"ada": Order(1)}})
-after = migrate_here(before, new_job)
-...
+For example:
+
+    def test_orders_survive(savepoint_builder, migrate_here):
+        before = savepoint_builder(old_job, {"shop/open": {"ada": Order(1)}})
+        after = migrate_here(before, new_job)
+        ...
 """
 
 from __future__ import annotations
@@ -23,20 +25,22 @@ if TYPE_CHECKING:
     from .savepoint.reader import Savepoint
 
 Contents = Mapping[str, Any]
-"""By `UID/STATE`: of keyed state values by key, of operator lists the elements, of broadcast state the map."""
+"""The contents by `UID/STATE`: for keyed state the values by key, for operator lists the elements, for broadcast
+state the map.
+"""
 
 
 def write_savepoint(
     place: Path | str, job: Job, contents: Contents, *, parallelism: int = 1, max_parallelism: int = 128
 ) -> Savepoint:
-    """Write a savepoint with what states hold.
+    """Write a savepoint with the given contents of states.
 
     Args:
-        place: A folder that is not there.
-        job: Whose states they are.
-        contents: What they hold; states that are not named are empty.
-        parallelism: Number of subtasks of each operator.
-        max_parallelism: Number of key groups.
+        place: A folder that does not exist yet.
+        job: The job that declares the states.
+        contents: The contents of the states; states that are not named are empty.
+        parallelism: The number of subtasks of each operator.
+        max_parallelism: The number of key groups.
 
     Raises:
         StateNotFound: The job has no such state.
@@ -66,16 +70,16 @@ def write_savepoint(
 def migrate_in_process(
     source: Savepoint, target: Path | str, job: Job | None = None, options: MigrationOptions | None = None
 ) -> Savepoint:
-    """Migrate without Spark, one task after the other: for state that is small.
+    """Migrate a small savepoint without Spark, one task after the other.
 
     Args:
         source: The savepoint; it is only read.
-        target: A folder that is empty or not there.
-        job: The new types; None: they stay.
-        options: What is wanted beside them.
+        target: A folder that is empty or does not exist.
+        job: The new types; None: they stay the same.
+        options: Further options of the migration.
 
     Raises:
-        IncompatibleState: The check refuses.
+        IncompatibleState: The compatibility check fails.
         ValueNotConvertible: A value does not fit its new type.
     """
     from .migration.options import MigrationOptions
@@ -99,12 +103,12 @@ def migrate_in_process(
 
 
 def jobs(types: SearchStrategy[Any] | None = None) -> SearchStrategy[Job]:
-    """Draw whole jobs: one to three operators, keyed or not, with states of every kind, some with TTL.
+    """Return a strategy of whole jobs: one to three operators, keyed or not, with states of every kind, some with TTL.
 
-    Keys of operators are of types whose hash is the same in every JVM. Hypothesis is imported when this is called.
+    The key types of operators have the same hash in every JVM. Hypothesis is imported when this is called.
 
     Args:
-        types: Draws the types of the states; by default `stateshift.compat.testing.strategies.types()`, which tells of
+        types: Draws the types of the states; by default `stateshift.compat.testing.strategies.types()`, which documents
             the classes in them.
     """
     from ..compat.testing import strategies
@@ -114,11 +118,11 @@ def jobs(types: SearchStrategy[Any] | None = None) -> SearchStrategy[Job]:
 
 
 def contents_of(job: Job) -> SearchStrategy[Contents]:
-    """Draw what the states of a job hold, as `write_savepoint` takes it.
+    """Return a strategy of the contents of a job's states, as `write_savepoint` takes them.
 
     Args:
-        job: One that was drawn, or your own, as long as its types have values that
-            `stateshift.compat.testing.strategies.values_of` knows.
+        job: A drawn job, or your own, as long as `stateshift.compat.testing.strategies.values_of` can draw values of
+            its types.
     """
     from . import job_strategies
 
@@ -127,7 +131,7 @@ def contents_of(job: Job) -> SearchStrategy[Contents]:
 
 @pytest.fixture
 def savepoint_builder(tmp_path: Path) -> Callable[..., Savepoint]:
-    """`savepoint_builder(job, contents)`: a savepoint in the test's own folder; see `write_savepoint`."""
+    """`savepoint_builder(job, contents)` writes a savepoint in the test's own folder; see `write_savepoint`."""
     made: list[int] = []
 
     def build(job: Job, contents: Contents, **shape: int) -> Savepoint:
@@ -139,7 +143,7 @@ def savepoint_builder(tmp_path: Path) -> Callable[..., Savepoint]:
 
 @pytest.fixture
 def migrate_here(tmp_path: Path) -> Callable[..., Savepoint]:
-    """`migrate_here(savepoint, job)`: the new savepoint, in the test's own folder; see `migrate_in_process`."""
+    """`migrate_here(savepoint, job)` migrates a savepoint into the test's own folder; see `migrate_in_process`."""
     made: list[int] = []
 
     def migrate(source: Savepoint, job: Job | None = None, options: MigrationOptions | None = None) -> Savepoint:

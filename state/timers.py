@@ -1,8 +1,8 @@
-"""Timers that an operator keeps: a timer service has a queue for each of the two times.
+"""The timers of an operator: a timer service has a queue for each of the two time domains.
 
 In Flink a process function has the service "user-timers", whose timers have no namespace; a window operator has
-"window-timers", whose namespaces are windows. Both queues are there as soon as an operator has a service, also where no
-timer is set. Source: format notes 5.5.
+"window-timers", whose namespaces are windows. Both queues exist as soon as an operator has a service, even if no timer
+is set. Source: format notes 5.5.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _QUEUE = re.compile("_timer_state/(event|processing)_(.*)", re.DOTALL)
 
 
 class TimeDomain(enum.StrEnum):
-    """Which time fires a timer. EVENT_TIME: the watermark. PROCESSING_TIME: the clock."""
+    """The time that fires a timer. EVENT_TIME: the watermark. PROCESSING_TIME: the clock."""
 
     EVENT_TIME = "event"
     PROCESSING_TIME = "processing"
 
 
 def queue_name(service: str, domain: TimeDomain) -> str:
-    """Give the name under which a savepoint keeps the timers of a service and a time."""
+    """Return the name under which a savepoint stores the timers of a service and a time domain."""
     return f"_timer_state/{domain}_{service}"
 
 
 def queue_parts(name: str) -> tuple[str, TimeDomain] | None:
-    """Give service and time of a queue; None where the name is not one of a queue of timers."""
+    """Return the service and the time domain of a queue; None where the name is not that of a timer queue."""
     found = _QUEUE.fullmatch(name)
     return (found[2], TimeDomain(found[1])) if found else None
 
@@ -51,11 +51,12 @@ def _checked_name(_: Any, __: Any, name: str) -> None:
 
 @attrs.frozen
 class TimerServiceDescriptor:
-    """The timers of an operator; their keys are of the operator's key type.
+    """A timer service of an operator; its timers have the operator's key type.
 
     Attributes:
-        name: Of the service: "user-timers" (process functions), "window-timers" (window operators), or one of its own.
-        namespace: Type hint or serializer of the namespace: `TimeWindow` for timers of windows in time.
+        name: The name of the service: "user-timers" (process functions), "window-timers" (window operators), or a name
+            of the operator's own.
+        namespace: The type hint or serializer of the namespace: `TimeWindow` for timers of time windows.
     """
 
     name: str = attrs.field(default=USER_TIMERS, validator=_checked_name)
@@ -64,6 +65,6 @@ class TimerServiceDescriptor:
     )
 
     def describe(self, key: TypeSerializer[Any]) -> tuple[StateDescription, ...]:
-        """Describe both queues for a check."""
+        """Return descriptions of both queues for the compatibility check."""
         timers = SerializerDescription.of(TimerSerializer(key, self.namespace))
         return tuple(StateDescription(queue_name(self.name, domain), StateKind.TIMERS, timers) for domain in TimeDomain)

@@ -1,5 +1,5 @@
-"""State as columns: which Arrow type each type of values has, and blocks of entries decoded into arrays.
+"""State as columns: the Arrow type of each type of value, and blocks of entries decoded to arrays.
 
-numpy comes with the extra `spark`; only who reads or writes columns imports this package. The mapping of types is the
-one by which `state.bootstrap` takes columns, so that what is read can be written again.
+numpy is part of the extra `spark`; only code that reads or writes columns imports this package. `state.bootstrap` uses
+the same mapping of types, so that columns that were read can be written again.
 """

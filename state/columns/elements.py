@@ -1,7 +1,7 @@
-"""Columns of an operator's own state.
+"""Columns of operator state.
 
-subtask, value  list state, split or union: one row an element
-key, value      broadcast state: one row an entry of its map
+subtask, value  list state, split or union: one row for each element
+key, value      broadcast state: one row for each entry of its map
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class ListColumns:
-    """How the elements of an operator's list state become columns."""
+    """The columns of an operator's list state."""
 
     value: ColumnForm
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the columns."""
         return pa.schema([pa.field("subtask", pa.int32()), pa.field("value", self.value.kind)])
 
     def batch(
         self, subtask: int, elements: Sequence[bytes], executor: ExecutorName, *, singly: bool = False
     ) -> pa.RecordBatch:
-        """Decode the elements of a subtask; errors as `KeyedColumns.batch`, with the place of the element."""
+        """Decode the elements of a subtask; raises as `KeyedColumns.batch`, with the index of the element."""
         raw, data = padded(*elements)
         ends = np.cumsum([len(element) for element in elements], dtype=np.int64)
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
@@ -71,18 +71,18 @@ class ListColumns:
 
 @attrs.frozen
 class BroadcastColumns:
-    """How the map of a broadcast state becomes columns."""
+    """The columns of a broadcast state."""
 
     key: ColumnForm
     value: ColumnForm
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the columns."""
         return pa.schema([pa.field("key", self.key.kind), pa.field("value", self.value.kind)])
 
     def batch(self, data: bytes) -> pa.RecordBatch:
-        """Decode the map, which every subtask holds and is small; errors as `KeyedColumns.batch`."""
+        """Decode the map, which is small because every subtask has it; raises as `KeyedColumns.batch`."""
         entries = read_broadcast(data, self.key.serializer, self.value.serializer)
         keys, values = [], []
         for name, item in entries.items():
@@ -96,14 +96,14 @@ class BroadcastColumns:
 
 
 def list_columns(kind: StateKind, value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False) -> ListColumns:
-    """Make the columns of a list state; raises `OldReaderUnavailable` where nothing reads its values."""
+    """Return the columns of a list state; raises `OldReaderUnavailable` where no serializer reads its values."""
     return ListColumns(Forms(exact).of(value_reader(kind, value)))
 
 
 def broadcast_columns(
     key: TypeSerializerConfigSnapshot[Any], value: TypeSerializerConfigSnapshot[Any], *, exact: bool = False
 ) -> BroadcastColumns:
-    """Make the columns of a broadcast state; errors as `list_columns`."""
+    """Return the columns of a broadcast state; raises as `list_columns`."""
     forms = Forms(exact)
     reader = value_reader(StateKind.BROADCAST, value)
     return BroadcastColumns(forms.of(key.restore_serializer()), forms.of(reader))

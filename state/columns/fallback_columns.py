@@ -1,7 +1,7 @@
-"""Values that are told one by one: of Avro, of circles, and of serializers that are not built in.
+"""Columns of values that are converted one by one: Avro, recursive records, and serializers that are not built in.
 
-Avro                       as the same type among stateshift's own (rule FAM-4): records as structs, and so on
-a record within itself     text: the JSON that `stateshift export` writes
+Avro                       as the equivalent built-in type (rule FAM-4): records as structs, and so on
+a recursive record         text: the JSON that `stateshift export` writes
 your own serializer        the same
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(slots=False)
 class JsonForm(TextForm):
-    """What no column holds by its type, as JSON."""
+    """Values without a column type of their own, as JSON."""
 
     @cached_property
     def _tagger(self) -> Callable[[Any], Any]:
@@ -37,11 +37,11 @@ class JsonForm(TextForm):
 
 @attrs.frozen
 class CounterpartForm(ColumnForm):
-    """What has the same type among stateshift's own.
+    """Values that have an equivalent built-in type.
 
     Attributes:
-        own: The form of that type.
-        to_own: Turns a value into one of that type.
+        own: The form of the built-in type.
+        to_own: Converts a value to the built-in type.
     """
 
     own: ColumnForm

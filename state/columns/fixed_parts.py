@@ -1,7 +1,7 @@
-"""Plain parts that stand side by side, each perhaps behind a null flag, decoded at once.
+"""Decoding of adjacent plain parts at once, each optionally after a null flag.
 
-Machine code goes from part to part, row by row. numpy gathers numbers and booleans as one item of raw bytes, where no
-flag says null, which nearly always is so for the rows of a block; other blocks are decoded number by number.
+Machine code decodes part by part, row by row. numpy gathers numbers and booleans as one item of raw bytes, if no row of
+a block has a null, which is nearly always the case; other blocks are decoded number by number.
 Source: performance notes, "Columnar transcoding in numpy".
 """
 
@@ -29,12 +29,12 @@ _LEAST = 2
 
 @attrs.frozen
 class Parts:
-    """Several columns at once.
+    """Several decoded columns.
 
     Attributes:
-        columns: Of the parts.
-        ends: Where the last one of each row ends.
-        odd: Which rows were not understood.
+        columns: The columns of the parts.
+        ends: The position after the last part of each row.
+        odd: Whether each row is odd: it could not be decoded.
     """
 
     columns: list[pa.Array]
@@ -43,11 +43,11 @@ class Parts:
 
 
 def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
-    """Decode as many numbers, booleans and strings as stand first, by machine code; None where there is none to do it.
+    """Decode the leading numbers, booleans and strings by machine code; return None if it does not apply.
 
     Args:
-        forms: Of the parts.
-        cells: Where the first one of each row begins.
+        forms: The forms of the parts.
+        cells: The positions of the first part in each row.
     """
     if cells.executor is not ExecutorName.NUMBA:
         return None
@@ -80,7 +80,7 @@ def decode_flat(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
 
 
 def decode_numbers(forms: Sequence[ColumnForm], cells: Cells) -> Parts | None:
-    """Decode as many numbers and booleans as stand first; None where they are few, or one may be null."""
+    """Decode the leading numbers and booleans; return None where they are few, or one of them is null."""
     formats: list[str] = []
     offsets: list[int] = []
     flags: list[int] = []

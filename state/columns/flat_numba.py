@@ -1,7 +1,7 @@
-"""Numbers, booleans and strings that stand one after the other, in one pass over the rows, as machine code.
+"""Decoding of consecutive numbers, booleans and strings in one pass over the rows, as machine code.
 
-Each may stand behind a null flag. Strings become UTF-8; one with half of a surrogate pair, or a letter in more bytes
-than it needs, makes its row odd. Only imported where numba is installed.
+Each may have a null flag before it. Strings become UTF-8; a string with half of a surrogate pair, or with a character
+in more bytes than necessary, makes its row odd. Only imported where numba is installed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _ODD, _NULL = -1, -1
 
 @attrs.frozen
 class Flat:
-    """Parts of many rows, one of these arrays for each part.
+    """Decoded parts of many rows; the first three lists have one item for each part.
 
     Attributes:
-        numbers: Of a number its bytes, big-endian; 0 where it is null. Of a string nothing.
-        texts: Of a string where each row begins, with the end of the last one, and all of their bytes.
-        present: Which rows have a value.
-        ends: Where the last part of each row ends.
-        odd: Which rows were not understood.
+        numbers: For a number its big-endian bytes in each row, 0 where it is null; empty for a string.
+        texts: For a string the offsets of the rows, with the end of the last row, and the bytes of all rows.
+        present: Whether each row has a value.
+        ends: The position after the last part of each row.
+        odd: Whether each row is odd: it could not be decoded.
     """
 
     numbers: list[Bytes]
@@ -49,17 +49,17 @@ def decode_flat(
     """Decode parts.
 
     Args:
-        data: The bytes, padded.
-        starts: Where the first part of each row begins.
-        limits: What a row may not go past.
-        present: Which rows there are; the others take no bytes, and all of their parts are null.
-        sizes: Of each part: the bytes of a number, or `TEXT`.
-        flagged: Of each part: whether it stands behind a null flag.
+        data: The padded bytes.
+        starts: The position of the first part in each row.
+        limits: The position that each row must not go past.
+        present: Whether each row has a value; the others take no bytes, and all their parts are null.
+        sizes: For each part the number of bytes of a number, or `TEXT`.
+        flagged: For each part whether it has a null flag before it.
     """
     rows, parts = len(starts), len(sizes)
     bases = np.cumsum([0, *(size * rows + PADDING for size in sizes)])
     fixed = np.empty(bases[-1], np.uint8)
-    # A letter of two bytes here may have three there. The system gives only what is written.
+    # A character of two stored bytes may have three in UTF-8. The system allocates only pages that are written.
     room = int((limits - starts).sum()) * 3 // 2 + PADDING
     texts = np.empty((parts, room if TEXT in sizes else 0), np.uint8)
     offsets = np.zeros((parts, rows + 1), np.int32)
@@ -78,7 +78,7 @@ def decode_flat(
 
 
 def load_compiled() -> None:
-    """Load the machine code by running it on nothing."""
+    """Load the machine code by running it on empty input."""
     nothing, places = np.frombuffer(bytes(PADDING), np.uint8), np.zeros(0, np.int64)
     decode_flat(nothing, places, places, np.zeros(0, np.bool_), [TEXT], [False])
 
@@ -126,7 +126,7 @@ def _decode_flat(
 
 @register_jitable
 def _text(data: Any, at: Any, limit: Any, target: Any, to: Any) -> Any:
-    """Copy a string; give where it ends, or that it is odd, and how many bytes it has there, or that it is null."""
+    """Copy a string as UTF-8; return its end or `_ODD`, and its number of UTF-8 bytes or `_NULL`."""
     size, at = _varint(data, at, limit, _MOST_SHIFT)
     if at == _ODD or size <= 0:
         return at, np.int64(_NULL)
@@ -155,7 +155,7 @@ def _text(data: Any, at: Any, limit: Any, target: Any, to: Any) -> Any:
 
 @register_jitable
 def _varint(data: Any, at: Any, limit: Any, most_shift: Any) -> Any:
-    """Read a number of 7 bits a byte, the lowest first; give it, and where it ends, or that it is odd."""
+    """Read a number with 7 bits in each byte, lowest first; return it, and its end or `_ODD`."""
     value = np.int64(0)
     for shift in range(0, most_shift, 7):
         if at >= limit:
@@ -170,7 +170,7 @@ def _varint(data: Any, at: Any, limit: Any, most_shift: Any) -> Any:
 
 @register_jitable
 def _put_utf8(target: Any, to: Any, code: Any) -> Any:
-    """Write a letter; give where the next one goes."""
+    """Write a character as UTF-8; return the position after it."""
     if code < 0x80:
         store(target, to, 1, code)
         return to + 1

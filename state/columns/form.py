@@ -1,9 +1,9 @@
-"""The form of a column: the Arrow type of a serializer's values, and how they get there.
+"""The form of a column: the Arrow type of a serializer's values, and their conversion to it.
 
-There are two ways, with equal results. `tell` takes one value, as the serializer reads it, and gives what `pyarrow`
-takes. `decode` takes the places of many values in a block of bytes and makes the array without an object of any value;
-what it does not take (a subclass, a letter beyond ASCII in a nested place, damage) is *odd*: the caller reads those
-rows, and no others, by the serializer, which is also what words the errors.
+There are two ways, with equal results. `tell` converts one value, as the serializer reads it, to a value that `pyarrow`
+takes. `decode` takes the positions of many values in a block of bytes and builds the array without an object for each
+value; rows that it does not support (a subclass, a nested non-ASCII character, damage) are *odd*: the caller reads only
+those rows with the serializer, which also raises the errors.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Cells:
-    """Where values lie.
+    """The positions of values.
 
     Attributes:
         raw: The bytes, with `bytes_at.PADDING` more at the end.
-        data: The same for numpy.
-        starts: Where each value begins; ascending, and never past its limit.
-        limits: What each may not go past.
-        executor: Who goes through them: machine code, or numpy.
+        data: The bytes as a numpy array.
+        starts: The position of each value; ascending, and never past its limit.
+        limits: The position that each value must not go past.
+        executor: The executor that decodes them: machine code, or numpy.
     """
 
     raw: bytes = attrs.field(repr=False)
@@ -49,20 +49,20 @@ class Cells:
         return len(self.starts)
 
     def moved(self, starts: Places) -> Cells:
-        """Give the same rows at other places."""
+        """Return the same rows at other positions."""
         return Cells(self.raw, self.data, starts, self.limits, self.executor)
 
     def picked(self, rows: Any) -> Cells:
-        """Give some of the rows: numbers or flags of them."""
+        """Return some of the rows, by their indexes or flags."""
         return Cells(self.raw, self.data, self.starts[rows], self.limits[rows], self.executor)
 
     def skipped_to(self, size: int) -> tuple[Cells, Flags]:
-        """Give the same rows behind fixed bytes, and which rows do not have so many."""
+        """Return the same rows after `size` bytes, and which rows do not have so many bytes."""
         ends, odd = self.skipped(size)
         return self.moved(ends), odd
 
     def skipped(self, size: int) -> tuple[Places, Flags]:
-        """Give where fixed bytes end, and which rows do not have so many."""
+        """Return the positions after `size` bytes, and which rows do not have so many bytes."""
         ends = self.starts + size
         odd = ends > self.limits
         return (np.minimum(ends, self.limits), odd) if odd.any() else (ends, odd)
@@ -70,12 +70,12 @@ class Cells:
 
 @attrs.frozen
 class Decoded:
-    """Values of many rows.
+    """The decoded values of many rows.
 
     Attributes:
-        column: One value a row; those of odd rows mean nothing.
-        ends: Where each value ends.
-        odd: Which rows were not understood.
+        column: One value for each row; the values of odd rows have no meaning.
+        ends: The position after each value.
+        odd: Whether each row is odd: it could not be decoded.
     """
 
     column: pa.Array
@@ -85,10 +85,10 @@ class Decoded:
 
 @attrs.frozen
 class ColumnForm(ABC):
-    """How the values of one serializer stand in a column.
+    """The column form of one serializer's values.
 
     Attributes:
-        serializer: Reads them one by one.
+        serializer: The serializer, which reads values one by one.
     """
 
     serializer: TypeSerializer[Any]
@@ -100,19 +100,19 @@ class ColumnForm(ABC):
 
     @property
     def size(self) -> int:
-        """Bytes of every value, or -1 where they differ, or where values are decoded one by one."""
+        """The number of bytes of every value; -1 where it differs, or where values are decoded one by one."""
         return -1
 
     @property
     def is_plain(self) -> bool:
-        """Whether equal values of the column are equal keys of the job: whole numbers, booleans, text."""
+        """Whether equal values of the column are equal keys of the job: integers, booleans, text."""
         return False
 
     def tell(self, value: Any) -> Any:
-        """Give a value as `pa.array` takes it for `kind`; None stays None.
+        """Return a value as `pa.array` takes it for `kind`; None stays None.
 
         Raises:
-            ValueNotConvertible: The column cannot hold it.
+            ValueNotConvertible: The column cannot represent the value.
         """
         return None if value is None else self._told(value)
 
@@ -124,14 +124,14 @@ class ColumnForm(ABC):
         return self.decode_singly(cells)
 
     def decode_some(self, cells: Cells, present: Flags) -> Decoded:
-        """Decode the values of the rows that have one; the others take no bytes, and are null."""
+        """Decode the values of the rows that are present; the other rows take no bytes, and are null."""
         inner = self.decode(cells.picked(present))
         ends, odd = cells.starts.copy(), none(len(cells))
         ends[present], odd[present] = inner.ends, inner.odd
         return Decoded(spread(inner.column, present), ends, odd)
 
     def decode_singly(self, cells: Cells) -> Decoded:
-        """Decode each value by the serializer: the plain way, which all others must agree with."""
+        """Decode each value with the serializer; all other ways to decode must have the same result."""
         values: list[Any] = []
         ends, odd = cells.starts.copy(), none(len(cells))
         for row, (start, limit) in enumerate(zip(cells.starts.tolist(), cells.limits.tolist(), strict=True)):
@@ -145,12 +145,12 @@ class ColumnForm(ABC):
         return Decoded(self.array(values), ends, odd)
 
     def array(self, values: Sequence[Any]) -> pa.Array:
-        """Make the column of told values."""
+        """Return the column of values that `tell` has converted."""
         return pa.array(values, self.kind)
 
 
 def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
-    """Read a value; what a reader of the user's raises becomes an error of ours."""
+    """Read a value; convert exceptions of a user's serializer to `ValueNotConvertible`."""
     try:
         return serializer.deserialize(source)
     except StateShiftError:
@@ -163,7 +163,7 @@ def read_one(serializer: TypeSerializer[Any], source: DataInputView) -> Any:
 
 
 def told_at(form: ColumnForm, value: Any, step: str) -> Any:
-    """Tell a part of a value; an error says by which step it was reached."""
+    """Return a part of a value converted by `form.tell`; errors get `step` in their path."""
     try:
         return form.tell(value)
     except StateShiftError as error:
@@ -172,7 +172,7 @@ def told_at(form: ColumnForm, value: Any, step: str) -> Any:
 
 
 def not_in_column(value: object, why: str, advice: str) -> ValueNotConvertible:
-    """Say that a column cannot hold a value."""
+    """Return the error for a value that a column cannot represent."""
     return ValueNotConvertible(f"{shown(value)} {why}", advice=advice)
 
 

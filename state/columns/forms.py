@@ -1,4 +1,4 @@
-"""Which form the values of a serializer have in a column."""
+"""The column form of each serializer."""
 
 from __future__ import annotations
 
@@ -77,16 +77,16 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Forms:
-    """Gives forms.
+    """A factory of column forms.
 
     Attributes:
-        exact: Whether big numbers and times are told as text, and rows with their kind: exactly as they are stored.
+        exact: Whether big numbers and times become text, and rows have their kind: exactly as they are stored.
     """
 
     exact: bool = False
 
     def of(self, serializer: TypeSerializer[Any]) -> ColumnForm:
-        """Give the form of a serializer's values; the serializer reads generic values, as restored ones do."""
+        """Return the form of a serializer's values; it must read generic values, as restored serializers do."""
         make = _MAKERS.get(type(serializer))
         if make is not None:
             return make(self, serializer)
@@ -95,17 +95,17 @@ class Forms:
         if counterpart is not None:
             try:
                 own = counterpart.serializer.snapshot_configuration().restore_serializer()
-            except OldReaderUnavailable:  # a union of Avro's, which is like nothing else
+            except OldReaderUnavailable:  # an Avro union, which has no equivalent
                 return JsonForm(serializer)
             return CounterpartForm(serializer, self.of(own), counterpart.to_own)
         return FramedBytesForm(serializer) if snapshot.kind == "pickle" else JsonForm(serializer)
 
     def parts(self, serializers: tuple[TypeSerializer[Any], ...]) -> tuple[Part, ...]:
-        """Give parts that are told by position: f0, f1 and so on."""
+        """Return parts that are named by position: f0, f1 and so on."""
         return tuple(Part(f"f{index}", self.of(serializer)) for index, serializer in enumerate(serializers))
 
     def separated(self, serializer: ListSerializer[Any]) -> ListForm:
-        """Give the form of the values of a list state, in which a byte stands between the elements."""
+        """Return the form of the values of a list state, which have a byte between the elements."""
         element = self.of(serializer.element)
         return ListForm(serializer, element, element, is_separated=True)
 
@@ -146,7 +146,7 @@ def _map(forms: Forms, serializer: MapSerializer[Any, Any]) -> ColumnForm:
 
 
 def _tuple(forms: Forms, serializer: TupleSerializer) -> ColumnForm:
-    # A tuple without fields is one byte of its own.
+    # A tuple without fields is stored as one byte.
     return TupleForm(serializer, forms.parts(serializer.fields)) if serializer.fields else JsonForm(serializer)
 
 
@@ -178,14 +178,14 @@ def _record(forms: Forms, serializer: DescribedRecordSerializer[Any]) -> ColumnF
     kinds = {part.name: part.form.kind for part in parts}
     others: dict[str, tuple[tuple[str, Part], ...]] = {}
     pending = [subclass for _, subclass in (*serializer.registered, *serializer.unregistered)]
-    while pending:  # a subclass may have some of its own
+    while pending:  # a subclass may have subclasses
         one = pending.pop(0)
         if one.name in others or one.name == serializer.name:
             continue
         named = []
         for part in _fields(forms, one):
             column = part.name
-            if kinds.setdefault(column, part.form.kind) != part.form.kind:  # two classes, two fields of one name
+            if kinds.setdefault(column, part.form.kind) != part.form.kind:  # fields of two classes with the same name
                 column = f"{part.name} of {one.name}"
                 kinds[column] = part.form.kind
             named.append((column, part))
@@ -241,4 +241,4 @@ _MAKERS: dict[type, Callable[[Forms, Any], ColumnForm]] = {
     RecordSerializer: _record,
     PojoSerializer: _record,
 }
-"""By exact type: a subclass may write other bytes."""
+"""The makers by exact type, because a subclass may write other bytes."""

@@ -1,10 +1,10 @@
 """Columns of a keyed state or of timers: runs of entries as record batches.
 
-    key_group, key, [namespace], value            value, list, reducing and aggregating state: one row a key
-    key_group, key, [namespace], user_key, value  map state: one row an entry of a map
+    key_group, key, [namespace], value            value, list, reducing and aggregating state: one row for each key
+    key_group, key, [namespace], user_key, value  map state: one row for each entry of a map
     key_group, key, [namespace], timestamp_ms     timers
 
-There is a namespace where it tells something: of windows in time, but not of plain keyed state.
+The namespace column exists where a namespace has content: for time windows, but not for plain keyed state.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _SIGN = -(1 << 63)
 
 @attrs.frozen
 class KeyedColumns:
-    """How the entries of a keyed state become columns. Made with `of`.
+    """The columns of a keyed state. Created with `of`.
 
     Attributes:
         reader: Reads an entry as objects.
-        key: Form of the keys.
-        namespace: Form of the namespaces.
-        user_key: Form of the keys within a map; None of other kinds.
-        value: Form of the values; None of timers.
-        max_parallelism: Number of key groups.
+        key: The form of the keys.
+        namespace: The form of the namespaces.
+        user_key: The form of the keys within a map; None for other kinds of state.
+        value: The form of the values; None for timers.
+        max_parallelism: The number of key groups.
     """
 
     reader: EntryDecoder
@@ -67,15 +67,15 @@ class KeyedColumns:
         *,
         exact: bool = False,
     ) -> KeyedColumns:
-        """Make the columns of a state; raises `OldReaderUnavailable` where nothing reads its values.
+        """Return the columns of a state; raises `OldReaderUnavailable` where no serializer reads its values.
 
         Args:
-            kind: Of the state.
-            key: Of the operator's keys.
-            namespace: Of the state's namespaces; timers have it within `value`.
-            value: As in the metadata of the state: of list and map state that of the whole.
-            max_parallelism: Number of key groups.
-            exact: As of `Forms`.
+            kind: The kind of the state.
+            key: The snapshot of the operator's keys.
+            namespace: The snapshot of the state's namespaces; for timers None, as it is within `value`.
+            value: The snapshot in the state's metadata; for list and map state that of the whole list or map.
+            max_parallelism: The number of key groups.
+            exact: As in `Forms`.
         """
         forms = Forms(exact)
         reader = entry_reader(kind, key, namespace, value, max_parallelism)
@@ -97,7 +97,7 @@ class KeyedColumns:
 
     @property
     def forms(self) -> dict[str, ColumnForm]:
-        """The forms of the columns behind `key_group`, by name."""
+        """The forms of the columns after `key_group`, by name."""
         found = {"key": self.key}
         if self.is_namespaced:
             found["namespace"] = self.namespace
@@ -109,7 +109,7 @@ class KeyedColumns:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the columns."""
         fields = [pa.field(name, form.kind) for name, form in self.forms.items()]
         return pa.schema([pa.field("key_group", pa.int32()), *fields])
 
@@ -117,12 +117,12 @@ class KeyedColumns:
         """Decode a run.
 
         Args:
-            run: Entries of the state.
-            singly: Whether each entry is read as objects, and none by block.
+            run: The entries of the state.
+            singly: Whether to read each entry as objects, instead of decoding blocks.
 
         Raises:
-            ValueNotConvertible: A column cannot hold a value; with key and path.
-            CorruptSavepoint: The bytes are damaged; with key and path.
+            ValueNotConvertible: A column cannot represent a value; the error has key and path.
+            CorruptSavepoint: The bytes are damaged; the error has key and path.
         """
         if singly or len(run.raw) > MOST_BYTES:
             columns: list[pa.Array] = []
@@ -135,7 +135,7 @@ class KeyedColumns:
         return pa.RecordBatch.from_arrays([groups, *columns], schema=self.schema)
 
     def _decoded(self, run: Run) -> tuple[list[pa.Array], Flags]:
-        """Decode by block; give also the odd rows."""
+        """Decode the whole block; return the columns and the odd rows."""
         columns = []
         cells, odd = run.keys.skipped_to(prefix_size(self.max_parallelism))
         stamps = cells.starts
@@ -164,7 +164,7 @@ class KeyedColumns:
         return [*columns, found.column], odd | found.odd | (found.ends != run.value_ends)
 
     def _with_odd(self, run: Run, columns: list[pa.Array], odd: Flags) -> list[pa.Array]:
-        """Put in the rows that are read as objects."""
+        """Return the columns with the odd rows replaced, which are read as objects."""
         rows = np.flatnonzero(odd)
         told = [self._told(*run.item(row)) for row in rows.tolist()]
         order = np.arange(len(run))
@@ -176,7 +176,7 @@ class KeyedColumns:
         return found
 
     def _told(self, key_bytes: bytes, value_bytes: bytes) -> dict[str, Any]:
-        """Read one entry as objects, and tell them."""
+        """Read one entry as objects; return their converted values by column."""
         if self.value is None:
             return self._told_timer(key_bytes)
         key, namespace, user_key = self.reader.place(key_bytes)
@@ -211,7 +211,7 @@ def entry_reader(
     value: TypeSerializerConfigSnapshot[Any],
     max_parallelism: int,
 ) -> EntryDecoder:
-    """Make what reads entries as objects, of the snapshots of their own stream; arguments as of `KeyedColumns.of`."""
+    """Return a reader of entries as objects, by the snapshots of their stream; arguments as in `KeyedColumns.of`."""
     if namespace is not None:
         return EntryDecoder.of(kind, key, namespace, value, max_parallelism)
     timer: Any = value.restore_serializer()
@@ -219,7 +219,7 @@ def entry_reader(
 
 
 def _behind_length(cells: Cells, sizes: Places) -> tuple[Cells, Flags]:
-    """Pass over the size of what stood before, lowest byte first, in as many bytes as it needs; give the wrong rows."""
+    """Skip the length after a key or namespace, lowest byte first; return also the rows in which it is wrong."""
     wrong = none(len(cells))
     left, going = sizes, ~wrong
     while going.any():

@@ -1,4 +1,4 @@
-"""What there is in a savepoint, as a table: one row a state."""
+"""The states of a savepoint as a table with one row for each state."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ LISTING = pa.schema(
         ("unreadable", pa.string()),
     ]
 )
-"""operator: its uid, else its id. entries: as they lie there; of map state one for each user key. size_bytes: with keys
-and framing. unreadable: why the values cannot be read, or null; without a state, why the states are not known."""
+"""The columns of the table. operator: its uid, else its id. entries: the stored entries; in map state one for each user
+key. size_bytes: with keys and framing. unreadable: why the values cannot be read, or null; in a row without a state,
+why the states are not known."""
 
 
 def listing(operators: Sequence[SavepointOperator]) -> pa.RecordBatch:
-    """Give a row for each state of some operators; entries and bytes are counted, and nothing is decoded."""
+    """Return a row for each state of the operators; entries and bytes are counted without decoding."""
     rows = [row for operator in operators for row in _rows(operator)]
     return pa.RecordBatch.from_pylist(rows, LISTING)
 

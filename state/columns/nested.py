@@ -1,7 +1,7 @@
-"""Records, rows, tuples and what else is made of parts: as structs.
+"""Columns of records, rows, tuples and other types with parts, as structs.
 
-record   struct of its fields; where it has subclasses also `class`, and their fields, null in other classes
-row      struct f0, f1, … by position; the exact form has `row_kind` behind them
+record   struct of its fields; if it has subclasses also `class` and their fields, null in other classes
+row      struct f0, f1, … by position; the exact form has `row_kind` after them
 tuple    struct f0, f1, …
 either   struct is_left, left, right
 ttl      struct last_access_ms, value
@@ -36,8 +36,8 @@ class Part:
     """A part of a struct.
 
     Attributes:
-        name: Its name there.
-        form: Its form.
+        name: The name of the part in the struct.
+        form: The form of the part.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Part:
 
 
 def struct_of(parts: tuple[Part, ...]) -> pa.DataType:
-    """Give the type of a struct."""
+    """Return the Arrow type of a struct with these parts."""
     return pa.struct([pa.field(part.name, part.form.kind) for part in parts])
 
 
 def struct_array(kind: pa.DataType, columns: list[pa.Array], count: int, valid: Flags | None = None) -> pa.Array:
-    """Make structs of columns; without parts, as many as there are rows."""
+    """Return an array of `count` structs of the columns, which may be none."""
     if not columns:
         return pa.array([{}] * count, kind)
     mask = None if valid is None or valid.all() else pa.array(~valid)
@@ -58,7 +58,7 @@ def struct_array(kind: pa.DataType, columns: list[pa.Array], count: int, valid: 
 
 
 def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array], Places, Flags]:
-    """Decode parts that stand one after the other; give their columns, where the last one ends, and the odd rows."""
+    """Decode consecutive parts; return their columns, the positions after the last part, and the odd rows."""
     columns: list[pa.Array] = []
     odd = none(len(cells))
     while len(columns) < len(parts):
@@ -78,7 +78,7 @@ def decode_parts(parts: tuple[Part, ...], cells: Cells) -> tuple[list[pa.Array],
 
 @attrs.frozen
 class TupleForm(ColumnForm):
-    """Tuples: the fields, without anything between them."""
+    """Tuples: the fields, without bytes between them."""
 
     parts: tuple[Part, ...]
 
@@ -100,7 +100,7 @@ class TupleForm(ColumnForm):
 
 
 def size_of(parts: tuple[Part, ...]) -> int:
-    """Bytes of all parts, or -1."""
+    """Return the number of bytes of all parts; -1 where it differs."""
     sizes = [part.form.size for part in parts]
     return -1 if -1 in sizes or not sizes else sum(sizes)
 
@@ -115,7 +115,7 @@ class TtlForm(TupleForm):
 
 @attrs.frozen
 class WindowForm(TupleForm):
-    """Windows in time."""
+    """Time windows."""
 
     def _told(self, value: Any) -> Any:
         return {"start": value.start, "end": value.end}
@@ -123,16 +123,16 @@ class WindowForm(TupleForm):
 
 @attrs.frozen
 class PairForm(TupleForm):
-    """Entries of a map, as decoded: key and value."""
+    """Decoded entries of a map: key and value."""
 
 
 @attrs.frozen
 class EitherForm(ColumnForm):
-    """A flag, and the side that it names.
+    """Either values: a flag, and the value of the side that it names.
 
     Attributes:
-        left: Of what is stored behind a flag 1.
-        right: Of what is stored behind a flag 0.
+        left: The form of values after the flag 1.
+        right: The form of values after the flag 0.
     """
 
     left: ColumnForm
@@ -160,12 +160,12 @@ class EitherForm(ColumnForm):
 
 @attrs.frozen
 class RowForm(ColumnForm):
-    """Rows: a mask that names the nulls, and the other columns.
+    """Rows: a null mask, and the columns that are not null.
 
     Attributes:
         parts: The columns.
         has_kind: Whether the mask begins with the kind of the row.
-        tells_kind: Whether the struct has `row_kind`; otherwise a row that is no INSERT is an error.
+        tells_kind: Whether the struct has `row_kind`; otherwise a row of another kind than INSERT is an error.
     """
 
     parts: tuple[Part, ...]
@@ -180,7 +180,7 @@ class RowForm(ColumnForm):
     def _told(self, value: Any) -> Any:
         pairs = enumerate(zip(self.parts, value, strict=True))
         told = {part.name: told_at(part.form, item, f"({index})") for index, (part, item) in pairs}
-        kind: RowKind = value._kind  # noqa: SLF001 - its public way
+        kind: RowKind = value._kind  # noqa: SLF001 - public despite the underscore
         if self.tells_kind:
             told["row_kind"] = kind.name
         elif kind is not RowKind.INSERT:
@@ -214,9 +214,9 @@ class RecordForm(ColumnForm):
     """Records.
 
     Attributes:
-        name: The class itself.
-        parts: Its fields, in the order of the bytes, each behind a null flag.
-        others: By the name of a subclass: its fields, each with the name of its column.
+        name: The name of the class.
+        parts: The fields in stored order, each after a null flag.
+        others: The fields of each subclass by its name, each with the name of its column.
     """
 
     name: str
@@ -233,7 +233,7 @@ class RecordForm(ColumnForm):
         return pa.struct([pa.field("class", pa.string()), *fields, *(pa.field(*item) for item in more.items())])
 
     def _told(self, value: Any) -> Any:
-        name, items = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        name, items = value._type_name, value._asdict()  # noqa: SLF001 - public despite the underscore
         parts = dict(self.others).get(name) or tuple((part.name, part) for part in self.parts)
         told = {column: told_at(part.form, items[part.name], f".{part.name}") for column, part in parts}
         return told | {"class": name} if self.others else told

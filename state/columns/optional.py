@@ -1,4 +1,4 @@
-"""Values that may be null, behind a flag: as columns with nulls."""
+"""Columns of values that may be null and have a null flag."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class OptionalForm(ColumnForm):
     """A flag and the value, or a null.
 
     Attributes:
-        value: Of the values.
-        padding: How many bytes stand in for a null.
-        null_flag: The flag that says null: 1 nearly everywhere, 0 in object arrays.
+        value: The form of the values.
+        padding: The number of bytes that replace the value of a null.
+        null_flag: The flag of a null: 1 nearly everywhere, 0 in object arrays.
     """
 
     value: ColumnForm
@@ -39,7 +39,7 @@ class OptionalForm(ColumnForm):
     def decode(self, cells: Cells) -> Decoded:
         begins, odd = cells.skipped(1)
         flags = cells.data[cells.starts]
-        if self.null_flag and not flags.any():  # as nearly always: no null, and no damage
+        if self.null_flag and not flags.any():  # the usual case: no null, and no damage
             inner = self.value.decode(cells.moved(begins))
             return Decoded(inner.column, inner.ends, odd | inner.odd)
         odd |= flags > 1

@@ -1,4 +1,4 @@
-"""Where keys and values lie in blocks of entries: `i32 n, key, i32 m, value`, each."""
+"""The positions of keys and values in blocks of entries: `i32 n, key, i32 m, value`, each."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 def places_of(
     raw: bytes, data: Bytes, sizes: Sequence[int], counts: Sequence[int], executor: ExecutorName
 ) -> tuple[Places, Places, Places, Places]:
-    """Find the entries of blocks that stand one after the other.
+    """Find the entries of consecutive blocks.
 
     Args:
-        raw: Their bytes.
-        data: The same for numpy.
-        sizes: Bytes of each block.
-        counts: Entries of each block.
-        executor: Who finds them: machine code, or plain Python.
+        raw: The bytes of the blocks.
+        data: The bytes as a numpy array.
+        sizes: The number of bytes of each block.
+        counts: The number of entries of each block.
+        executor: The executor that finds them: machine code, or plain Python.
 
     Returns:
-        Where each key starts and ends, and each value.
+        The start and end of each key, and the start and end of each value.
 
     Raises:
-        CorruptSavepoint: A block does not hold its number of entries.
+        CorruptSavepoint: A block does not have its number of entries.
     """
     places = np.empty((4, sum(counts)), dtype=np.int64)
     row = 0
@@ -41,7 +41,7 @@ def places_of(
         if executor is ExecutorName.NUMBA:
             find_entries(data, end - size, end, [*block])
         else:
-            lists = [[0] * count for _ in block]  # which Python fills faster than arrays
+            lists = [[0] * count for _ in block]  # Python fills lists faster than arrays
             find_entries(raw, end - size, end, lists)
             block[:] = lists
         row += count

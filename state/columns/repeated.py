@@ -1,8 +1,7 @@
-"""Lists, sets, arrays and maps: as arrays and maps of Spark.
+"""Columns of lists, sets, arrays and maps, as Spark's arrays and maps.
 
-Elements of one length are found by arithmetic. Others are walked in step: first elements of all rows, then second ones,
-and so on, so that each step is a few operations over many rows. Elements of a set come in the order in which they are
-stored, or in another: a set has none.
+Elements of fixed length are found by arithmetic. Others are decoded in steps: the first elements of all rows, then the
+second ones, and so on, so that each step is a few operations on many rows. The elements of a set have no defined order.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
     from .nested import PairForm
 
 _FEW_ROWS, _MANY_STEPS = 40, 64
-"""A step over few rows costs more than reading their elements: after many steps they are left to the serializer."""
+"""After `_MANY_STEPS` steps, the serializer reads fewer than `_FEW_ROWS` rows, because it is faster for few rows."""
 
 
 @attrs.frozen
 class Items:
-    """Elements of all rows, row by row.
+    """The decoded elements of all rows, row by row.
 
     Attributes:
         column: The elements.
-        offsets: Where in it each row begins, and the last one ends.
-        ends: Where in the bytes each row ends.
-        odd: Which rows were not understood.
+        offsets: The position in the column at which each row begins, and the end of the last row.
+        ends: The position in the bytes after each row.
+        odd: Whether each row is odd: it could not be decoded.
     """
 
     column: pa.Array
@@ -89,7 +88,7 @@ def _of_one_size(item: ColumnForm, cells: Cells, counts: Places, odd: Flags, str
 
 
 def _in_step(item: ColumnForm, cells: Cells, odd: Flags, counts: Places | None) -> Items:
-    """Walk items of various lengths; without counts they have one byte between them, up to the limit."""
+    """Decode items of variable length in steps; without counts they have one byte between them, up to the limit."""
     ends, odd = cells.starts.copy(), odd.copy()
     got = np.zeros(len(cells), dtype=np.int64)
     steps: list[tuple[Places, pa.Array]] = []
@@ -105,7 +104,7 @@ def _in_step(item: ColumnForm, cells: Cells, odd: Flags, counts: Places | None) 
     offsets = _offsets(got)
     if not steps:
         return Items(pa.array([], item.kind), offsets, ends, odd)
-    # The columns of the steps have all first elements, then all second ones: bring them to their rows.
+    # The steps' columns have all first elements, then all second ones: reorder them by row.
     order = np.empty(offsets[-1], dtype=np.int64)
     at = 0
     for index, (rows, _) in enumerate(steps):
@@ -115,7 +114,7 @@ def _in_step(item: ColumnForm, cells: Cells, odd: Flags, counts: Places | None) 
 
 
 def _rows_of_steps(cells: Cells, ends: Places, odd: Flags, counts: Places | None) -> Iterator[Places]:
-    """Give the rows that have a first item, a second one, and so on; `ends` and `odd` change in between."""
+    """Yield the rows that have a first item, a second one, and so on; the caller updates `ends` and `odd` between."""
     if counts is not None:
         index = 0
         while len(rows := np.flatnonzero((counts > index) & ~odd)):
@@ -137,9 +136,9 @@ class ListForm(ColumnForm):
     """Lists, arrays and sets.
 
     Attributes:
-        element: As elements are told.
-        item: As they are stored: behind a flag, in sets and object arrays.
-        is_separated: Whether it is the value of a list state, which has no count.
+        element: The form of the elements.
+        item: The form of the stored elements: in sets and object arrays with a null flag before each.
+        is_separated: Whether the lists are values of a list state, which have no count.
     """
 
     element: ColumnForm
@@ -164,7 +163,7 @@ class MapForm(ColumnForm):
     """Maps.
 
     Attributes:
-        pair: Key and value, as they are stored.
+        pair: The form of the stored pairs of key and value.
     """
 
     pair: PairForm
@@ -193,7 +192,7 @@ class MapForm(ColumnForm):
     def decode(self, cells: Cells) -> Decoded:
         found = counted(self.pair, cells)
         keys, values = found.column.flatten()
-        if keys.null_count:  # Arrow takes none: the serializer's way tells which row it is
+        if keys.null_count:  # Arrow does not allow null keys: reading singly finds the row
             return Decoded(pa.nulls(len(cells), self.kind), found.ends, ~none(len(cells)))
         offsets = number_array(pa.int32(), found.offsets.astype(np.int32))
         column = pa.MapArray.from_arrays(offsets, keys, values, type=self.kind)

@@ -1,4 +1,4 @@
-"""Runs: entries of many blocks in one buffer, so that small key groups do not make small batches."""
+"""Runs: entries of many blocks in one buffer, so that small key groups do not lead to small batches."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _RUN_ENTRIES = 1 << 16
 
 @attrs.frozen
 class Run:
-    """Entries, and where their parts lie.
+    """Entries and the positions of their parts.
 
     Attributes:
-        raw: The bytes, padded.
-        data: The same for numpy.
-        executor: Who goes through them.
-        key_groups: Of each entry.
-        key_starts, key_ends, value_starts, value_ends: Of each entry.
+        raw: The padded bytes.
+        data: The bytes as a numpy array.
+        executor: The executor that decodes them.
+        key_groups: The key group of each entry.
+        key_starts, key_ends, value_starts, value_ends: The positions of the key and the value of each entry.
     """
 
     raw: bytes = attrs.field(repr=False)
@@ -56,27 +56,27 @@ class Run:
 
     @property
     def keys(self) -> Cells:
-        """Where the keys of the entries lie."""
+        """The positions of the keys."""
         return Cells(self.raw, self.data, self.key_starts, self.key_ends, self.executor)
 
     @property
     def values(self) -> Cells:
-        """Where the values lie."""
+        """The positions of the values."""
         return Cells(self.raw, self.data, self.value_starts, self.value_ends, self.executor)
 
     def picked(self, rows: Flags) -> Run:
-        """Give some of the entries."""
+        """Return a run of some of the entries."""
         found = (self.key_groups, self.key_starts, self.key_ends, self.value_starts, self.value_ends)
         return Run(self.raw, self.data, self.executor, *(places[rows] for places in found))
 
     def item(self, row: int) -> tuple[bytes, bytes]:
-        """Give one entry as key bytes and value bytes."""
+        """Return one entry as key bytes and value bytes."""
         key = self.raw[self.key_starts[row] : self.key_ends[row]]
         return key, self.raw[self.value_starts[row] : self.value_ends[row]]
 
 
 def runs_of(blocks: Iterable[Block], executor: ExecutorName) -> Iterator[Run]:
-    """Gather blocks of one state to runs; an oversized value is refused, as by `Block.items`."""
+    """Yield runs of the blocks of one state; an oversized value is refused, as in `Block.items`."""
     waiting: list[Block] = []
     size = entries = 0
     for block in blocks:

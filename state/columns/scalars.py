@@ -1,12 +1,12 @@
-"""Numbers, booleans, text, bytes and enums as columns.
+"""Columns of numbers, booleans, text, bytes and enums.
 
     byte, short, int, long  tinyint, smallint, int, bigint     string, char  string
     float, double           float, double                      byte array    binary
     boolean                 boolean                            enum          string: the name of the constant
     BigInteger              decimal(38,0)                      void          void
-    BigDecimal              decimal(38,18), which is what Spark makes of Java's
+    BigDecimal              decimal(38,18), to which Spark maps Java's
 
-A big number that does not fit is an error; the exact forms give it as text, with the scale that it was stored with.
+A big number that does not fit is an error; the exact forms return it as text, with its stored scale.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class NumberForm(ColumnForm):
     """Numbers of fixed length.
 
     Attributes:
-        type: Of the column.
-        form: Of the stored bytes, as numpy has it.
+        type: The Arrow type of the column.
+        form: The numpy format of the stored bytes.
     """
 
     type: pa.DataType
@@ -52,7 +52,7 @@ class NumberForm(ColumnForm):
 
     @property
     def is_plain(self) -> bool:
-        return bool(pa.types.is_integer(self.type))  # 0.0 is -0.0 for Spark, and another key for Java
+        return bool(pa.types.is_integer(self.type))  # 0.0 equals -0.0 in Spark, but is another key in Java
 
     @property
     def kind(self) -> pa.DataType:
@@ -122,7 +122,7 @@ class NothingForm(ColumnForm):
 
 @attrs.frozen
 class TextForm(ColumnForm):
-    """What is told as text: by default a string as it is."""
+    """Values that become text: by default a string as it is."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -143,7 +143,7 @@ class TextForm(ColumnForm):
 
 @attrs.frozen
 class StringForm(TextForm):
-    """Flink's strings. By numpy, those of ASCII are copied as they lie there, and each other one is read alone."""
+    """Flink's strings. With numpy, ASCII strings are copied as stored, and each other string is read singly."""
 
     @property
     def is_plain(self) -> bool:
@@ -168,7 +168,7 @@ class StringForm(TextForm):
         return Decoded(pa.Array.from_buffers(pa.string(), len(cells), buffers), found.ends, found.odd)
 
     def _decoded(self, cells: Cells, units: Places, header: Places) -> Decoded:
-        """Decode strings of so many units (plus one; 0: null) behind so many bytes."""
+        """Decode strings of `units` UTF-16 units (plus one; 0: null) after `header` bytes."""
         valid = units > 0
         begins = np.minimum(cells.starts + header, cells.limits)
         ends = begins + np.maximum(units - 1, 0)
@@ -186,7 +186,7 @@ class StringForm(TextForm):
         return self._with_others(cells, Decoded(text, ends, odd), others)
 
     def _with_others(self, cells: Cells, decoded: Decoded, others: Flags) -> Decoded:
-        """Put the strings in that are not of ASCII, each read alone."""
+        """Return `decoded` with the non-ASCII strings, each of which is read singly."""
         text, ends, odd = decoded.column, decoded.ends, decoded.odd
         found = []
         for row in np.flatnonzero(others).tolist():
@@ -238,7 +238,7 @@ class BinaryForm(ColumnForm):
 
 @attrs.frozen
 class FramedBytesForm(ColumnForm):
-    """Values of which nobody but their own library knows more than their bytes: pickles, and what Kryo wrote."""
+    """Opaque values as their bytes: pickles, and values that Kryo wrote."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -270,7 +270,7 @@ class EnumForm(TextForm):
 
 @attrs.frozen
 class BigIntForm(ColumnForm):
-    """Integers of any length, as far as 38 digits go."""
+    """Integers of up to 38 digits."""
 
     constants: ClassVar[tuple[int, ...]] = (0, 1, 10)
 
@@ -290,7 +290,7 @@ class BigIntForm(ColumnForm):
 
 @attrs.frozen
 class DecimalForm(ColumnForm):
-    """Decimals: 18 digits behind the point, and 20 before it."""
+    """Decimals: 20 digits before the point, and 18 after it."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -320,13 +320,13 @@ class DecimalForm(ColumnForm):
 
 
 def _big_integers(cells: Cells) -> tuple[Places, Flags, Places, Flags]:
-    """Give the values that fit 64 bits, which of the rows are not null, where they end, and the odd rows."""
+    """Return the values that fit 64 bits, which rows are not null, the positions after the values, and the odd rows."""
     begins, odd = cells.skipped(4)
     codes = numbers_at(cells.data, cells.starts, ">i4").astype(np.int64)
     sizes = np.maximum(codes - 4, 0)
     odd = odd | (codes < 0) | (codes == 4) | (sizes > _LONG_BYTES) | (begins + sizes > cells.limits)
     sizes[odd] = 0
-    # The first eight bytes hold the number at their top; a shift with its sign brings it down.
+    # The number is at the top of the first eight bytes; an arithmetic shift brings it down.
     values = numbers_at(cells.data, begins, ">i8") >> (8 * (_LONG_BYTES - np.maximum(sizes, 1)))
     for code, constant in zip((1, 2, 3), BigIntForm.constants, strict=True):
         values[codes == code] = constant
@@ -334,7 +334,7 @@ def _big_integers(cells: Cells) -> tuple[Places, Flags, Places, Flags]:
 
 
 def _decimals(kind: pa.DataType, values: Places, valid: Flags | None = None) -> pa.Array:
-    """Make decimals of unscaled values."""
+    """Return an array of decimals from unscaled values."""
     wide = np.empty((len(values), 2), dtype=np.int64)
     wide[:, 0], wide[:, 1] = values, values >> 63
     nulls = None if valid is None else bitmap(valid)
@@ -343,7 +343,7 @@ def _decimals(kind: pa.DataType, values: Places, valid: Flags | None = None) -> 
 
 @attrs.frozen
 class ExactNumberForm(TextForm):
-    """Big numbers as text: all digits, and those behind the point as they were stored."""
+    """Big numbers as text: all digits, with the stored scale."""
 
     def _told(self, value: Any) -> Any:
         unscaled, scale = split_decimal(value) if isinstance(value, decimal.Decimal) else (value, 0)

@@ -1,4 +1,4 @@
-"""A state as a table: its columns, how it is cut into slices for tasks, and the batches of a slice.
+"""A state as a table: its columns, its slices for tasks, and the batches of a slice.
 
     savepoint = Savepoint.open("/data/savepoint-1")
     table = StateTable.of(savepoint.operator("account-state"), "account")
@@ -6,7 +6,7 @@
         for batch in table.read(piece):
             ...
 
-Cuts are between key groups, also within those of a subtask.
+The table is cut between key groups, also within a subtask.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Snapshot = TypeSerializerConfigSnapshot[Any]
 
 @attrs.frozen
 class KeyedSlice:
-    """Some neighbouring key groups of one subtask."""
+    """A range of key groups of one subtask."""
 
     handle: KeyedHandle = attrs.field(repr=False)
     key_groups: range
@@ -68,17 +68,17 @@ Slice = KeyedSlice | ElementSlice
 
 @attrs.frozen(slots=False)
 class StateTable:
-    """A state as a table. Made with `of`; pickles, so that a task can read slices of it.
+    """A state as a table. Created with `of`; it can be pickled, so that a task can read slices of it.
 
     Attributes:
-        name: Of the state.
-        kind: Of the state.
-        operator: Its operator's uid or id.
-        folder: Where the savepoint is.
-        snapshots: Of key, namespace and value, as all streams together describe them.
-        max_parallelism: Number of key groups.
-        slots: What can be read, uncut.
-        exact: Whether big numbers and times are told as text, and rows with their kind.
+        name: The name of the state.
+        kind: The kind of the state.
+        operator: The uid or id of its operator.
+        folder: The folder of the savepoint.
+        snapshots: The snapshots of key, namespace and value, merged from all streams.
+        max_parallelism: The number of key groups.
+        slots: The undivided slices, one for each stream that is read.
+        exact: Whether big numbers and times become text, and rows have their kind.
     """
 
     name: str
@@ -92,11 +92,11 @@ class StateTable:
 
     @classmethod
     def of(cls, operator: SavepointOperator, name: str, *, exact: bool = False) -> StateTable:
-        """Make the table of a state.
+        """Return the table of a state.
 
         Raises:
-            StateNotFound: With the names that there are.
-            OldReaderUnavailable: Nothing reads its keys or values.
+            StateNotFound: There is no such state; the message has the names that exist.
+            OldReaderUnavailable: No serializer reads its keys or values.
         """
         state = operator.state(name)
         described = state.description
@@ -120,21 +120,21 @@ class StateTable:
                     path=state.unread_path or None,
                     advice="leave it out: nothing but the code of its job reads it",
                 )
-            table.schema  # noqa: B018 - raises here what it raises at all
+            table.schema  # noqa: B018 - raises its errors here
         return table
 
     @property
     def _executor(self) -> ExecutorName:
-        """Who goes through the entries, wherever a slice is read: by the size of all streams that hold some."""
+        """The executor that decodes entries, the same for all slices: chosen by the size of all streams."""
         return choose_executor(sum(slot.handle.stream.size for slot in self.slots))
 
     def located(self) -> Any:
-        """Tell errors where they happened."""
+        """Return a context manager that adds savepoint, operator and state to errors."""
         return located(savepoint=self.folder.place, operator=self.operator, state=self.name)
 
     @cached_property
     def columns(self) -> KeyedColumns | ListColumns | BroadcastColumns:
-        """How entries become columns."""
+        """The columns of the entries or elements."""
         key, namespace, value = self.snapshots
         if self.kind is StateKind.BROADCAST and key is not None:
             return broadcast_columns(key, value, exact=self.exact)
@@ -144,17 +144,17 @@ class StateTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The schema of the columns."""
         return self.columns.schema
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "columns"}
 
     def groups_of(self, keys: Collection[Any]) -> set[int] | None:
-        """Give the key groups in which entries of some keys lie; None where that cannot be told.
+        """Return the key groups of some keys; None where they cannot be computed.
 
         Args:
-            keys: As a column has them.
+            keys: The keys as values of the column.
         """
         if not isinstance(self.columns, KeyedColumns) or not has_checked_hash(self.columns.key.serializer):
             return None
@@ -164,11 +164,11 @@ class StateTable:
         return {key_group(hashed(key), self.max_parallelism) for key in keys}
 
     def slices(self, count: int, key_groups: Collection[int] | None = None) -> list[Slice]:
-        """Cut the table into about so many slices of like size.
+        """Return about `count` slices of similar size.
 
         Args:
-            count: How many tasks there may be.
-            key_groups: Only these; None: all.
+            count: The number of tasks.
+            key_groups: The key groups to include; None: all.
         """
         found: list[Slice] = []
         sizes = {index: _sizes(slot) for index, slot in enumerate(self.slots) if isinstance(slot, KeyedSlice)}
@@ -189,17 +189,17 @@ class StateTable:
         key_groups: Collection[int] | None = None,
         singly: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """Give the batches of a slice.
+        """Yield the batches of a slice.
 
         Args:
             piece: One of `slices`.
-            keys: Only rows of these keys; None: all.
-            key_groups: Only rows of these key groups; None: all.
-            singly: Whether each entry is read as objects, and none by block.
+            keys: The keys whose rows to return; None: all.
+            key_groups: The key groups whose rows to return; None: all.
+            singly: Whether to read each entry as objects, instead of decoding blocks.
 
         Raises:
-            ValueNotConvertible: A column cannot hold a value; with key and path.
-            CorruptSavepoint: The bytes are damaged; with file, offset, key and path.
+            ValueNotConvertible: A column cannot represent a value; the error has key and path.
+            CorruptSavepoint: The bytes are damaged; the error has file, offset, key and path.
         """
         with self.located():
             if isinstance(piece, ElementSlice):
@@ -225,7 +225,7 @@ class StateTable:
             yield columns.batch(run, singly=singly or columns is not self.columns)
 
     def _columns_for(self, columns: KeyedColumns, reader: KeyedReader, info: StateMetaInfo) -> KeyedColumns:
-        """Give the columns for a stream: where it describes the state with less than all streams, its own reader."""
+        """Return the columns for a stream, with its own reader if its snapshots differ from the merged ones."""
         own = (reader.header.key_snapshot, info.snapshot(NAMESPACE_SERIALIZER), info.value)
         if own == self.snapshots:
             return columns
@@ -251,12 +251,12 @@ def _slots(operator: SavepointOperator, state: SavepointState) -> Iterator[Slice
         handle = subtask.managed_operator
         if handle is not None and any(one.name == state.name for one in handle.states):
             yield ElementSlice(handle, subtask.index)
-            if state.kind is StateKind.BROADCAST:  # every subtask holds all of it
+            if state.kind is StateKind.BROADCAST:  # every subtask has the whole map
                 return
 
 
 def _sizes(slot: KeyedSlice) -> dict[int, int]:
-    """Give the bytes of each key group that may have some; of the last one in a stream, about."""
+    """Return the bytes of each key group that may have entries; the number is approximate for the last in a stream."""
     filled = sorted(
         (offset, group) for group, offset in zip(slot.key_groups, slot.handle.offsets, strict=True) if offset
     )
@@ -265,7 +265,7 @@ def _sizes(slot: KeyedSlice) -> dict[int, int]:
 
 
 def _cut(sizes: dict[int, int], wanted: int) -> Iterator[range]:
-    """Cut key groups into ranges of about so many bytes."""
+    """Yield ranges of key groups of about `wanted` bytes."""
     start, size = None, 0
     last = -1
     for group, one in sorted(sizes.items()):

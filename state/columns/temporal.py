@@ -1,11 +1,11 @@
-"""Dates and times as columns.
+"""Columns of dates and times.
 
     Instant, java.util.Date, java.sql.Timestamp  timestamp        LocalDate      date
     LocalDateTime                                timestamp_ntz    LocalTime      time
-    java.sql.Date, java.sql.Time                 bigint: milliseconds since 1970, whose time zone nobody knows
+    java.sql.Date, java.sql.Time                 bigint: milliseconds since 1970, in an unknown time zone
 
-Spark counts microseconds. A value with nanoseconds, or out of the years that Spark holds, is an error; the exact form
-gives times as text in ISO 8601, to the nanosecond.
+Spark stores microseconds. A value with nanoseconds, or outside the years that Spark supports, is an error; the exact
+form returns times as text in ISO 8601, to the nanosecond.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _MICROS, _NANOS = 1_000_000, 1_000_000_000
 _DAY_SECONDS = 86_400
 _MOST_SECONDS = (1 << 63) // _MICROS - 1
 _MOST_YEAR = 290_000
-"""Well within what counts microseconds in 64 bits."""
+"""A year well within the range of microseconds in 64 bits."""
 _INT_NULL = -(2**31)
 _SHORT_NULL, _BYTE_NULL = -32768, -128
 
 
 def exact_of(serializer: Any, value: Any) -> TemporalValue:
-    """Give the exact value; the counterpart of an Avro type may have one of Python's own."""
+    """Return the exact value; one of Python's own types, as the equivalent of an Avro type may have, is converted."""
     found: TemporalValue = value if isinstance(value, TemporalValue) else serializer.value_class.from_python(value)
     return found
 
@@ -54,7 +54,7 @@ class MomentForm(ColumnForm):
     """Moments: seconds or milliseconds since 1970, and nanoseconds of the second where they are stored.
 
     Attributes:
-        per_second: How many of the first number a second has.
+        per_second: The number of units of the first number in a second.
         has_nanos: Whether i32 nanoseconds of the second follow.
     """
 
@@ -102,7 +102,7 @@ def _micros(value: object, seconds: int, nanos: int) -> int:
 
 @attrs.frozen
 class DateForm(ColumnForm):
-    """Days: i32 year, i8 month, i8 day."""
+    """Dates: i32 year, i8 month, i8 day."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -130,7 +130,7 @@ def _days_of(value: object, year: int, month: int, day: int) -> int:
 
 
 def _days(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
-    """Give days since 1970, which of the rows are not null, and which are a day."""
+    """Return the days since 1970, which rows are not null, and which are a valid date."""
     year = numbers_at(cells.data, starts, ">i4").astype(np.int64)
     month = numbers_at(cells.data, starts + 4, ">i1").astype(np.int64)
     day = numbers_at(cells.data, starts + 5, ">i1").astype(np.int64)
@@ -167,7 +167,7 @@ class TimeForm(ColumnForm):
 
 
 def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
-    """Give microseconds of the day, which of the rows are not null, and which are a time to the microsecond."""
+    """Return the microseconds of the day, which rows are not null, and which are a valid time in whole microseconds."""
     hour, minute, second = (numbers_at(cells.data, starts + at, ">i1").astype(np.int64) for at in range(3))
     nanos = numbers_at(cells.data, starts + 3, ">i4").astype(np.int64)
     valid = (hour != _BYTE_NULL) | (minute * 256 + second != _SHORT_NULL) | (nanos != _INT_NULL)
@@ -179,7 +179,7 @@ def _clock(cells: Cells, starts: Places) -> tuple[Places, Flags, Flags]:
 
 @attrs.frozen
 class DateTimeForm(ColumnForm):
-    """Days and times in no time zone: a date, a time."""
+    """Dates with times, without a time zone: a date, a time."""
 
     day_bytes: ClassVar[int] = 6
 
@@ -208,7 +208,7 @@ class DateTimeForm(ColumnForm):
 
 @attrs.frozen
 class MillisForm(ColumnForm):
-    """What `java.sql` stores as a moment in the time zone of its JVM: milliseconds since 1970."""
+    """Values that `java.sql` stores as a moment in the time zone of its JVM: milliseconds since 1970."""
 
     @property
     def kind(self) -> pa.DataType:

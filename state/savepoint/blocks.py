@@ -1,10 +1,10 @@
-"""Blocks: the entries of one state within one key group, found by framing only.
+"""Blocks: the entries of one state within one key group, found by their framing only.
 
     u16 state id, entries; entry: i32 n, bytes[n] key, i32 m, bytes[m] value
-    the top bit of a key's first byte says that the state ends here: u16 next state id, or 0xFFFF for the end
+    the top bit of a key's first byte marks the last entry of the state: u16 next state id, or 0xFFFF for the end
 
-A block has that bit cleared, so it does not know what follows it: blocks can be copied, left out and put in another
-order as they are. Source: format notes 5.2.
+In a block this bit is cleared, so a block does not depend on what follows it: blocks can be copied, left out and
+reordered as they are. Source: format notes 5.2.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _LENGTH_BYTES = 4
 _ID_BYTES = 2
 _UNSIGNED = 0xFFFFFFFF
 _LONG_BYTES = 1 << 12
-"""Entries of more are not worth a copy of all: each is copied when it is given."""
+"""If a block's entries are longer on average, `Block.items` copies them one by one instead of the whole block."""
 ROOM_BYTES = 128
-"""Machine code may look at bytes behind those that it goes through, if there are any."""
+"""Machine code may read this many bytes past the end of its input, if they exist."""
 
 
 @attrs.frozen
 class Block:
-    """Entries of one state within one key group; all of them, or a piece of many.
+    """Entries of one state within one key group: all of them, or a piece of a long block.
 
     Attributes:
         key_group: The key group.
-        state_id: The place of the state in the stream's header.
-        data: The entries, `i32 n, key, i32 m, value` each; bytes, or a view of memory that the block owns and that
-            who takes the block may write.
-        entries: How many they are.
-        last_entry: Where the last of them begins in `data`; -1 where it is not known, and then found when needed.
-        oversized: Where not 0, the block is one entry whose value has that many bytes, more than an entry may have: the
-            value is not there, and `data` ends with the key.
+        state_id: The index of the state in the stream's header.
+        data: The entries, `i32 n, key, i32 m, value` each; bytes, or a view of memory that the block owns and that the
+            consumer of the block may overwrite.
+        entries: The number of entries.
+        last_entry: The position of the last entry in `data`; -1 where it is not known, and then found when needed.
+        oversized: If not 0, the block is one entry whose value has this many bytes, more than an entry may have: `data`
+            ends with the key, without the value.
     """
 
     key_group: int
@@ -58,14 +58,14 @@ class Block:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the entries with their framing, also where they are not at hand."""
+        """The bytes of the entries with their framing, including an oversized value that is not in `data`."""
         return len(self.data) + (_LENGTH_BYTES + self.oversized if self.oversized else 0)
 
     def refuse_oversized(self) -> None:
-        """Refuse a block whose value cannot be read, nor written.
+        """Refuse a block whose value can be neither read nor written.
 
         Raises:
-            UnsupportedFormat: Its length is past what an entry may have.
+            UnsupportedFormat: The value is longer than an entry may be.
         """
         if self.oversized:
             raise UnsupportedFormat(
@@ -77,7 +77,7 @@ class Block:
 
     @classmethod
     def of(cls, key_group: int, state_id: int, items: Iterable[tuple[bytes, bytes]]) -> Block:
-        """Make a block of pairs of key bytes and value bytes, in that order."""
+        """Return a block of pairs of key bytes and value bytes, in the given order."""
         data, last, count = bytearray(), -1, 0
         for key, value in items:
             if not key or key[0] & LAST_FLAG:
@@ -89,7 +89,7 @@ class Block:
         return cls(key_group, state_id, bytes(data), count, last)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Give the entries as pairs of key bytes and value bytes; errors as `refuse_oversized`."""
+        """Yield the entries as pairs of key bytes and value bytes; raises as `refuse_oversized`."""
         self.refuse_oversized()
         are_long, at = len(self.data) > self.entries * _LONG_BYTES, 0
         data = self.data if are_long else bytes(self.data)
@@ -104,7 +104,7 @@ class Block:
             raise _broken(self)
 
     def find_last_entry(self) -> int:
-        """Where the last entry begins."""
+        """Return the position of the last entry in `data`."""
         if self.last_entry >= 0:
             return self.last_entry
         self.refuse_oversized()
@@ -115,7 +115,7 @@ class Block:
 
 
 def join_pieces(blocks: Iterable[Block]) -> Iterator[Block]:
-    """Join the pieces of each block, for who needs all entries of a state within a key group at once."""
+    """Yield blocks whose pieces are joined, for code that needs all entries of a state within a key group at once."""
     pieces: list[Block] = []
     for block in blocks:
         block.refuse_oversized()
@@ -150,17 +150,16 @@ def _broken(block: Block) -> CorruptSavepoint:
 class BlockWalker:
     """Finds the blocks of one key group in its bytes, which come in pieces.
 
-    At most the current pieces are held: a block that is longer than a piece is given in several.
+    At most the current pieces are held in memory: a block that is longer than a piece is yielded in several pieces.
 
     Args:
         key_group: The key group.
-        states: How many states the header has.
-        pieces: The bytes from the key group's offset to its end, in order, in memory that may be written: blocks are
-            views of it.
-        size: How many bytes there are in all, if known: then a length that goes past them is refused at once.
-        overlap: How many bytes each piece repeats of those before it, if there are so many: what an entry has there
-            need not be put before the piece then.
-        executor: Who finds the entries.
+        states: The number of states in the header.
+        pieces: The bytes from the key group's offset to its end, in order, in writable memory: blocks are views of it.
+        size: The number of all bytes, if known: then a length that goes past them is refused at once.
+        overlap: How many preceding bytes each piece repeats, if there are so many: an entry that began within them
+            need not be joined with the piece.
+        executor: The executor that finds the entries.
     """
 
     def __init__(
@@ -184,7 +183,7 @@ class BlockWalker:
         self._passed = 0
 
     def blocks(self) -> Iterator[Block]:
-        """Give the blocks; raises `CorruptSavepoint` where the framing is broken."""
+        """Yield the blocks; raises `CorruptSavepoint` where the framing is broken."""
         seen = set()
         while True:
             self._need(_ID_BYTES)
@@ -224,7 +223,7 @@ class BlockWalker:
                 self._need(run.detail)
 
     def _pass(self, head: int, size: int) -> None:
-        """Go past the head of an entry and a value of more bytes than an entry may have, without holding them."""
+        """Skip the head of an entry and its oversized value, without holding the value in memory."""
         have = len(self._data) - self._at - head
         if self._left is not None and size - have > self._left:
             raise self._corrupt(f"a value has {size - _UNSIGNED - 1} bytes")
@@ -238,7 +237,7 @@ class BlockWalker:
         self._data, self._at = self._data[len(self._data) - (have - size) :], 0
 
     def _need(self, size: int) -> None:
-        """Have at least `size` bytes from the current place on."""
+        """Read pieces until at least `size` bytes are available from the current position on."""
         have = len(self._data) - self._at
         if have >= size:
             return
@@ -251,7 +250,7 @@ class BlockWalker:
             piece, overlap = self._next_piece()
             if piece is None:
                 raise self._corrupt(f"{size} bytes are announced, and {have} are left")
-            if have <= overlap:  # they are in the piece already
+            if have <= overlap:  # the piece contains the remaining bytes
                 self._at = overlap - have
                 self._passed = place - self._at
                 self._data, joined = piece, None
@@ -264,7 +263,7 @@ class BlockWalker:
             self._data = memoryview(joined)[:-ROOM_BYTES]
 
     def _next_piece(self) -> tuple[memoryview | None, int]:
-        """Give the next piece, and how many of its bytes were in those before it."""
+        """Return the next piece, and how many of its bytes were in the pieces before it."""
         piece, overlap = next(self._pieces, None), min(self._most_overlap, self._given)
         if piece is not None:
             self._given += len(piece) - overlap

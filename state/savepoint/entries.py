@@ -1,4 +1,4 @@
-"""Entries of keyed state, and maps of broadcast state, as objects: read with the snapshots of their own stream."""
+"""Entries of keyed state and maps of broadcast state as objects, read with the snapshots of their own stream."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Entry:
-    """What one key has in one state.
+    """The value of one key in one keyed state.
 
     Attributes:
         key: The key.
         namespace: The namespace; None for plain keyed state, which has none.
-        value: The value; of list state a list, of map state a dict, with TTL values as `TtlValue`.
+        value: The value; for list state a list, for map state a dict; with TTL the values are `TtlValue` objects.
     """
 
     key: Any
@@ -47,14 +47,14 @@ class Entry:
 
 @attrs.frozen
 class EntryDecoder:
-    """Reads the entries of one state in one stream. Made with `of`.
+    """Reads the entries of one state in one stream. Created with `of`.
 
     Attributes:
-        kind: Of the state.
-        keys: How the keys of its entries are made of parts.
-        key: Reads keys.
-        namespace: Reads namespaces.
-        value: Reads values; of list and map state the serializer of the whole.
+        kind: The kind of the state.
+        keys: The format of its entries' keys.
+        key: The serializer of the keys.
+        namespace: The serializer of the namespaces.
+        value: The serializer of the values; for list and map state that of the whole list or map.
     """
 
     kind: StateKind
@@ -72,7 +72,7 @@ class EntryDecoder:
         value: TypeSerializerConfigSnapshot[Any],
         max_parallelism: int,
     ) -> EntryDecoder:
-        """Restore what is needed from the stream's own snapshots; raises `OldReaderUnavailable`."""
+        """Return a decoder with serializers restored from the stream's own snapshots; raises `OldReaderUnavailable`."""
         keys, namespaces, values = key.restore_serializer(), namespace.restore_serializer(), value_reader(kind, value)
         return cls.of_parts(kind, keys, namespaces, values, max_parallelism)
 
@@ -85,22 +85,22 @@ class EntryDecoder:
         value: TypeSerializer[Any],
         max_parallelism: int,
     ) -> EntryDecoder:
-        """Make one of serializers that are there."""
+        """Return a decoder with the given serializers."""
         key_format = EntryKeyFormat.of(key, namespace, max_parallelism, has_user_key=kind is StateKind.MAP)
         return cls(kind, key_format, key, namespace, value)
 
     def place(self, key: bytes) -> tuple[bytes, bytes, bytes]:
-        """Give key, namespace and user key as bytes."""
+        """Return key, namespace and user key as bytes."""
         parts = self.keys.split(key)
         return parts.key, parts.namespace, parts.user_key
 
     def read_key(self, key: bytes, namespace: bytes) -> tuple[Any, Any]:
-        """Read key and namespace; the void namespace as None."""
+        """Read key and namespace; the void namespace is returned as None."""
         space = decode(self.namespace, namespace)
         return decode(self.key, key), None if isinstance(space, VoidNamespace) else space
 
     def read_value(self, user_key: bytes, value: bytes) -> Any:
-        """Read what one entry holds; of map state a pair."""
+        """Read the value of one entry; for map state a pair of user key and value."""
         if self.kind is StateKind.LIST:
             with step("[]"):
                 return list(read_separated(self.value.element, value))  # type: ignore[attr-defined]  # of a list
@@ -114,7 +114,7 @@ class EntryDecoder:
         return decode(self.value, value)
 
     def show_key(self, key: bytes) -> str:
-        """Give the text of a key for a message; in hexadecimal where it cannot be read."""
+        """Return the text of a key for a message; in hexadecimal where it cannot be read."""
         try:
             return shown(decode(self.key, key))
         except StateShiftError:
@@ -122,10 +122,10 @@ class EntryDecoder:
 
 
 def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_parallelism: int) -> Iterator[Any]:
-    """Give the timers of some queues, each read by its own serializer: all of a timer stands in its entry's key."""
+    """Yield the timers of some queues, each read by its own serializer; a timer is stored in its entry's key."""
     start = prefix_size(max_parallelism)
     for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
-        for key, _ in block.items():  # noqa: PERF102 - a block is no dict
+        for key, _ in block.items():  # noqa: PERF102 - a block is not a dict
             try:
                 yield decode(decoders[block.state_id], key[start:])
             except StateShiftError as error:
@@ -134,7 +134,7 @@ def timers(reader: KeyedReader, decoders: dict[int, TypeSerializer[Any]], max_pa
 
 
 def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[Entry]:
-    """Give the entries of some states; those of a map are gathered, in whatever order they lie in their key group."""
+    """Yield the entries of some states; the entries of a map are joined, in whatever order they are stored."""
     maps: dict[tuple[bytes, bytes], dict[Any, Any]] = {}
     current = (-1, -1)
     for block in reader.blocks(state_ids=decoders.keys()) if decoders else ():
@@ -159,10 +159,10 @@ def grouped(reader: KeyedReader, decoders: dict[int, EntryDecoder]) -> Iterator[
 
 
 def _gather(entries: dict[Any, Any], name: Any, value: Any) -> None:
-    """Put an entry into a map, and never lose one to another in silence: Java tells 1.0 from 1.00, and Python does not.
+    """Add an entry to a dict and refuse collisions: the keys 1.0 and 1.00 differ in Java and are equal in Python.
 
     Raises:
-        ValueNotConvertible: Python cannot look up the key, or takes it for one that is there.
+        ValueNotConvertible: The key is not hashable in Python, or equals a key that the dict has already.
     """
     before = len(entries)
     try:
@@ -189,7 +189,7 @@ def _flushed(maps: dict[tuple[bytes, bytes], dict[Any, Any]], decoder: EntryDeco
 
 
 def read_separated(element: TypeSerializer[Any], data: bytes) -> Iterator[Any]:
-    """Read the elements of a list state's value, which have one byte between them."""
+    """Yield the elements of a list state's value, which are separated by one byte."""
     source = DataInputView(data)
     if source.remaining():
         yield element.deserialize(source)

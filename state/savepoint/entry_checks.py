@@ -1,7 +1,7 @@
-"""Entries of a keyed stream held against what its header says: each in its place, once, and such that it can be read.
+"""Checks of the entries of a keyed stream against its header: key groups, duplicate keys, readable values.
 
-Blocks are looked at as a whole (`state.transcode.checking`). Only entries of which that cannot tell become objects, as
-`export` makes them; so what passes can be exported. Source: rule RUN-3.
+Blocks are checked as a whole (`state.transcode.checking`). Only entries on which that check is not conclusive are
+decoded to objects, as `export` does it; so an entry that passes can be exported. Source: rule RUN-3.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class DistinctKeys:
-    """Sees that no key comes twice in a state of a key group, which may come in pieces; these come in their order."""
+    """Checks that the keys of a state within a key group are distinct, across its pieces, which are added in order."""
 
     def __init__(self, reader: KeyedReader) -> None:
         self._reader = reader
@@ -55,14 +55,14 @@ class DistinctKeys:
         self._pieces: list[_Piece] = []
 
     def add(self, block: Block, seen: SeenKeys) -> None:
-        """Take the next piece; raises `CorruptSavepoint` where the state before it has a key twice."""
+        """Add the next piece; raises `CorruptSavepoint` if the state that ended before it has a key twice."""
         if (block.key_group, block.state_id) != self._place:
             self.finish()
             self._place = (block.key_group, block.state_id)
         self._pieces.append(_Piece.of(block, seen))
 
     def finish(self) -> None:
-        """Take it that there are no more pieces of the state; errors as of `add`."""
+        """Check the pieces of the last state; raises as `add`."""
         pieces, self._pieces = self._pieces, []
         if len(pieces) < 2 or _follow(pieces) or _differ(pieces):
             return
@@ -70,7 +70,7 @@ class DistinctKeys:
             self._look_at_all()
 
     def _look_at_all(self) -> None:
-        """Go through the entries again: hashes were the same, and mostly keys are."""
+        """Compare the keys themselves in a second pass over the entries, because hashes were equal or unknown."""
         counted = Counter(map(hash, self._keys()))
         suspected = {code for code, count in counted.items() if count > 1}
         seen = set[bytes]()
@@ -88,7 +88,7 @@ class DistinctKeys:
 
 @attrs.frozen
 class _Piece:
-    """A piece of a state in a key group: its first key and its last one, and what was seen of all."""
+    """A piece of a state in a key group: its first and last key, and the check's results on all its keys."""
 
     first: bytes
     last: bytes
@@ -105,7 +105,7 @@ def _key_at(block: Block, at: int) -> bytes:
 
 
 def _follow(pieces: list[_Piece]) -> bool:
-    """Whether all keys ascend."""
+    """Whether the keys of all pieces ascend."""
     return all(one.seen.ascends for one in pieces) and all(one.last < other.first for one, other in pairwise(pieces))
 
 
@@ -122,11 +122,11 @@ def _differ(pieces: list[_Piece]) -> bool:
 
 @attrs.define
 class StreamCheck:
-    """Holds blocks of a keyed stream against what its header says, in one thread. Made with `of`.
+    """Checks blocks of a keyed stream against its header, in one thread. Created with `of`.
 
     Attributes:
-        hashed: Whether keys are hashed again: where all types of keys have a stable hash.
-        unread: States of which there are entries that only their framing was looked at of.
+        hashed: Whether the hashes of keys are recomputed: only if the key type has a stable hash.
+        unread: States with entries of which only the framing was checked.
     """
 
     hashed: bool
@@ -142,13 +142,13 @@ class StreamCheck:
         *,
         converted: Iterable[int] = (),
     ) -> StreamCheck:
-        """Take the types from a header.
+        """Return a check for the types in a header.
 
         Args:
-            header: Of the stream.
-            max_parallelism: Number of key groups.
-            executor: Who looks at blocks.
-            converted: States whose values are read anyway.
+            header: The header of the stream.
+            max_parallelism: The number of key groups.
+            executor: The executor that checks blocks.
+            converted: Ids of the states whose values are not checked here, because their conversion reads them anyway.
         """
         key = _restored(header.key_snapshot.restore_serializer)
         without = frozenset(converted)
@@ -160,19 +160,19 @@ class StreamCheck:
 
     @property
     def is_fast(self) -> bool:
-        """Whether all entries are sound that machine code takes for plain."""
+        """Whether the check by machine code suffices for all entries that it accepts as plain."""
         return all(one.is_fast for one in self._states)
 
     def entry_check(self, state_id: int) -> EntryCheck:
-        """Give what machine code holds the entries of a state against."""
+        """Return the check that machine code applies to the entries of a state."""
         return self._states[state_id].checker.check
 
     def look_at(self, block: Block) -> SeenKeys:
-        """Look at the entries of a block.
+        """Check the entries of a block.
 
         Raises:
-            CorruptSavepoint: One does not lie in its place, cannot be read, or has the key of another.
-            UnsupportedFormat: One has more bytes than an entry may have.
+            CorruptSavepoint: An entry is in the wrong key group, cannot be read, or has the key of another entry.
+            UnsupportedFormat: An entry is longer than an entry may be.
         """
         block.refuse_oversized()
         state = self._states[block.state_id]
@@ -191,14 +191,14 @@ def _restored(restore: Callable[[], TypeSerializer[Any]]) -> TypeSerializer[Any]
 
 @attrs.define
 class _StateCheck:
-    """Looks at the entries of one state of one stream.
+    """Checks the entries of one state of one stream.
 
     Attributes:
-        name: Of the state.
-        checker: Looks at blocks.
-        entries: Looks at entries, one by one.
-        is_unread: Whether values are not looked at, since nothing reads them.
-        is_fast: Whether entries are sound that the former takes for plain; else each of them must be read.
+        name: The name of the state.
+        checker: Checks whole blocks.
+        entries: Checks entries one by one.
+        is_unread: Whether a part of the entries is not checked, because no serializer reads it.
+        is_fast: Whether entries that `checker` accepts as plain need no further check; else each entry must be read.
     """
 
     name: str
@@ -235,7 +235,7 @@ class _StateCheck:
         return cls(info.name, BlockChecker(check, prefix, executor), entries, is_unread, is_fast)
 
     def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
-        """Look at a block; with what was seen of its keys comes whether all values were looked at."""
+        """Check a block; return the results on its keys, and whether all its values were read."""
         seen = self.checker.keys(block.data, block.key_group) if self.is_fast else None
         if seen is None:
             return self.entries.look_at(block)
@@ -252,14 +252,14 @@ def _entries_in(data: bytes | memoryview) -> int:
 
 @attrs.frozen
 class _EntryCheck:
-    """Looks at the entries of one state one by one, as `export` reads them.
+    """Checks the entries of one state one by one, read as `export` reads them.
 
     Attributes:
-        max_parallelism: Number of key groups.
-        key: Reads keys.
-        hasher: Hashes them, where that is stable.
-        split: Takes the key of an entry apart; None where nobody can.
-        readers: Read namespace, user key and value, as far as they are to be read, of those parts.
+        max_parallelism: The number of key groups.
+        key: The serializer of the keys; None where no serializer reads them.
+        hasher: Hashes keys; None where their hash is not checked.
+        split: Splits the key of an entry; None where no serializer reads key or namespace.
+        readers: Functions that read the namespace, and the user key or the value where these are checked.
     """
 
     max_parallelism: int
@@ -284,7 +284,7 @@ class _EntryCheck:
         decoder = EntryDecoder.of_parts(types.kind, key, namespace, value or key, max_parallelism)
 
         def read_value(parts: EntryKey | TimerKey, data: bytes) -> None:
-            assert isinstance(parts, EntryKey)  # noqa: S101 - so the format splits it
+            assert isinstance(parts, EntryKey)  # noqa: S101 - the format returns this type
             decoder.read_value(parts.user_key, data)
 
         def read_user_key(parts: EntryKey | TimerKey, _: bytes) -> None:
@@ -300,7 +300,7 @@ class _EntryCheck:
         return cls(max_parallelism, key, hasher, decoder.keys.split, tuple(by_kind))
 
     def look_at(self, block: Block) -> tuple[SeenKeys, bool]:
-        """Look at all entries of a block; as `_StateCheck.look_at`."""
+        """Check all entries of a block; return as `_StateCheck.look_at`."""
         keys, before, ascends, all_read = set[bytes](), b"", True, True
         last = at = 0
         for entry_key, value in block.items():
@@ -313,7 +313,7 @@ class _EntryCheck:
         return SeenKeys(last, ascends), all_read
 
     def _look_at_one(self, group: int, entry_key: bytes, value: bytes) -> bool:
-        """Look at an entry; False where nothing reads a part of it."""
+        """Check an entry; return False where no serializer reads a part of it."""
         is_placed = entry_key.startswith(group.to_bytes(prefix_size(self.max_parallelism), "big"))
         if self.split is None or self.key is None:
             if not is_placed:
@@ -340,7 +340,7 @@ def _said_elsewhere(group: int, key: str) -> CorruptSavepoint:
 
 @contextmanager
 def _read_within(key: str) -> Iterator[None]:
-    """Tell what is wrong with an entry by its key, and not by a place within it, which is none of the file."""
+    """Add the entry's key to errors and remove the offset, which is relative to the entry and not to the file."""
     try:
         with located(key=key):
             yield
@@ -350,20 +350,20 @@ def _read_within(key: str) -> Iterator[None]:
 
 
 def is_read(read: Callable[[Any, bytes], object], parts: Any, value: bytes) -> bool:
-    """Read a part of an entry; False where nothing reads it, or it is sound and beyond what Python holds."""
+    """Read a part of an entry; return False where no serializer reads it, or Python cannot represent a valid value."""
     try:
         read(parts, value)
     except (OldReaderUnavailable, ValuesCollide):
         return False
     except ValueNotConvertible as error:
-        if isinstance(error.__cause__, TypeError):  # keys that Python cannot look up
+        if isinstance(error.__cause__, TypeError):  # keys that are not hashable in Python
             return False
         damage = CorruptSavepoint(f"a value is none of its type: {error.what}")
         damage.where |= error.where
         raise damage from error
     except StateShiftError:
         raise
-    except Exception:  # noqa: BLE001 - a serializer of the user fails as it likes
+    except Exception:  # noqa: BLE001 - a user's serializer may raise anything
         return False
     return True
 

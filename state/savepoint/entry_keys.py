@@ -3,8 +3,8 @@
     keyed state   key group (1 or 2 bytes), key [length], namespace [length], user key
     timers        key group (1 or 2 bytes), i64 time with the sign bit flipped, key, namespace
 
-The lengths are there only where both key and namespace have variable length: the size of the bytes just written, lowest
-byte first, in as many bytes as it needs. Source: format notes 5.3 to 5.5.
+The lengths exist only where both key and namespace have variable length: the size of the preceding part, lowest byte
+first, in as many bytes as it needs. Source: format notes 5.3 to 5.5.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class EntryKey:
 
     Attributes:
         key_group: The key group.
-        key: The key's.
-        namespace: The namespace's; of plain keyed state one byte 0.
-        user_key: In map state the key within the map, else empty.
+        key: The key.
+        namespace: The namespace; one byte 0 for plain keyed state.
+        user_key: The key within the map for map state, else empty.
     """
 
     key_group: int
@@ -47,13 +47,13 @@ class EntryKey:
 
 @attrs.frozen
 class TimerKey:
-    """A timer: all of it stands in the entry's key.
+    """A timer, which is stored in the entry's key.
 
     Attributes:
         key_group: The key group.
-        timestamp_ms: When it fires, in milliseconds since 1970.
-        key: Raw bytes of the key.
-        namespace: Raw bytes of the namespace.
+        timestamp_ms: The time at which it fires, in milliseconds since 1970.
+        key: The raw bytes of the key.
+        namespace: The raw bytes of the namespace.
     """
 
     key_group: int
@@ -64,13 +64,13 @@ class TimerKey:
 
 @attrs.frozen
 class EntryKeyFormat:
-    """How the keys of one state's entries are made of parts; made with `of`.
+    """The format of the keys of one state's entries. Created with `of`.
 
     Attributes:
-        prefix: Bytes of the key group.
-        key: Where a key ends.
-        namespace: Where a namespace ends.
-        is_ambiguous: Whether lengths follow key and namespace, since both vary.
+        prefix: The number of bytes of the key group.
+        key: Finds the end of a key.
+        namespace: Finds the end of a namespace.
+        is_ambiguous: Whether lengths follow key and namespace, because both have variable length.
         has_user_key: Whether a user key follows, as in map state.
     """
 
@@ -89,17 +89,17 @@ class EntryKeyFormat:
         *,
         has_user_key: bool = False,
     ) -> EntryKeyFormat:
-        """Give the format for these serializers and that number of key groups."""
+        """Return the format for these serializers and this number of key groups."""
         is_ambiguous = key.length < 0 and namespace.length < 0
         return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace), is_ambiguous, has_user_key)
 
     @property
     def key_start(self) -> int:
-        """Where the key begins in the key of an entry."""
+        """The position of the key in the key of an entry."""
         return self.prefix
 
     def split(self, data: bytes) -> EntryKey:
-        """Take the key of an entry apart; `CorruptSavepoint` where it does not fit."""
+        """Split the key of an entry; raises `CorruptSavepoint` where it does not fit the format."""
         view = DataInputView(data)
         key_group = int.from_bytes(view.read_fully(self.prefix), "big")
         key = self._part(view, self.key)
@@ -109,7 +109,7 @@ class EntryKeyFormat:
         return EntryKey(key_group, key, namespace, view.read_fully(view.remaining()))
 
     def join(self, entry: EntryKey) -> bytes:
-        """Put the key of an entry together."""
+        """Return the bytes of the key of an entry."""
         parts = [_key_group(entry.key_group, self.prefix)]
         for part in (entry.key, entry.namespace):
             parts.append(part)
@@ -130,12 +130,12 @@ class EntryKeyFormat:
 
 @attrs.frozen
 class TimerKeyFormat:
-    """How timers are made of parts; made with `of`.
+    """The format of timers. Created with `of`.
 
     Attributes:
-        prefix: Bytes of the key group.
-        key: Where a key ends.
-        namespace: Where a namespace ends.
+        prefix: The number of bytes of the key group.
+        key: Finds the end of a key.
+        namespace: Finds the end of a namespace.
     """
 
     prefix: int
@@ -144,16 +144,16 @@ class TimerKeyFormat:
 
     @classmethod
     def of(cls, key: TypeSerializer[Any], namespace: TypeSerializer[Any], max_parallelism: int) -> TimerKeyFormat:
-        """Give the format for these serializers and that number of key groups."""
+        """Return the format for these serializers and this number of key groups."""
         return cls(prefix_size(max_parallelism), end_of(key), end_of(namespace))
 
     @property
     def key_start(self) -> int:
-        """Where the key begins in a timer."""
+        """The position of the key in a timer."""
         return self.prefix + _TIME_BYTES
 
     def split(self, data: bytes) -> TimerKey:
-        """Take a timer apart; `CorruptSavepoint` where it does not fit."""
+        """Split a timer; raises `CorruptSavepoint` where it does not fit the format."""
         view = DataInputView(data)
         key_group = int.from_bytes(view.read_fully(self.prefix), "big")
         timestamp = int.from_bytes(view.read_fully(_TIME_BYTES), "big") - _SIGN
@@ -166,7 +166,7 @@ class TimerKeyFormat:
         return TimerKey(key_group, timestamp, key, view.span(start))
 
     def join(self, timer: TimerKey) -> bytes:
-        """Put a timer together."""
+        """Return the bytes of a timer."""
         if not -_SIGN <= timer.timestamp_ms < _SIGN:
             raise ValueNotConvertible(f"{timer.timestamp_ms} does not fit the time of a timer (64 bits)")
         time = (timer.timestamp_ms + _SIGN).to_bytes(_TIME_BYTES, "big")
@@ -174,7 +174,7 @@ class TimerKeyFormat:
 
 
 def decode(serializer: TypeDeserializer[T], data: bytes) -> T:
-    """Read one value that fills `data` exactly; `CorruptSavepoint` where bytes are left over."""
+    """Read one value that fills `data` exactly; raises `CorruptSavepoint` where bytes are left over."""
     view = DataInputView(data)
     value = serializer.deserialize(view)
     if view.remaining():
@@ -183,7 +183,7 @@ def decode(serializer: TypeDeserializer[T], data: bytes) -> T:
 
 
 def encode(serializer: TypeSerializer[T], value: T) -> bytes:
-    """Give the bytes of one value."""
+    """Return the bytes of one value."""
     target = DataOutputView()
     serializer.serialize(value, target)
     return target.getvalue()
@@ -196,5 +196,5 @@ def _key_group(key_group: int, prefix: int) -> bytes:
 
 
 def length_bytes(length: int) -> bytes:
-    """Give the length that follows a key or namespace where both vary."""
+    """Return the bytes of the length that follows a key or namespace where both have variable length."""
     return length.to_bytes(max(1, (length.bit_length() + 7) // 8), "little")

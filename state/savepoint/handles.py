@@ -1,4 +1,4 @@
-"""Handles: how `_metadata` points at the bytes of state.
+"""Handles: the pointers in `_metadata` to the bytes of state.
 
     stream handle    u8 tag: 0 null; 1 inline: UTF name, i32 n, bytes[n]
                              2 absolute file: i64 size, UTF URI; 6 relative file: UTF path, i64 size
@@ -6,7 +6,7 @@
                              stream handle; 12 then: UTF handle id
     operator handle  u8 tag: 0 null; 4: i32 n, n x (UTF name, u8 mode, i32 m, m x i64 offset), stream handle
 
-Source: format notes 3.3 to 3.5. Tags of other kinds of snapshot are recognised, and refused with what they are.
+Source: format notes 3.3 to 3.5. Tags of other kinds of snapshot are recognised, and refused by name.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class InlineHandle:
     """State inside `_metadata`.
 
     Attributes:
-        name: Free; Flink puts a UUID.
-        data: The bytes.
+        name: Any name; Flink writes a UUID.
+        data: The bytes of state.
     """
 
     name: str
@@ -50,7 +50,7 @@ class InlineHandle:
 
     @property
     def size(self) -> int:
-        """Bytes of state."""
+        """The number of bytes of state."""
         return len(self.data)
 
 
@@ -69,10 +69,10 @@ class RelativeFileHandle:
 
 @attrs.frozen
 class AbsoluteFileHandle:
-    """A file at a fixed place.
+    """A file at an absolute URI.
 
     Attributes:
-        uri: As `file:/…` or `s3://…`.
+        uri: The URI, such as `file:/…` or `s3://…`.
         size: Its size in bytes.
     """
 
@@ -81,19 +81,19 @@ class AbsoluteFileHandle:
 
 
 StreamHandle: TypeAlias = InlineHandle | RelativeFileHandle | AbsoluteFileHandle
-"""Where a stream of bytes is; None in its place is the format's null handle."""
+"""A pointer to a stream of bytes; the format's null handle is None."""
 
 
 @attrs.frozen
 class KeyedHandle:
-    """Keyed state of one subtask: a stream, and where each key group begins in it.
+    """Keyed state of one subtask: a stream, and the offset of each key group in it.
 
     Attributes:
         tag: `CANONICAL`, `NATIVE` or `NATIVE_OLD`; it chooses the reader of the stream.
         first_key_group: The key group of the first offset.
-        offsets: Positions in the stream; in a canonical one 0 means that the key group is empty.
+        offsets: Positions in the stream; in a canonical stream 0 means that the key group is empty.
         stream: The stream.
-        handle_id: Only with `NATIVE`: a UUID.
+        handle_id: A UUID; only with `NATIVE`.
     """
 
     tag: int
@@ -113,13 +113,13 @@ class KeyedHandle:
         return range(self.first_key_group, self.first_key_group + len(self.offsets))
 
     def reaches(self, key_groups: range) -> bool:
-        """Whether it covers any of these key groups."""
+        """Whether the handle covers any of these key groups."""
         own = self.key_groups
         return own.start < key_groups.stop and key_groups.start < own.stop
 
 
 class DistributionMode(enum.IntEnum):
-    """How operator state is dealt out over subtasks on restore; the value is the one in `_metadata`."""
+    """How operator state is distributed over subtasks on restore; the value is the one in `_metadata`."""
 
     SPLIT_DISTRIBUTE = 0
     UNION = 1
@@ -128,12 +128,12 @@ class DistributionMode(enum.IntEnum):
 
 @attrs.frozen
 class OperatorStateOffsets:
-    """Where the elements of one operator state begin.
+    """The positions of the elements of one operator state.
 
     Attributes:
-        name: The state.
-        mode: How its elements are dealt out.
-        offsets: One position for each element; of a broadcast state one for the whole map.
+        name: The name of the state.
+        mode: How its elements are distributed.
+        offsets: One position for each element; for a broadcast state one position for the whole map.
     """
 
     name: str
@@ -194,7 +194,7 @@ def read_keyed_handle(source: DataInputView) -> KeyedHandle | None:
 
     Raises:
         UnsupportedFormat: The handle is of another kind of snapshot; the message says which.
-        CorruptSavepoint: It is damaged.
+        CorruptSavepoint: The handle is damaged.
     """
     start = source.position
     tag = source.read_unsigned_byte()
@@ -224,7 +224,7 @@ def write_keyed_handle(handle: KeyedHandle | None, target: DataOutputView) -> No
 
 
 def read_operator_handle(source: DataInputView) -> OperatorStateHandle | None:
-    """Read an operator state handle, or None for the null one; errors as `read_keyed_handle`."""
+    """Read an operator state handle, or None for the null one; raises as `read_keyed_handle`."""
     start = source.position
     tag = source.read_unsigned_byte()
     if tag == NULL:

@@ -1,6 +1,6 @@
-"""State values as JSON: what JSON has no form for carries a tag, as `{"$bytes": "00ff"}`.
+"""State values as JSON: values without a JSON form carry a tag, such as `{"$bytes": "00ff"}`.
 
-The shape and the tags are those in which the savepoints of the test fixtures tell what Flink itself read:
+The structure and the tags are those of the test fixtures, which record the values that Flink itself read:
 
     $tuple  fields                            $bytes            hexadecimal
     $pojo   class, and fields by name         $bigint, $bigdec  digits; [unscaled digits, scale]
@@ -10,12 +10,12 @@ The shape and the tags are those in which the savepoints of the test fixtures te
     $window [start, end]                      $void, $global    the void namespace, the global window
     $date, $sqldate, $sqltime       milliseconds since 1970
     $sqltimestamp, $instant         [milliseconds, nanoseconds of the second]; [seconds, nanoseconds]
-    $localdate, $localtime, $localdatetime   the numbers of which they are made, in order
+    $localdate, $localtime, $localdatetime   their numeric fields, in order
     $pickle the class that the state declares, and the pickle in hexadecimal; or opened: see `opened_json`
     $avro   a value in Avro's JSON encoding
-    $opaque text of a value whose type is not built in; of one that only Kryo reads, its bytes in hexadecimal
+    $opaque text of a value whose type is not built in; for a value that only Kryo reads, its bytes in hexadecimal
 
-A list and an array are lists. A TTL value is bare: its time stamp is left out. Null is null.
+A list and an array become lists. A TTL value is written without its time stamp. Null is null.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ if TYPE_CHECKING:
     from .states import SavepointState
 
 Tagger = Callable[[Any], Any]
-"""From a value, as a generic reader gives it, to what `json.dumps` takes."""
+"""A function that converts a value, as the generic reader returns it, to a value that `json.dumps` takes."""
 
 _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION"}
 
 
 def tagger_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
-    """Give the function that turns values into JSON.
+    """Return the function that converts values of a type to JSON.
 
     Args:
-        snapshot: Of the values: whether an integer is a long or a `BigInteger` is not to be seen from the value.
+        snapshot: The snapshot of the type; the value alone does not show whether an integer is a long or a
+            `BigInteger`.
     """
     make: Callable[[Any], Tagger] = _MAKERS.get(snapshot.kind, _opaque)
     convert = make(snapshot)
@@ -65,7 +66,7 @@ def tagger_of(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 def sorted_by_text(values: Iterable[Any]) -> list[Any]:
-    """Sort JSON values by their text, which gives sets, maps and entries one order."""
+    """Return JSON values sorted by their text, so that sets, maps and entries have a defined order."""
     return sorted(values, key=lambda value: json.dumps(value, sort_keys=True))
 
 
@@ -80,7 +81,7 @@ def _number(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 def _digits(value: int) -> str:
-    """Write an integer of any length: `str` refuses more than 4300 digits, for which it needs quadratic time."""
+    """Return the digits of an integer of any length; `str` refuses more than 4300 digits, as its time is quadratic."""
     return format(decimal_of(value), "f")
 
 
@@ -139,7 +140,7 @@ def _map(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 def map_tagger(key: Tagger, item: Tagger) -> Tagger:
-    """Give the tagger of a map from those of its parts."""
+    """Return the tagger of a map from the taggers of its keys and values."""
     return lambda value: {"$map": sorted_by_text([key(name), item(one)] for name, one in value.items())}
 
 
@@ -153,7 +154,7 @@ def _row(snapshot: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
     def convert(value: Any) -> Any:
         fields = [column(item) for column, item in zip(columns, value, strict=True)]
-        return {"$row": {"fields": fields, "kind": value._kind.name}}  # noqa: SLF001 - its public way
+        return {"$row": {"fields": fields, "kind": value._kind.name}}  # noqa: SLF001 - public despite the underscore
 
     return convert
 
@@ -172,7 +173,7 @@ def _enum(_: TypeSerializerConfigSnapshot[Any]) -> Tagger:
 
 
 _around: list[Tagger] = []
-"""Of the records within which a tagger is being made, the innermost last."""
+"""The taggers of the recursive records within which a tagger is being built, the innermost last."""
 
 
 def _record(snapshot: RecordSnapshot | RecordReferenceSnapshot) -> Tagger:
@@ -181,7 +182,7 @@ def _record(snapshot: RecordSnapshot | RecordReferenceSnapshot) -> Tagger:
     taggers: dict[str, dict[str, Tagger]] = {}
 
     def convert(value: Record) -> Any:
-        name, fields = value._type_name, value._asdict()  # noqa: SLF001 - its public way
+        name, fields = value._type_name, value._asdict()  # noqa: SLF001 - public despite the underscore
         forms = taggers.get(name, {})
         tagged = {field: forms.get(field, repr)(item) for field, item in fields.items()}
         return {"$pojo": {"class": name, "fields": dict(sorted(tagged.items()))}}
@@ -189,7 +190,7 @@ def _record(snapshot: RecordSnapshot | RecordReferenceSnapshot) -> Tagger:
     pending = [snapshot, *snapshot.circle.values()]
     if snapshot.circle:
         _around.append(convert)
-    while pending:  # a subclass may have some of its own; two of one name are told apart by no value
+    while pending:  # a subclass may have subclasses; values do not distinguish two classes of the same name
         one = pending.pop(0)
         forms = {field.name: tagger_of(field.snapshot) for field in one.stored_fields()}
         taggers.setdefault(one.record_name(), forms)
@@ -269,10 +270,10 @@ _MAKERS: dict[str, Callable[[Any], Tagger]] = {
 
 
 def tagged_rows(operator: SavepointOperator, state: SavepointState) -> Iterator[list[Any]]:
-    """Give the entries of a keyed state as `[key, value]`, or `[key, namespace, value]` where it is namespaced.
+    """Yield the entries of a keyed state as `[key, value]`, or `[key, namespace, value]` where it is namespaced.
 
     Raises:
-        OldReaderUnavailable: This release cannot read its values.
+        OldReaderUnavailable: This release cannot read the values of the state.
         CorruptSavepoint: The bytes are damaged.
     """
     key, value, namespace = _taggers(operator, state)
@@ -293,14 +294,14 @@ def _entry(entry: Entry, key: Tagger, value: Tagger, namespace: Tagger) -> list[
 
 
 def tagged_timers(state: SavepointState) -> Iterator[list[Any]]:
-    """Give the timers of a queue as `[key, namespace, timestamp]`; errors as `tagged_rows`."""
+    """Yield the timers of a queue as `[key, namespace, timestamp]`; raises as `tagged_rows`."""
     key, namespace = map(tagger_of, state.description.value.snapshot.children())
     for timer in state.read_timers():
         yield [key(timer.key), namespace(timer.namespace), timer.timestamp]
 
 
 def timer_label(operator: SavepointOperator, state: SavepointState) -> str:
-    """Give what the tagged format calls a queue: its time, with the service where the operator has several."""
+    """Return the name of a queue in the tagged format: its time domain, and the service if the operator has several."""
     parts = queue_parts(state.name)
     if parts is None:
         return state.name
@@ -311,7 +312,7 @@ def timer_label(operator: SavepointOperator, state: SavepointState) -> str:
 
 
 def tagged_elements(state: SavepointState) -> list[list[Any]]:
-    """Give the elements of an operator's list state for each subtask; of broadcast state its map, as one element."""
+    """Return the elements of an operator's list state by subtask; for broadcast state its map, as one element."""
     value = tagger_of(state.description.value.snapshot)
     if state.description.key is not None:
         value = map_tagger(tagger_of(state.description.key.snapshot), value)
@@ -330,15 +331,15 @@ def has_ttl(state: SavepointState) -> bool:
 
 
 def tagged_operator(operator: SavepointOperator, states: Iterable[SavepointState]) -> dict[str, Any]:
-    """Give one operator in the tagged format.
+    """Return one operator in the tagged format.
 
     Args:
-        operator: Whose states they are.
-        states: Those that can be read and are wanted.
+        operator: The operator.
+        states: The states to include; all of them can be read.
 
     Returns:
-        `operator_id`, `uid` where it is known, and `keyed`, `timers`, `operator` and `broadcast` where there are any.
-        Entries and timers are sorted by their JSON text; elements keep their order.
+        `operator_id`, `uid` where it is known, and `keyed`, `timers`, `operator` and `broadcast` where such states
+        exist. Entries and timers are sorted by their JSON text; elements keep their order.
     """
     rooms: dict[str, dict[str, Any]] = {}
     for state in states:

@@ -1,4 +1,4 @@
-"""Where key groups lie in a canonical stream, and what is read of them at once."""
+"""The byte ranges of key groups in a canonical stream, and the ranges that are read at once."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from .sources import ByteSource
 
 OVERLAP_BYTES = 1 << 12
-"""A piece of a longer one has so many bytes before it: few entries that go on in the next piece are longer."""
+"""The number of preceding bytes that a piece of a long key group repeats: few entries across pieces are longer."""
 
 
 class Extent(NamedTuple):
-    """The bytes of one key group: which, and from where to where. A stream may have 32,768, so it is a tuple."""
+    """The byte range of one key group. It is a tuple, because a stream may have 32,768 of them."""
 
     key_group: int
     start: int
     end: int
 
     def blocks(self, pieces: Iterator[memoryview], states: int, executor: ExecutorName) -> Iterator[Block]:
-        """Give the blocks of the key group.
+        """Yield the blocks of the key group.
 
         Args:
-            pieces: Its bytes, each piece with some of those before it.
-            states: How many states the header has.
-            executor: Who finds the entries.
+            pieces: The bytes of the key group; each piece repeats up to `OVERLAP_BYTES` preceding bytes.
+            states: The number of states in the header.
+            executor: The executor that finds the entries.
         """
         size = self.end - self.start
         return walked(self, BlockWalker(self.key_group, states, pieces, size, OVERLAP_BYTES, executor))
@@ -43,13 +43,13 @@ class Extent(NamedTuple):
 
 @attrs.frozen
 class Stretch:
-    """Whole key groups that lie one behind the other, as they are stored.
+    """Whole key groups that are adjacent in the stream, as they are stored.
 
     Attributes:
-        extents: Theirs.
-        data: Their bytes, in memory that may be written and that nobody else has.
-        states: How many states the header has.
-        executor: Who goes through them.
+        extents: The byte ranges of the key groups.
+        data: The bytes of the key groups, in writable memory that is not shared.
+        states: The number of states in the header.
+        executor: The executor that finds the entries.
     """
 
     extents: tuple[Extent, ...]
@@ -59,24 +59,24 @@ class Stretch:
 
     @property
     def key_groups(self) -> list[int]:
-        """Which they are."""
+        """The key groups."""
         return [extent.key_group for extent in self.extents]
 
     @property
     def begins(self) -> list[int]:
-        """Where each key group begins in the data."""
+        """The position of each key group in the data."""
         first = self.extents[0].start
         return [extent.start - first for extent in self.extents]
 
     def blocks(self) -> Iterator[Block]:
-        """Give their blocks, which are views of the data; errors as of `KeyedReader.blocks`."""
+        """Yield the blocks of the key groups, which are views of the data; raises as `KeyedReader.blocks`."""
         edges = [*self.begins, len(self.data)]
         for extent, (begin, end) in zip(self.extents, pairwise(edges), strict=True):
             yield from extent.blocks(iter((self.data[begin:end],)), self.states, self.executor)
 
 
 def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
-    """Find where each key group that has bytes begins and ends, ascending."""
+    """Yield the byte range of each key group that is not empty, ascending by key group."""
     filled = [(group, offset) for group, offset in zip(handle.key_groups, handle.offsets, strict=True) if offset]
     starts = sorted({offset for _, offset in filled})
     if len(starts) < len(filled):
@@ -91,13 +91,13 @@ def extents(source: ByteSource, handle: KeyedHandle) -> Iterator[Extent]:
 
 
 def walked(extent: Extent, walker: BlockWalker) -> Iterator[Block]:
-    """Give the blocks of a key group; what is damaged is told with its place."""
+    """Yield the blocks of a key group; errors get the offset of the key group."""
     with located(offset=extent.start):
         yield from walker.blocks()
 
 
 def runs_of(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
-    """Join neighbours to runs of at most so many bytes; a key group that is longer is a run of its own."""
+    """Yield runs of adjacent key groups of at most `most_bytes` bytes; a longer key group is a run of its own."""
     run: list[Extent] = []
     for extent in extents:
         if run and (extent.start != run[-1].end or extent.end - run[0].start > most_bytes):
@@ -109,8 +109,8 @@ def runs_of(extents: list[Extent], most_bytes: int) -> Iterator[list[Extent]]:
 
 
 def pieces_of(run: list[Extent], most_bytes: int) -> list[tuple[int, int]]:
-    """Give offset and size of what a run is read in; only that of one long key group is read in several pieces."""
+    """Return offset and size of the pieces in which a run is read: several for a long key group, else one."""
     start, end = run[0].start, run[-1].end
     count = -(-(end - start) // most_bytes)
-    size = -(-(end - start) // count)  # about the same for all
+    size = -(-(end - start) // count)  # the pieces have about the same size
     return [(at, min(size, end - at)) for at in range(start, end, size)]

@@ -1,4 +1,4 @@
-"""Which reader takes a keyed handle: chosen by the kind of the handle, and all of them give the same blocks."""
+"""Readers of keyed state: chosen by the kind of the handle, and all of them yield the same blocks."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ _BYTES = 1 << 20
 
 
 class KeyedReader(Protocol):
-    """Reads the keyed state of one subtask, whatever format it is stored in, as canonical blocks."""
+    """Reads the keyed state of one subtask as canonical blocks, in whatever format it is stored."""
 
     @property
     def header(self) -> KeyedStreamHeader:
-        """Keys and states; the place of a state is its id in the blocks."""
+        """The key snapshot and the states; the index of a state is its id in the blocks."""
         ...
 
     @property
     def name(self) -> str:
-        """What messages call the bytes."""
+        """The name of the stream in messages."""
         ...
 
     @property
     def executor(self) -> ExecutorName:
-        """Who goes through the entries."""
+        """The executor that finds the entries."""
         ...
 
     @property
     def hidden(self) -> dict[str, str]:
-        """The states whose entries cannot be reached, each with the reason; of a canonical stream none."""
+        """The states whose entries cannot be reached, each with the reason; none in a canonical stream."""
         ...
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Give the blocks of some key groups and states (by default all), key groups ascending.
+        """Yield the blocks of some key groups and states (by default all), key groups ascending.
 
         Raises:
-            OldReaderUnavailable: A wanted state has entries that cannot be told apart (native formats only).
+            OldReaderUnavailable: The ends of the entries of a requested state cannot be found (native formats only).
             CorruptSavepoint: The bytes are damaged.
         """
         ...
 
 
 def read_header(handle: KeyedHandle, folder: Folder) -> KeyedStreamHeader:
-    """Read only the header of a keyed stream, of whatever format; errors as `open_keyed`."""
+    """Read only the header of a keyed stream of any format; raises as `open_keyed`."""
     with open_stream(handle.stream, folder) as source:
         return read_stream_header(source, handle)
 
@@ -78,14 +78,14 @@ def open_keyed(
     Args:
         handle: From `_metadata`.
         folder: The folder of that `_metadata`.
-        max_parallelism: Number of key groups of the operator: it decides how canonical keys begin.
-        xxh128: As of `open_proven`.
-        executor: Who goes through the entries; None: it is chosen by the size of the stream.
+        max_parallelism: The number of key groups of the operator: it determines the prefix of canonical keys.
+        xxh128: As in `open_proven`.
+        executor: The executor that finds the entries; None: it is chosen by the size of the stream.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
-        UnsupportedFormat: The stream or a state is of a kind that is not known.
-        CorruptSavepoint: The header or an offset is damaged; or the digest is another one.
+        UnsupportedFormat: The kind of the stream or of a state is not known.
+        CorruptSavepoint: The header or an offset is damaged, or the digest differs.
     """
     with open_proven(handle.stream, folder, xxh128) as source:
         yield keyed_reader(source, handle, max_parallelism, executor)
@@ -94,10 +94,10 @@ def open_keyed(
 def keyed_reader(
     source: ByteSource, handle: KeyedHandle, max_parallelism: int, executor: ExecutorName | None = None
 ) -> KeyedReader:
-    """Make the reader of keyed state whose bytes are at hand; arguments and errors as of `open_keyed`."""
+    """Return the reader of keyed state from an open byte source; arguments and errors as in `open_keyed`."""
     executor = executor or choose_executor(handle.stream.size)
     if handle.tag in {NATIVE, NATIVE_OLD}:
-        from .native_stream import NativeStreamReader  # for a header nobody needs it, nor for a canonical stream
+        from .native_stream import NativeStreamReader  # not needed for headers and canonical streams
 
         return NativeStreamReader.open(source, handle, max_parallelism, executor)
     return KeyedStreamReader.open(source, handle, executor)
@@ -106,13 +106,13 @@ def keyed_reader(
 def blocks_ahead(
     reader: KeyedReader, key_groups: range | None = None, state_ids: Collection[int] | None = None
 ) -> Iterator[Block]:
-    """Give blocks as a reader does; while they are worked on, a thread reads and finds the next ones."""
+    """Yield the blocks of a reader; while the caller works on them, a thread reads the next ones."""
     for batch in ahead(batches(reader.blocks(key_groups, state_ids))):
         yield from batch
 
 
 def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
-    """Put blocks together to lists of about as many bytes as are best worked on at once."""
+    """Yield lists of blocks, each of about as many bytes as are processed best at once."""
     batch: list[Block] = []
     size = 0
     try:
@@ -124,7 +124,7 @@ def batches(blocks: Iterable[Block]) -> Iterator[list[Block]]:
                 batch, size = [], 0
     except StateShiftError:
         if batch:
-            yield batch  # what lies before the damage comes before the error
+            yield batch  # blocks before the damage are yielded before the error is raised
         raise
     if batch:
         yield batch

@@ -45,19 +45,19 @@ _LARGE_BYTES = 1 << 16
 _MAX_HEADER_BYTES = 64 << 20
 _HEADERS_KEPT = 8
 _WHOLE_BYTES = 3 << 20
-"""A key group of no more is read at once; a longer one in pieces, as they are best gone through."""
+"""The size up to which a key group is read at once; a longer one is read in pieces."""
 _LENGTH_BYTES = 4
 
 
 @attrs.frozen
 class KeyedStreamHeader:
-    """What stands before the entries; the same in canonical and native streams.
+    """The header before the entries; it is the same in canonical and native streams.
 
     Attributes:
-        key_snapshot: The key serializer's.
-        states: In the order of the file: the place of a state is its id in the entries.
+        key_snapshot: The snapshot of the key serializer.
+        states: The states in the order of the file: the index of a state is its id in the entries.
         compressed: Whether each key group is compressed.
-        version: Of the header's own format.
+        version: The version of the header's own format.
     """
 
     key_snapshot: TypeSerializerConfigSnapshot[Any]
@@ -66,7 +66,7 @@ class KeyedStreamHeader:
     version: int = STREAM_VERSION
 
     def state_id(self, name: str) -> int:
-        """Give the id of a state; raises `KeyError` where there is none of that name."""
+        """Return the id of a state; raises `KeyError` where there is none of that name."""
         for index, state in enumerate(self.states):
             if state.name == name:
                 return index
@@ -78,7 +78,7 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
-        UnsupportedFormat: The stream or a state is of a kind that is not known.
+        UnsupportedFormat: The kind of the stream or of a state is not known.
         CorruptSavepoint: The bytes are damaged.
     """
     start = source.position
@@ -99,7 +99,7 @@ def read_keyed_header(source: DataInputView) -> KeyedStreamHeader:
 
 
 def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> None:
-    """Write a header as it is: read and written again, it has the same bytes."""
+    """Write a header; a header that was read is written with the same bytes."""
     target.write_int(header.version)
     target.write_boolean(header.compressed)
     write_serializer_snapshot(target, header.key_snapshot)
@@ -108,12 +108,12 @@ def write_keyed_header(header: KeyedStreamHeader, target: DataOutputView) -> Non
 
 @attrs.frozen
 class KeyedStreamReader:
-    """Reads the keyed state of one subtask from a canonical stream, a few megabytes at a time. Made with `open`.
+    """Reads the keyed state of one subtask from a canonical stream, a few megabytes at a time. Created with `open`.
 
     Attributes:
-        header: Keys and states.
-        source: The bytes.
-        executor: Who goes through the entries.
+        header: The key snapshot and the states.
+        source: The bytes of the stream.
+        executor: The executor that finds the entries.
     """
 
     header: KeyedStreamHeader
@@ -125,18 +125,18 @@ class KeyedStreamReader:
     def open(
         cls, source: ByteSource, handle: KeyedHandle, executor: ExecutorName = ExecutorName.PLAIN
     ) -> KeyedStreamReader:
-        """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
+        """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         with located(file=source.name):
             return cls(_open_header(source, handle), source, executor, tuple(extents(source, handle)))
 
     @property
     def name(self) -> str:
-        """What messages call the bytes."""
+        """The name of the stream in messages."""
         return self.source.name
 
     @property
     def hidden(self) -> dict[str, str]:
-        """States whose entries cannot be reached: none, since lengths frame every value."""
+        """The states whose entries cannot be reached: none, because every value has a length before it."""
         return {}
 
     @property
@@ -145,13 +145,13 @@ class KeyedStreamReader:
         return tuple(extent.key_group for extent in self._extents)
 
     def size_of(self, key_group: int) -> int:
-        """Bytes of a key group in the stream (compressed, where it is); 0 where it is empty."""
+        """Return the size of a key group in the stream (compressed, where it is) in bytes; 0 where it is empty."""
         return sum(extent.end - extent.start for extent in self._extents if extent.key_group == key_group)
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Give the blocks of some key groups and states (by default all), key groups ascending, states as stored.
+        """Yield the blocks of some key groups and states (by default all), key groups ascending, states as stored.
 
-        A long block comes in several pieces, one after the other, so that memory stays bounded.
+        A long block is yielded in several consecutive pieces, so that memory is bounded.
         """
         chosen = self._chosen(key_groups)
         return (block for block in self._found(chosen) if state_ids is None or block.state_id in state_ids)
@@ -165,9 +165,9 @@ class KeyedStreamReader:
                 yield from found.blocks() if isinstance(found, Stretch) else found
 
     def stretches(self, key_groups: range | None = None) -> Iterator[Stretch | Iterator[Block]]:
-        """Give some key groups (by default all) as they lie, several at once; of a long or compressed one its blocks.
+        """Yield some key groups (by default all) as stored, several at once; for a long or compressed one its blocks.
 
-        Those blocks are to be taken before the next stretch.
+        The caller must consume these blocks before it requests the next item.
         """
         return self._stretches(self._chosen(key_groups))
 
@@ -188,16 +188,16 @@ class KeyedStreamReader:
                 yield run[0].blocks(pieces, states, self.executor)
 
     def _read(self, start: int, offset: int, size: int) -> memoryview:
-        """Read a piece of what begins at `start` into memory that may be written, with some bytes before it.
+        """Read a piece of the run at `start` into writable memory, with up to `OVERLAP_BYTES` of the bytes before it.
 
-        Where the file goes on, there is room behind it, too.
+        The memory extends up to `ROOM_BYTES` past the returned view, where the file does.
         """
         before, room = min(OVERLAP_BYTES, offset - start), min(ROOM_BYTES, self.source.size - offset - size)
         return BytesIO(self.source.read_at(offset - before, before + size + room)).getbuffer()[: before + size]
 
 
 def read_stream_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
-    """Read only the header of a keyed stream, canonical or native; errors as `read_keyed_header`."""
+    """Read only the header of a keyed stream, canonical or native; raises as `read_keyed_header`."""
     with located(file=source.name):
         return _open_header(source, handle)
 
@@ -211,11 +211,11 @@ def _open_header(source: ByteSource, handle: KeyedHandle) -> KeyedStreamHeader:
 
 @lru_cache(maxsize=_HEADERS_KEPT)
 def _parsed_header(data: bytes, edition: int) -> KeyedStreamHeader:  # noqa: ARG001 - part of the key
-    """Parse a header once for all states and subtasks, whose headers are mostly equal: there may be very many states.
+    """Parse a header; cached, because the subtasks' headers are mostly equal and may have very many states.
 
     Args:
         data: The header.
-        edition: That of the registry: with other snapshot classes, the same bytes say other things.
+        edition: The edition of the registry: with other snapshot classes the same bytes have another meaning.
     """
     view = DataInputView(data)
     header = read_keyed_header(view)
@@ -229,17 +229,17 @@ def _parsed_header(data: bytes, edition: int) -> KeyedStreamHeader:  # noqa: ARG
 class KeyedStreamWriter:
     """Writes the keyed state of one subtask, in bounded memory.
 
-    Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`. Blocks
-    are given away: where their bytes may be written, the flag of the last entry is.
+    Call `add` with blocks, key groups ascending and the pieces of a block one after the other; then `finish`. The
+    writer takes ownership of the blocks: it sets the flag of the last entry in their memory, where that is writable.
 
     Args:
-        header: Keys and states; it says whether each key group is compressed.
-        key_groups: Exactly those of the subtask, as `key_group_range` gives them.
-        write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
+        header: The key snapshot and the states, and whether each key group is compressed.
+        key_groups: Exactly the key groups of the subtask, as `key_group_range` returns them.
+        write: Takes the bytes, such as `FileOutput.write` or `bytearray.extend`.
 
     Attributes:
-        size: Bytes given to `write` so far, or waiting to be.
-        entries: Entries written so far, by state id.
+        size: The number of bytes passed to `write` so far, or waiting to be.
+        entries: The number of entries written so far, by state id.
     """
 
     def __init__(
@@ -260,14 +260,14 @@ class KeyedStreamWriter:
 
     @property
     def size(self) -> int:
-        """Bytes given to `write` so far, or waiting to be."""
+        """The number of bytes passed to `write` so far, or waiting to be."""
         return self._flushed + len(self._buffer)
 
     def add(self, block: Block) -> None:
-        """Append a block, or the next piece of one. An empty one is left out.
+        """Append a block, or the next piece of one; an empty block is left out.
 
         Raises:
-            MigrationFailed: It is out of order, or of a key group or state that the stream does not have.
+            MigrationFailed: The block is out of order, or the stream does not have its key group or state.
         """
         if not block.entries:
             return
@@ -283,13 +283,13 @@ class KeyedStreamWriter:
     def add_key_groups(
         self, key_groups: Sequence[int], offsets: Sequence[int], data: memoryview, entries: Sequence[int]
     ) -> None:
-        """Append whole key groups as they are to lie in the stream, which is not compressed; errors as of `add`.
+        """Append whole key groups in the format of the stream, which is not compressed; raises as `add`.
 
         Args:
-            key_groups: Which they are.
-            offsets: Where each begins in the data; -1 of an empty one.
-            data: Their bytes.
-            entries: How many they have of each state.
+            key_groups: The key groups.
+            offsets: The position of each in the data; -1 for an empty one.
+            data: The bytes of the key groups.
+            entries: The number of entries of each state.
         """
         if self._pending is not None:
             self._end_key_group(self._pending)
@@ -302,7 +302,7 @@ class KeyedStreamWriter:
         self._emit(data)
 
     def finish(self) -> tuple[int, ...]:
-        """Write what is waiting, and give the offset of each key group (0: empty), for the handle."""
+        """Write the remaining bytes, and return the offset of each key group (0: empty) for the handle."""
         if self._pending is not None:
             self._end_key_group(self._pending)
             self._pending = None
@@ -344,7 +344,7 @@ class KeyedStreamWriter:
             self._frame.flush()
 
     def _close(self, block: Block) -> None:
-        """Write the last piece of a block, with the flag that says so."""
+        """Write the last piece of a block, with the flag of the last entry."""
         data, flag = memoryview(block.data), block.find_last_entry() + _LENGTH_BYTES
         if not data.readonly:
             data[flag] |= LAST_FLAG
@@ -380,7 +380,7 @@ class KeyedStreamWriter:
 def write_keyed_stream(
     header: KeyedStreamHeader, key_groups: range, blocks: Iterable[Block]
 ) -> tuple[bytes, tuple[int, ...]]:
-    """Write a stream into memory; give its bytes and the offsets for its handle."""
+    """Write a stream to memory; return its bytes and the offsets for its handle."""
     data = bytearray()
     writer = KeyedStreamWriter(header, key_groups, data.extend)
     for block in blocks:

@@ -1,10 +1,11 @@
-"""The keys of a keyed state that hold the most bytes, found in one walk with bounded memory.
+"""The keys of a keyed state with the most bytes, found in one pass with bounded memory.
 
-Only the key is cut out of each entry; values stay bytes, so this works also where they cannot be read. What one key
-holds in a state is the sum over its namespaces (windows), the entries of its map, its timers. All of it lies in one key
-group, but side by side only in sorted streams, as RocksDB writes them: those of the heap backend come in the order of a
-hash table. Therefore sums are kept for up to `ROOM` keys of a key group at a time. Beyond that the smaller ones are
-forgotten. In a sorted stream that loses nothing; in another one a key might come back, and the result says so.
+Only the key is cut out of each entry; values are not decoded, so this works also where they cannot be read. The size of
+a key in a state is the sum over its namespaces (windows), the entries of its map, its timers. All of them are in one
+key group, but adjacent only in sorted streams, as RocksDB writes them: the heap backend writes entries in the order of
+a hash table. Therefore sums are kept for up to `ROOM` keys of a key group at a time; if there are more, the smaller
+sums are discarded. In a sorted stream that loses nothing; in others a discarded key may occur again, and then the
+result is marked as inexact.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ _Sum = tuple[int, int]
 
 @attrs.frozen
 class KeySize:
-    """What one key holds in one state.
+    """The size of one key in one state.
 
     Attributes:
         key: The key.
-        key_group: Its key group.
-        entries: Entries as they lie there: of map state one for each user key.
-        size_bytes: Their bytes, keys and framing included.
+        key_group: The key group of the key.
+        entries: The number of stored entries: in map state one for each user key.
+        size_bytes: The bytes of these entries, including keys and framing.
     """
 
     key: Any
@@ -51,12 +52,12 @@ class KeySize:
 
 @attrs.frozen
 class LargestKeys:
-    """The keys of a state that hold most.
+    """The keys of a state with the most bytes.
 
     Attributes:
-        keys: Largest first.
-        is_exact: Whether it is certain that no other key is larger, and that none of these is larger than told.
-        unknown: Why keys cannot be told apart, or "".
+        keys: The keys, largest first.
+        is_exact: Whether it is certain that no other key is larger, and that the sizes are complete.
+        unknown: The reason why keys cannot be cut out of entries, or "".
     """
 
     keys: tuple[KeySize, ...] = ()
@@ -66,12 +67,12 @@ class LargestKeys:
 
 @attrs.frozen
 class KeyCutter:
-    """Cuts the key out of the key of an entry; made with `of`.
+    """Cuts the key out of the key of an entry. Created with `of`.
 
     Attributes:
-        start: Where it begins.
-        size: How long it is, where all are of one length; else -1.
-        layout: Where it ends.
+        start: The position of the key.
+        size: The length of the key, where all keys have the same length; else -1.
+        layout: Finds the end of the key.
     """
 
     start: int
@@ -80,12 +81,12 @@ class KeyCutter:
 
     @classmethod
     def of(cls, kind: StateKind, key: TypeSerializer[Any], max_parallelism: int) -> KeyCutter:
-        """Give what cuts keys of this type out of the entries of such a state."""
+        """Return the cutter of keys of this type from entries of this kind of state."""
         start = prefix_size(max_parallelism) + (_TIME_BYTES if kind is StateKind.TIMERS else 0)
         return cls(start, key.length, end_of(key))
 
     def cut(self, entry_key: bytes) -> bytes:
-        """Give the bytes of the key; `CorruptSavepoint` where there are not enough."""
+        """Return the bytes of the key; raises `CorruptSavepoint` where there are not enough."""
         if 0 <= self.size <= len(entry_key) - self.start:
             return entry_key[self.start : self.start + self.size]
         view = DataInputView(entry_key)
@@ -95,17 +96,17 @@ class KeyCutter:
 
 
 class KeyTally:
-    """Sums up what each key of one state of one operator holds. Add all blocks, key groups one after the other.
+    """Sums up the entries and bytes of each key of one state. Add all blocks, key groups one after the other.
 
     Args:
-        kind: Of the state.
-        key: Snapshot of its keys.
-        max_parallelism: Number of key groups.
+        kind: The kind of the state.
+        key: The snapshot of its keys.
+        max_parallelism: The number of key groups.
         wanted: How many keys to find.
         room: For how many keys sums are kept at a time.
 
     Raises:
-        OldReaderUnavailable: Keys of that type are not read, and their ends are not known.
+        OldReaderUnavailable: No serializer reads keys of this type, so their ends cannot be found.
     """
 
     def __init__(
@@ -134,12 +135,12 @@ class KeyTally:
         self._is_sorted, self._has_forgotten = True, False
 
     def add(self, block: Block) -> None:
-        """Take the entries of a block, or of a piece of one."""
+        """Add the entries of a block, or of a piece of one."""
         if block.key_group != self._key_group:
             self._finish_key_group()
             self._key_group = block.key_group
         for entry_key, value in block.items():
-            # No key's encoding begins another's: what begins as the last key is that key, and need not be parsed.
+            # No key's encoding is a prefix of another's: bytes that begin with the last key are that key again.
             if not (self._key and entry_key.startswith(self._key, self._start)):
                 key = self._cut(entry_key)
                 self._finish_key()
@@ -149,14 +150,14 @@ class KeyTally:
             self._size += _FRAME_BYTES + len(entry_key) + len(value)
 
     def result(self) -> LargestKeys:
-        """Give the largest; call it once, after the last block."""
+        """Return the largest keys; call it once, after the last block."""
         self._finish_key_group()
         largest = sorted(self._top, key=lambda one: (-one[0], one[2:]))
         keys = (KeySize(decode(self._serializer, key), group, entries, size) for size, entries, group, key in largest)
         return LargestKeys(tuple(keys), self._is_exact)
 
     def _finish_key(self) -> None:
-        """Put down what one run of entries with the same key came to."""
+        """Add the sums of a run of entries with the same key."""
         if not self._entries:
             return
         known = self._sums.get(self._key)
@@ -169,7 +170,7 @@ class KeyTally:
             self._forget()
 
     def _forget(self) -> None:
-        """Keep the larger half; of very long keys only as many as are wanted."""
+        """Keep the larger half of the sums; if keys are very long, only as many as are wanted."""
         kept = self._largest(max(self._room // 2, self._wanted))
         if sum(map(len, kept)) > _ROOM_BYTES // 2:
             kept = self._largest(self._wanted)
@@ -182,7 +183,7 @@ class KeyTally:
 
     def _finish_key_group(self) -> None:
         self._finish_key()
-        # Encodings of keys tell their own end, so none begins another: sorted entries are sorted by key.
+        # No key's encoding is a prefix of another's, so sorted entries are sorted by key.
         self._is_exact &= self._is_sorted or not self._has_forgotten
         found = ((*self._sums[key], self._key_group, key) for key in self._largest(self._wanted))
         self._top = heapq.nlargest(self._wanted, [*self._top, *found])

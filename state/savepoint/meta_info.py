@@ -1,4 +1,4 @@
-"""What a state stream's header says of one state: its name, its kind, its serializers.
+"""The description of one state in a stream's header: its name, its kind, its serializers.
 
     UTF name, i32 kind, i32 n, n x (UTF option, UTF value), i32 m, m x (UTF role, SNAP2)
 
@@ -27,7 +27,7 @@ _LEAST_OPTION_BYTES, _LEAST_SERIALIZER_BYTES = 4, 12
 
 
 class MetaInfoKind(enum.IntEnum):
-    """What a state is to the backend; the value is the one in the stream."""
+    """The backend's kind of a state; the value is the one in the stream."""
 
     KEY_VALUE = 0
     OPERATOR = 1
@@ -50,9 +50,9 @@ class StateMetaInfo:
     """One state, as a header describes it.
 
     Attributes:
-        name: The state's name.
-        kind: What it is to the backend.
-        options: Pairs, in the order of the file.
+        name: The name of the state.
+        kind: The backend's kind of the state.
+        options: Pairs of option and value, in the order of the file.
         serializers: Pairs of role and snapshot, in the order of the file.
     """
 
@@ -62,11 +62,11 @@ class StateMetaInfo:
     serializers: tuple[tuple[str, TypeSerializerConfigSnapshot[Any]], ...]
 
     def option(self, key: str) -> str | None:
-        """Give an option: `KEYED_STATE_TYPE` of keyed state, `DISTRIBUTION_MODE` of operator state."""
+        """Return an option, such as `KEYED_STATE_TYPE` of keyed state; None where it is not set."""
         return dict(self.options).get(key)
 
     def snapshot(self, role: str) -> TypeSerializerConfigSnapshot[Any] | None:
-        """Give the snapshot of a role; the kind of the state says which there are."""
+        """Return the snapshot of a role; the roles depend on the kind of the state."""
         return dict(self.serializers).get(role)
 
     @property
@@ -75,13 +75,13 @@ class StateMetaInfo:
         return dict(self.serializers)[VALUE_SERIALIZER]
 
     def with_snapshots(self, **snapshots: TypeSerializerConfigSnapshot[Any]) -> StateMetaInfo:
-        """Give the same state with other snapshots for some roles, in the same order."""
+        """Return the same state with other snapshots for some roles, in the same order."""
         changed = tuple((role, snapshots.get(role, snapshot)) for role, snapshot in self.serializers)
         return attrs.evolve(self, serializers=changed)
 
 
 def merged_info(known: StateMetaInfo, found: StateMetaInfo) -> tuple[StateMetaInfo, tuple[str, ...]]:
-    """Join what two subtasks say of one state; give with it the roles on which they disagree, left as they were."""
+    """Merge two subtasks' descriptions of a state; return it with the roles that differ, which stay as in `known`."""
     merged, disagreed = {}, []
     for role, snapshot in found.serializers:
         before = known.snapshot(role)
@@ -99,30 +99,30 @@ def keyed_state(
     namespace: TypeSerializerConfigSnapshot[Any],
     value: TypeSerializerConfigSnapshot[Any],
 ) -> StateMetaInfo:
-    """Describe a new keyed state; `state_type` is VALUE, LIST, MAP, REDUCING or AGGREGATING."""
+    """Return the description of a new keyed state; `state_type` is VALUE, LIST, MAP, REDUCING or AGGREGATING."""
     serializers = ((VALUE_SERIALIZER, value), (NAMESPACE_SERIALIZER, namespace))
     return StateMetaInfo(name, MetaInfoKind.KEY_VALUE, keyed_options(state_type), serializers)
 
 
 def keyed_options(state_type: str) -> tuple[tuple[str, str], ...]:
-    """Give the options of a keyed state of that type."""
+    """Return the options of a keyed state of this type."""
     return ((KEYED_STATE_TYPE, state_type),)
 
 
 def timer_state(name: str, timer: TypeSerializerConfigSnapshot[Any]) -> StateMetaInfo:
-    """Describe a new queue of timers."""
+    """Return the description of a new queue of timers."""
     return StateMetaInfo(name, MetaInfoKind.PRIORITY_QUEUE, (), ((VALUE_SERIALIZER, timer),))
 
 
 def list_state(name: str, mode: str, element: TypeSerializerConfigSnapshot[Any]) -> StateMetaInfo:
-    """Describe a new operator list state; `mode` is SPLIT_DISTRIBUTE or UNION."""
+    """Return the description of a new operator list state; `mode` is SPLIT_DISTRIBUTE or UNION."""
     return StateMetaInfo(name, MetaInfoKind.OPERATOR, ((DISTRIBUTION_MODE, mode),), ((VALUE_SERIALIZER, element),))
 
 
 def broadcast_state(
     name: str, key: TypeSerializerConfigSnapshot[Any], value: TypeSerializerConfigSnapshot[Any]
 ) -> StateMetaInfo:
-    """Describe a new broadcast state."""
+    """Return the description of a new broadcast state."""
     serializers = ((VALUE_SERIALIZER, value), (KEY_SERIALIZER, key))
     return StateMetaInfo(name, MetaInfoKind.BROADCAST, ((DISTRIBUTION_MODE, "BROADCAST"),), serializers)
 
@@ -132,7 +132,7 @@ def read_meta_info(source: DataInputView) -> StateMetaInfo:
 
     Raises:
         UnknownSnapshot: A serializer's snapshot class is not registered; the rest of the stream cannot be read.
-        UnsupportedFormat: The state is of a kind that is not known.
+        UnsupportedFormat: The kind of the state is not known.
         CorruptSavepoint: The bytes are damaged.
     """
     start = source.position
@@ -177,7 +177,7 @@ def write_meta_info(info: StateMetaInfo, target: DataOutputView) -> None:
 
 
 def read_meta_infos(source: DataInputView, what: str) -> tuple[StateMetaInfo, ...]:
-    """Read an i16 count and that many states; two of one name are an error."""
+    """Read an i16 count and that many states; two states of the same name are an error."""
     start = source.position
     count = source.read_short()
     if count < 0:

@@ -1,4 +1,4 @@
-"""`_metadata`: which operators a savepoint has, and where their state is.
+"""`_metadata`: the operators of a savepoint, and the handles of their state.
 
     i32 0x4960672D, i32 version, i64 checkpoint id
     i32 n, n x master state      i32 0xC96B1696, i32 m, bytes[m]
@@ -59,11 +59,11 @@ _LEAST_SUBTASK_BYTES = 4
 
 @attrs.frozen
 class SubtaskState:
-    """What one parallel instance of an operator had.
+    """The state of one subtask of an operator.
 
     Attributes:
-        index: From 0.
-        finished: The subtask had come to its end, and has no state.
+        index: The index of the subtask, from 0.
+        finished: Whether the subtask had finished, so that it has no state.
         managed_operator: Operator state: lists and broadcast maps.
         raw_operator: Operator state that the operator wrote itself.
         managed_keyed: Keyed state and timers.
@@ -79,24 +79,24 @@ class SubtaskState:
 
     @property
     def has_state(self) -> bool:
-        """Whether any of the four parts is there."""
+        """Whether any of the four parts exists."""
         parts = (self.managed_operator, self.raw_operator, self.managed_keyed, self.raw_keyed)
         return any(part is not None for part in parts)
 
 
 @attrs.frozen
 class OperatorState:
-    """What one operator had.
+    """The state of one operator.
 
     Attributes:
-        operator_id: 16 bytes; `operator_id_of_uid` of the uid where the job gave one.
-        parallelism: Number of its subtasks.
-        max_parallelism: Number of key groups.
-        name: Empty where not known (before version 5).
-        uid: The same.
-        coordinator: State of its coordinator, as sources have.
-        subtasks: In the order of the file, which is arbitrary.
-        finished: The operator had come to its end on all subtasks, and has no state.
+        operator_id: 16 bytes; `operator_id_of_uid` of the uid where the job sets one.
+        parallelism: The number of subtasks.
+        max_parallelism: The number of key groups.
+        name: The name of the operator; empty where it is not known (before version 5).
+        uid: The uid of the operator; empty where it is not known (before version 5).
+        coordinator: The state of its coordinator, which sources have.
+        subtasks: The subtasks in the order of the file, which is arbitrary.
+        finished: Whether the operator had finished on all subtasks, so that it has no state.
     """
 
     operator_id: bytes = attrs.field(repr=bytes.hex)
@@ -122,10 +122,10 @@ class SavepointMetadata:
     """The content of `_metadata`.
 
     Attributes:
-        version: 3 to 6; it decides what is written (names from 5 on, properties from 4 on).
-        checkpoint_id: Not negative.
-        operators: In the order of the file, which is arbitrary.
-        master_states: State of legacy checkpoint hooks, as opaque bytes.
+        version: 3 to 6; it determines what is written (names from 5 on, properties from 4 on).
+        checkpoint_id: The id of the checkpoint; not negative.
+        operators: The operators in the order of the file, which is arbitrary.
+        master_states: The state of legacy checkpoint hooks, as opaque bytes.
         properties: A Java object as opaque bytes; empty at version 3.
     """
 
@@ -137,7 +137,7 @@ class SavepointMetadata:
 
     @property
     def streams(self) -> Iterator[StreamHandle]:
-        """The streams of all operators, wherever they lie."""
+        """The handles of all operators' streams, inline or in files."""
         for operator in self.operators:
             if operator.coordinator is not None:
                 yield operator.coordinator
@@ -147,21 +147,21 @@ class SavepointMetadata:
 
     @property
     def stored_by(self) -> str:
-        """Major release of the Flink whose version this is, "1" or "2"."""
+        """The major release of Flink that writes this version, "1" or "2"."""
         return "1" if self.version < _FIRST_OF_FLINK_2 else "2"
 
     def written_for(self, target: Target) -> SavepointMetadata:
-        """Give the same at the version that the target writes; as it is where no release is named."""
+        """Return the metadata at the version that the target writes; unchanged where the target names no release."""
         return attrs.evolve(self, version=_VERSIONS.get(target.major, self.version))
 
     @classmethod
     def new(cls, operators: tuple[OperatorState, ...], checkpoint_id: int = 1) -> SavepointMetadata:
-        """Make the metadata of a savepoint that comes from no other: the newest version, canonical."""
+        """Return the metadata of a savepoint that is written from scratch: the newest version, canonical."""
         return cls(NEWEST_VERSION, checkpoint_id, operators, properties=CANONICAL_PROPERTIES)
 
 
 def operator_id_of_uid(uid: str) -> bytes:
-    """Give the 16 bytes by which Flink knows the operator of that uid: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
+    """Return Flink's operator id of a uid, 16 bytes: murmur3 (x64, 128 bits, seed 0) of its UTF-8."""
     return mmh3.mmh3_x64_128_digest(uid.encode("utf-8", "surrogatepass"), 0)
 
 
@@ -169,8 +169,8 @@ def read_metadata(data: bytes) -> SavepointMetadata:
     """Read `_metadata`.
 
     Raises:
-        CorruptSavepoint: It is none, truncated or damaged; with the offset.
-        UnsupportedFormat: It is of another version, or of a snapshot that is no savepoint.
+        CorruptSavepoint: The data is not a `_metadata` file, truncated or damaged; the error has the offset.
+        UnsupportedFormat: The version is not supported, or the snapshot is not a savepoint.
     """
     source = DataInputView(data)
     with located(file=METADATA):
@@ -195,9 +195,9 @@ def read_metadata(data: bytes) -> SavepointMetadata:
 
 
 def write_metadata(metadata: SavepointMetadata) -> bytes:
-    """Write `_metadata`, at the version that `metadata` has.
+    """Return the bytes of `_metadata`, at the version that `metadata` has.
 
-    What `read_metadata` gave comes out as it was, byte for byte.
+    Metadata from `read_metadata` is written byte for byte as it was read.
     """
     version = metadata.version
     if not OLDEST_VERSION <= version <= NEWEST_VERSION:

@@ -1,13 +1,13 @@
-"""The heap backend's native format: keyed state of one subtask, re-framed into canonical entries while it is read.
+"""The heap backend's native format: keyed state of one subtask, converted to canonical entries while it is read.
 
     at the offset of each key group, none of which is 0: i32 key group number
-    then each state, where compressed as a framed snappy stream of its own: u16 state id, i32 n, n x entry
+    then each state, where compressed as a separate framed snappy stream: u16 state id, i32 n, n x entry
     entry of a state   namespace, key, value (a whole list or map)
     entry of a timer   i64 time, key, namespace
 
-The states come in an order of their own, which is not that of the header, and the same in all key groups. No length
-frames an entry, so every value must be passed over by its type. A state whose values end nobody knows where hides those
-after it, unless the stream is compressed. Source: format notes, section 9.
+The order of the states is not that of the header, and is the same in all key groups. Entries have no length, so every
+value must be skipped according to its type. If the end of a state's values cannot be found, the states after it are
+hidden, unless the stream is compressed. Source: format notes, section 9.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _Items = list[tuple[bytes, bytes]]
 
 
 class _Shape(Protocol):
-    """How the entries of one state lie."""
+    """The layout of the entries of one state."""
 
     def read(self, source: DataInputView, key_group: int) -> _Items:
-        """Pass over one entry, and give the canonical entries that it becomes: key bytes and value bytes."""
+        """Read one entry; return its canonical entries as pairs of key bytes and value bytes."""
         ...
 
 
@@ -85,7 +85,7 @@ class _Whole:
 
 @attrs.frozen
 class _List:
-    """List state: the list becomes its elements with one byte between them; an empty one has no entry."""
+    """List state: the canonical value has one byte between the elements; an empty list has no entry."""
 
     keys: EntryKeyFormat
     element: Layout
@@ -98,7 +98,7 @@ class _List:
 
 @attrs.frozen
 class _Map:
-    """Map state: each of its entries becomes one of its own."""
+    """Map state: each pair of a map becomes a canonical entry."""
 
     keys: EntryKeyFormat
     user_key: Layout
@@ -125,7 +125,7 @@ def _place(source: DataInputView, keys: EntryKeyFormat, key_group: int) -> Entry
 
 
 def _shape(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) -> _Shape:
-    """Find how entries lie; raises `OldReaderUnavailable` where the end of a value cannot be told."""
+    """Return the layout of entries; raises `OldReaderUnavailable` where the end of a value cannot be found."""
     if info.kind is MetaInfoKind.KEY_VALUE_V2:
         raise OldReaderUnavailable("state of the asynchronous state API (KEY_VALUE_V2) is not read by this release")
     kind, value = keyed_kind(info), info.value.restore_serializer()
@@ -145,7 +145,7 @@ def _shape(info: StateMetaInfo, key: TypeSerializer[Any], max_parallelism: int) 
 
 @attrs.frozen
 class _Shapes:
-    """How the entries of each state lie, by id; and why the end of those of others cannot be found."""
+    """The layout of each state's entries by id; for other states, why the ends of their entries cannot be found."""
 
     known: dict[int, _Shape]
     unknown: dict[int, str]
@@ -164,14 +164,14 @@ class _Shapes:
 
 @attrs.frozen(slots=False)
 class NativeStreamReader:
-    """Reads the keyed state of one subtask from the heap backend's native format. Made with `open`.
+    """Reads the keyed state of one subtask from the heap backend's native format. Created with `open`.
 
     A key group is held in memory while it is read, as Flink itself held it.
 
     Attributes:
-        header: Keys and states.
-        source: The bytes.
-        executor: Who goes through the canonical entries.
+        header: The key snapshot and the states.
+        source: The bytes of the stream.
+        executor: The executor that processes the canonical entries.
     """
 
     header: KeyedStreamHeader
@@ -188,7 +188,7 @@ class NativeStreamReader:
         max_parallelism: int,
         executor: ExecutorName = ExecutorName.PLAIN,
     ) -> NativeStreamReader:
-        """Read the header of the stream of `handle`, and check the offsets; errors as `read_keyed_header`."""
+        """Read the header of the stream of `handle`, and check the offsets; raises as `read_keyed_header`."""
         header = read_stream_header(source, handle)
         with located(file=source.name):
             if not all(handle.offsets):
@@ -201,12 +201,12 @@ class NativeStreamReader:
 
     @property
     def name(self) -> str:
-        """What messages call the bytes."""
+        """The name of the stream in messages."""
         return self.source.name
 
     @cached_property
     def hidden(self) -> dict[str, str]:
-        """The states whose entries cannot be reached, each with the reason; to tell, one key group is read."""
+        """The states whose entries cannot be reached, each with the reason; one key group is read to find them."""
         states, unknown = self.header.states, self._shapes.unknown
         hidden = {states[state_id].name: why for state_id, why in unknown.items()}
         if not unknown or self.header.compressed or not self._extents:
@@ -224,10 +224,10 @@ class NativeStreamReader:
         return hidden
 
     def blocks(self, key_groups: range | None = None, state_ids: Collection[int] | None = None) -> Iterator[Block]:
-        """Give the canonical blocks of some key groups and states (by default all), key groups ascending.
+        """Yield the canonical blocks of some key groups and states (by default all), key groups ascending.
 
         Raises:
-            OldReaderUnavailable: There are entries of one of these states, and nothing tells where they end.
+            OldReaderUnavailable: One of these states has entries whose ends cannot be found.
             CorruptSavepoint: The bytes are damaged.
         """
         wanted = range(len(self.header.states)) if state_ids is None else state_ids
@@ -258,9 +258,9 @@ class NativeStreamReader:
             raise CorruptSavepoint(f"key group {group} ends before the state {states[min(left)].name!r}")
 
     def _views(self, extent: Extent) -> Iterator[tuple[int | None, DataInputView]]:
-        """Give what is read one after the other: the whole key group, or the stream of each state.
+        """Yield the parts to read: the whole key group, or the content of each state's compressed stream.
 
-        With each comes its place in the stream; None where it is compressed and its positions are no positions there.
+        Each is yielded with its position in the stream; None where it is compressed, as it has no position there.
         """
         start = extent.start + _GROUP_BYTES
         found = DataInputView(
@@ -275,7 +275,7 @@ class NativeStreamReader:
             yield None, DataInputView(b"".join(decompress(self.source, begin, end)))
 
     def _stream_starts(self, start: int, end: int) -> Iterator[int]:
-        """Find where framed snappy streams begin, by the headers of their chunks."""
+        """Yield the positions of the framed snappy streams, found by the headers of their chunks."""
         position = start
         while position < end:
             chunk = self.source.read_at(position, min(_CHUNK_HEADER_BYTES, end - position))
@@ -306,7 +306,7 @@ class NativeStreamReader:
             yield Block.of(key_group, state_id, items)
 
     def _pass_hidden(self, view: DataInputView, state_id: int, count: int, wanted: Collection[int]) -> None:
-        """Go past a state that cannot be read: it is empty, or it fills a compressed stream of its own."""
+        """Skip a state that cannot be read, if it is empty or in a separate compressed stream; else raise."""
         if count and (state_id in wanted or not self.header.compressed):
             raise OldReaderUnavailable(
                 f"the end of its values cannot be found: {self._shapes.unknown[state_id]}",

@@ -1,6 +1,6 @@
 """The streams of a new savepoint: headers of declared states, the entries of a value, the operator state of a subtask.
 
-What `SavepointWriter` and a bootstrap on Spark have in common, so that both write the same bytes.
+`SavepointWriter` and the bootstrap on Spark share this code, so that both write the same bytes.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _MODES = {StateKind.SPLIT_LIST: "SPLIT_DISTRIBUTE", StateKind.UNION_LIST: "UNION
 
 
 def refuse_unstable_key(operator: Operator) -> None:
-    """Refuse a key type that Flink would hash in another way than this release can.
+    """Refuse a key type whose Java hash this release cannot compute, in an operator that Flink could restore.
 
     Raises:
-        DeclarationError: All types of the operator are Flink's, and its keys have no hash that is the same everywhere.
+        DeclarationError: All types of the operator are Flink's, and its keys have no hash that is equal in every JVM.
     """
     if operator.key is None or not operator.describe().is_flink_restorable or has_stable_hash(operator.key):
         return
@@ -48,7 +48,7 @@ def check_job(job: Job, restore_target: Target) -> None:
     """Refuse a job that the target could not restore.
 
     Raises:
-        DeclarationError: Flink would hash a key in another way.
+        DeclarationError: Flink would compute another hash of a key.
         IncompatibleState: An operator has a type that Flink does not know, and the target is Flink.
     """
     for operator in job.operators:
@@ -65,7 +65,7 @@ def check_job(job: Job, restore_target: Target) -> None:
 
 
 def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
-    """Give the header of an operator's keyed streams; None where it has no keyed state."""
+    """Return the header of an operator's keyed streams; None where it has no keyed state."""
     states = [state for state in operator.describe().states if state.kind.is_keyed]
     if operator.key is None or not states:
         return None
@@ -73,7 +73,7 @@ def keyed_header(operator: Operator) -> KeyedStreamHeader | None:
 
 
 def _keyed_info(state: StateDescription) -> StateMetaInfo:
-    if state.namespace is None:  # described by no descriptor of a state: a queue of timers
+    if state.namespace is None:  # not a state descriptor's: a queue of timers
         return timer_state(state.name, state.value.snapshot)
     return keyed_state(state.name, state.kind.name, state.namespace.snapshot, state.value.snapshot)
 
@@ -87,10 +87,10 @@ def store_operator_state(
     *,
     compressed: bool = False,
 ) -> tuple[OperatorStateHandle | None, dict[str, FileDigest]]:
-    """Write the list and broadcast states of one subtask; those that are not given are empty.
+    """Write the list and broadcast states of one subtask; states without given elements are written empty.
 
     Returns:
-        The handle (None where the operator has no such state), and the digest of the file, where there is one.
+        The handle (None where the operator has no such state), and the digest of the file, if a file is written.
     """
     states = [state for state in operator.describe().states if not state.kind.is_keyed]
     if not states:

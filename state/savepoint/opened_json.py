@@ -1,9 +1,9 @@
-"""Pickled values as JSON: unopened, or, where their class is trusted, with what their pickles say of them.
+"""Pickled values as JSON: unopened, or with the content of the pickle where their class is trusted.
 
     $pickle  class that the state declares, and the pickle in hexadecimal
     $object  class, and attributes by name, or arguments by position, or both
 
-No object of the user's is made, so nothing is imported and no code of theirs runs. Code within a pickle is never run.
+No user class is instantiated, so no user module is imported and no user code runs. Code within a pickle never runs.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
     from ...serializers.pickled.values import PickledValue
 
-_DEEPEST = 150  # of its levels; what writes JSON follows a thousand of JSON's
+_DEEPEST = 150  # levels of the value; the JSON writer allows a thousand levels of JSON
 
 
 def tagged_pickle(value: PickledValue) -> dict[str, Any]:
-    """Give a pickled value as JSON; opened where the `with trusting(…)` around says so.
+    """Return a pickled value as JSON; opened where the enclosing `with trusting(…)` trusts its class.
 
     Raises:
         UntrustedCode: The class is trusted, and the pickle names something else that is not.
-        CorruptSavepoint: It is no pickle.
-        StateShiftError: JSON cannot say what it holds: it contains itself, or is far larger as a tree.
+        CorruptSavepoint: The data is not a pickle.
+        StateShiftError: JSON cannot represent the value: it contains itself, or is far larger as a tree.
     """
     trusted = trusted_names() or frozenset()
     if value.by_value or value.class_name not in trusted:
@@ -52,10 +52,10 @@ def tagged_pickle(value: PickledValue) -> dict[str, Any]:
 
 @attrs.frozen
 class _Tree:
-    """Makes JSON of one opened pickle.
+    """Converts one opened pickle to JSON.
 
     Attributes:
-        unfolding: Counts its parts: JSON has no word for one that is shared.
+        unfolding: Counts the parts of the value: JSON repeats a shared part each time.
     """
 
     unfolding: Unfolding

@@ -1,10 +1,10 @@
-"""The operator state of one subtask: a header, then elements that the handle's offsets point at.
+"""The operator state of one subtask: a header, then elements at the positions in the handle.
 
     i32 6, bool compressed (not at version 5)
     i16 n, n x list state, i16 m, m x broadcast state (`meta_info`)
     the elements; where compressed, all of them one framed snappy stream, flushed before each element
 
-An element ends where the next one of any state begins, or at the end. Elements stay raw bytes here. Source: format
+An element ends where the next one of any state begins, or at the end. Elements are not decoded here. Source: format
 notes, section 8.
 """
 
@@ -37,13 +37,13 @@ _HEADERS_KEPT = 8
 
 @attrs.frozen
 class OperatorStreamHeader:
-    """What stands before the elements.
+    """The header before the elements.
 
     Attributes:
-        list_states: States whose elements are dealt out over subtasks, or go to all of them.
-        broadcast_states: States that are one map, the same in all subtasks.
-        compressed: Whether the elements are.
-        version: Of the header's own format.
+        list_states: The states whose elements are distributed over subtasks, or go to all of them.
+        broadcast_states: The states that are one map, the same in all subtasks.
+        compressed: Whether the elements are compressed.
+        version: The version of the header's own format.
     """
 
     list_states: tuple[StateMetaInfo, ...] = ()
@@ -53,7 +53,7 @@ class OperatorStreamHeader:
 
     @property
     def states(self) -> tuple[StateMetaInfo, ...]:
-        """All states: lists, then broadcast."""
+        """All states: list states, then broadcast states."""
         return self.list_states + self.broadcast_states
 
 
@@ -63,9 +63,9 @@ class OperatorStream:
 
     Attributes:
         header: The states.
-        elements: By the name of a list state: its elements, in order.
-        broadcast: By the name of a broadcast state: its whole map, `i32 n, n x (key, value)`.
-        order: Names of all states in the order in which they were written, for a writer that is to keep it.
+        elements: The elements of each list state in order, by the name of the state.
+        broadcast: The whole map of each broadcast state, `i32 n, n x (key, value)`, by the name of the state.
+        order: The names of all states in the order in which they were written, for a writer that keeps this order.
     """
 
     header: OperatorStreamHeader
@@ -74,14 +74,14 @@ class OperatorStream:
     order: tuple[str, ...] = ()
 
     def parts_of(self, info: StateMetaInfo) -> tuple[bytes, ...]:
-        """Give the elements of a state; of a broadcast state its map, if there is one."""
+        """Return the elements of a state; for a broadcast state its map, if it has one."""
         if info.kind is MetaInfoKind.BROADCAST:
             return (self.broadcast[info.name],) if info.name in self.broadcast else ()
         return self.elements.get(info.name, ())
 
 
 def read_operator_header(source: DataInputView) -> OperatorStreamHeader:
-    """Read a header; errors as `read_keyed_header`."""
+    """Read a header; raises as `read_keyed_header`."""
     start = source.position
     version = source.read_int()
     if version not in {_WITHOUT_COMPRESSION, STREAM_VERSION}:
@@ -101,7 +101,7 @@ def read_operator_header(source: DataInputView) -> OperatorStreamHeader:
 
 
 def write_operator_header(header: OperatorStreamHeader, target: DataOutputView) -> None:
-    """Write a header as it is: read and written again, it has the same bytes."""
+    """Write a header; a header that was read is written with the same bytes."""
     target.write_int(header.version)
     if header.version != _WITHOUT_COMPRESSION:
         target.write_boolean(header.compressed)
@@ -112,16 +112,16 @@ def write_operator_header(header: OperatorStreamHeader, target: DataOutputView) 
 def read_operator_stream(
     source: ByteSource, handle: OperatorStateHandle, wanted: Mapping[str, range] | None = None
 ) -> OperatorStream:
-    """Read the operator state of one subtask; it fits into memory, as it did in Flink.
+    """Read the operator state of one subtask into memory, where it fits, as it did in Flink.
 
     Args:
-        source: The bytes.
-        handle: What points at them.
-        wanted: By the name of a state: which of its elements, by their place in the handle. None: all of all states.
+        source: The bytes of the stream.
+        handle: The handle of the stream.
+        wanted: The elements to read of each state, by their indexes in the handle. None: all elements of all states.
 
     Raises:
         UnknownSnapshot: A snapshot class is not registered; nothing of the stream can be read then.
-        UnsupportedFormat: The stream or a state is of a kind that is not known.
+        UnsupportedFormat: The kind of the stream or of a state is not known.
         CorruptSavepoint: Bytes or offsets are damaged.
     """
     with located(file=source.name):
@@ -157,15 +157,15 @@ def write_operator_stream(
 
     Args:
         header: The states, the same in all subtasks of an operator; and whether the elements are compressed.
-        elements: By the name of a list state: its elements. A state that is left out has none.
-        broadcast: By the name of a broadcast state: its whole map. A state that is left out is written empty.
-        write: Takes the bytes, as `FileOutput.write` or `bytearray.extend`.
+        elements: The elements of each list state, by its name. A state that is left out has no elements.
+        broadcast: The whole map of each broadcast state, by its name. A state that is left out is written empty.
+        write: Takes the bytes, such as `FileOutput.write` or `bytearray.extend`.
 
     Returns:
         The offsets for the handle, lists first, in the order of the header.
 
     Raises:
-        MigrationFailed: There are elements of a state that the header does not have.
+        MigrationFailed: Elements are given of a state that the header does not have.
     """
     unknown = {*elements, *broadcast} - {info.name for info in header.states}
     if unknown:
@@ -193,7 +193,7 @@ def write_operator_stream(
 
 @attrs.define
 class _Counted:
-    """Passes bytes on, and knows how many they were."""
+    """Passes bytes on, and counts them."""
 
     target: Callable[[bytes], object]
     size: int = 0
@@ -204,7 +204,7 @@ class _Counted:
 
 
 def mode_of(info: StateMetaInfo) -> DistributionMode:
-    """How the elements of an operator state are dealt out."""
+    """Return how the elements of an operator state are distributed; raises `CorruptSavepoint`."""
     if info.kind is MetaInfoKind.BROADCAST:
         return DistributionMode.BROADCAST
     name = info.option("OPERATOR_STATE_DISTRIBUTION_MODE") or DistributionMode.SPLIT_DISTRIBUTE.name
@@ -214,18 +214,18 @@ def mode_of(info: StateMetaInfo) -> DistributionMode:
 
 
 def read_operator_stream_header(source: ByteSource, handle: OperatorStateHandle) -> OperatorStreamHeader:
-    """Read only the header of an operator state stream; errors as `read_operator_stream`."""
+    """Read only the header of an operator state stream; raises as `read_operator_stream`."""
     with located(file=source.name):
         return _open_header(source, handle)[0]
 
 
 def require_written_order(handle: OperatorStateHandle) -> None:
-    """Refuse a handle that does not list the elements of a state in the order in which they lie, as Flink writes them.
+    """Refuse a handle that does not list the elements of a state in the order of the stream, as Flink writes them.
 
-    Flink itself reads them in any order: another one is one of elements.
+    Flink itself reads elements in any order, and then the list has another order.
 
     Raises:
-        CorruptSavepoint: It does not.
+        CorruptSavepoint: The offsets of a state do not ascend.
     """
     for state in handle.states:
         before = next((one for one, other in pairwise(state.offsets) if one > other), None)
@@ -236,7 +236,7 @@ def require_written_order(handle: OperatorStateHandle) -> None:
 
 
 def _open_header(source: ByteSource, handle: OperatorStateHandle) -> tuple[OperatorStreamHeader, int]:
-    """Give the header, and where the first element may begin."""
+    """Return the header, and the position of the first element."""
     end = min((offset for state in handle.states for offset in state.offsets), default=source.size)
     if end > min(source.size, _MAX_HEADER_BYTES):
         raise CorruptSavepoint(f"the first element is said to begin at byte {end} of {source.size}", offset=0)
@@ -254,7 +254,7 @@ def _parsed_header(
     data: bytes,
     registered: tuple[object, ...],  # noqa: ARG001 - part of the key
 ) -> tuple[OperatorStreamHeader, int]:
-    """Parse a header once for all states and subtasks, as that of a keyed stream; give its size, too."""
+    """Parse a header and return it with its size; cached, as for keyed streams."""
     view = DataInputView(data)
     return read_operator_header(view), view.position
 

@@ -1,6 +1,6 @@
-"""The end of `_metadata` from version 4 on: a Java object that says of what kind the snapshot is.
+"""The properties at the end of `_metadata` from version 4 on: a Java object that describes the kind of snapshot.
 
-It is carried through as opaque bytes. A new savepoint gets the object that Flink 1.20 and 2.3 write into each canonical
+It is copied as opaque bytes. A new savepoint gets the object that Flink 1.20 and 2.3 write into each canonical
 savepoint. Source: format notes 3.6; the Java Object Serialization Specification, section 6, for where it ends.
 """
 
@@ -33,12 +33,12 @@ _MAX_DEPTH = 20
 
 
 def check_properties(data: bytes) -> None:
-    """Refuse bytes that are no Java object, or that stop in the middle of one.
+    """Refuse bytes that are not a Java object, or that end in the middle of one.
 
-    Only what `CheckpointProperties` are made of is followed; at anything else the bytes are taken as they are.
+    Only the kinds of content that `CheckpointProperties` consists of are checked; bytes with any other are accepted.
 
     Raises:
-        CorruptSavepoint: With the offset within `data`.
+        CorruptSavepoint: The bytes are damaged; the error has the offset within `data`.
     """
     source = DataInputView(data)
     if source.peek(4) != _JAVA_STREAM:
@@ -53,25 +53,25 @@ def check_properties(data: bytes) -> None:
 
 
 class _NotFollowedError(Exception):
-    """The object holds something that this walk does not know."""
+    """The object has content that `_Walk` does not support."""
 
 
 class _Class:
-    """A class description: the fields of its objects, those of its superclass first."""
+    """A class description: the fields of its objects, with the superclass's fields first."""
 
     def __init__(self) -> None:
         self.fields: list[str] = []
 
 
 class _Walk:
-    """Passes over one serialized Java object."""
+    """Skips one serialized Java object."""
 
     def __init__(self, source: DataInputView) -> None:
         self.source = source
         self.references: list[_Class | None] = []
 
     def content(self, depth: int) -> None:
-        """Pass over an object, enum, string, reference or null."""
+        """Skip an object, enum, string, reference or null."""
         if depth > _MAX_DEPTH:
             raise _NotFollowedError
         tag = self.source.read_unsigned_byte()
@@ -96,7 +96,7 @@ class _Walk:
             raise _NotFollowedError
 
     def class_description(self, depth: int) -> _Class:
-        """Pass over the description of a class, or look up one that is referred to."""
+        """Read the description of a class, or look up a reference to one."""
         tag = self.source.read_unsigned_byte()
         if tag == _NULL:
             return _Class()

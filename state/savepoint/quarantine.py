@@ -1,13 +1,14 @@
 """Values that a migration could not convert, kept beside the savepoint that it wrote (rule RUN-4).
 
-One file for each stream that had any, beside the stream's own; Flink ignores it. Each line is a JSON object:
+There is one file for each stream that had such values, beside the stream's own; Flink ignores it. Each line is a JSON
+object:
 
-    operator_id, operator, state, kind    whose value it is, as the new savepoint names it
-    key_group, key, user_key, path, rule  where it lay; null for what has none
-    reason, cause                         what failed, and the class of the error behind it
-    key_bytes, value_bytes                hexadecimal, in the form of the savepoint that was migrated
+    operator_id, operator, state, kind    the state of the value, as named in the new savepoint
+    key_group, key, user_key, path, rule  the position of the value; null where it does not apply
+    reason, cause                         what failed, and the class of the underlying error
+    key_bytes, value_bytes                hexadecimal, in the format of the savepoint that was migrated
 
-The bytes are there also where keys and values were redacted: they are the state, and nowhere else in the new savepoint.
+The bytes are written even if keys and values are redacted: they are state that the new savepoint has nowhere else.
 """
 
 from __future__ import annotations
@@ -33,34 +34,34 @@ _OPTIONAL_TEXT = attrs.validators.optional(_TEXT)
 
 
 def quarantine_part(part: str) -> str:
-    """Give the part of a stream's name that its quarantine has in place of `part`."""
+    """Return the part of a quarantine file's name that replaces `part` in the stream's name."""
     return f"quarantine-{part}"
 
 
 def is_quarantine(name: str) -> bool:
-    """Whether a file holds values in quarantine."""
+    """Whether a file is a quarantine file, by its name."""
     return _NAME.fullmatch(name) is not None
 
 
 @attrs.frozen(kw_only=True)
 class QuarantinedValue:
-    """One line of such a file: an entry, or an element of an operator's list.
+    """One line of a quarantine file: an entry, or an element of an operator's list.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        operator: Its uid, or "".
-        state: Its name in the new savepoint.
-        kind: The state's kind.
-        key_group: Of keyed state; None elsewhere.
+        operator_id: The operator's id in 32 hexadecimal digits.
+        operator: The operator's uid, or "".
+        state: The name of the state in the new savepoint.
+        kind: The kind of the state.
+        key_group: The key group in keyed state; else None.
         key: The key as messages show it; None where there is none.
-        user_key: Of map state: the user key, in the same way.
-        path: Where in the value the failure was, from `$`.
-        rule: By which rule it was to be converted; None where none is cited.
+        user_key: The user key in map state, as messages show it; else None.
+        path: The position of the failure within the value, from `$`.
+        rule: The rule by which the value would have been converted; None where none is cited.
         reason: What failed; may show the value.
-        cause: Class of the error behind it.
-        key_bytes: The key as it was stored: of keyed state with key group, namespace and user key; empty for elements.
-        value_bytes: The value as it was stored; of a map state that was to become one of another kind, all entries of
-            the key, each with the length of its key and of its value before them, in four bytes.
+        cause: The class of the underlying error.
+        key_bytes: The key as it was stored: in keyed state with key group, namespace and user key; empty for elements.
+        value_bytes: The value as it was stored; for map state that would have become state of another kind, all entries
+            of the key, with four bytes of length before each key and each value.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -79,21 +80,21 @@ class QuarantinedValue:
 
     @property
     def shown_key(self) -> str | None:
-        """The key, as a message may show it."""
+        """The key as messages show it, redacted if that is set."""
         return _shown(self.key)
 
     @property
     def shown_user_key(self) -> str | None:
-        """The user key, as a message may show it."""
+        """The user key as messages show it, redacted if that is set."""
         return _shown(self.user_key)
 
     @property
     def shown_reason(self) -> str:
-        """The reason; where values are redacted, the class of the error alone."""
+        """The reason; if values are redacted, only the class of the error."""
         return f"{shown(self.reason)}: {self.cause}" if values_are_redacted() else self.reason
 
     def to_line(self) -> bytes:
-        """Give the line of a file."""
+        """Return the value as a line of a quarantine file."""
         facts = attrs.asdict(self)
         for name in ("key_bytes", "value_bytes"):
             facts[name] = facts[name].hex()
@@ -101,10 +102,10 @@ class QuarantinedValue:
 
     @classmethod
     def from_line(cls, line: bytes) -> QuarantinedValue:
-        """Read a line.
+        """Parse a line of a quarantine file.
 
         Raises:
-            CorruptSavepoint: It is not what `to_line` gives.
+            CorruptSavepoint: The line does not have the format of `to_line`.
         """
         try:
             facts: dict[str, Any] = parse_json(line)
@@ -120,12 +121,12 @@ def _shown(text: str | None) -> str | None:
 
 
 def quarantine_files(lineage: Lineage | None) -> tuple[str, ...]:
-    """Give the names of the files with values in quarantine, sorted; none without a lineage."""
+    """Return the names of the quarantine files, sorted; none without a lineage."""
     return tuple(sorted(filter(is_quarantine, lineage.files))) if lineage is not None else ()
 
 
 def read_quarantine(folder: Folder, lineage: Lineage | None) -> Iterator[QuarantinedValue]:
-    """Read all values in quarantine, file by file, in the order in which they were met.
+    """Yield all values in quarantine, file by file, in the order in which they were written.
 
     Args:
         folder: The savepoint.

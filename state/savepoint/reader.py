@@ -1,4 +1,4 @@
-"""A savepoint as it lies there: operators, states, entries. Needs no user classes, and changes nothing.
+"""Read access to a savepoint: operators, states, entries. It needs no user classes, and changes nothing.
 
 savepoint = Savepoint.open("/data/savepoint-1")
 for entry in savepoint.operator("account-state").state("account").read_entries():
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class _Room:
-    """What the headers of an operator's keyed streams, or of its other streams, tell."""
+    """The contents of the headers of an operator's keyed streams, or of its other streams, or their error."""
 
     key: Snapshot | None = None
     states: tuple[SavepointState, ...] = ()
@@ -53,7 +53,7 @@ class _Room:
 
     @property
     def why(self) -> str:
-        """Why the states cannot be told: with the class, the state, and the path in its type."""
+        """The reason why the states are not known, or "": it has the class, the state, and the path in its type."""
         if self.error is None:
             return ""
         where = self.error.where
@@ -64,11 +64,11 @@ class _Room:
 
 @attrs.frozen(slots=False)
 class SavepointOperator:
-    """One operator of a savepoint. Headers of its streams are read when they are first needed.
+    """One operator of a savepoint. The headers of its streams are read when they are first needed.
 
     Attributes:
-        stored: Its entry in `_metadata`.
-        folder: Where the files are.
+        stored: The operator's entry in `_metadata`.
+        folder: The folder of the savepoint.
     """
 
     stored: OperatorState = attrs.field(repr=False)
@@ -76,37 +76,37 @@ class SavepointOperator:
 
     @property
     def operator_id(self) -> str:
-        """32 hexadecimal digits."""
+        """The operator id in 32 hexadecimal digits."""
         return self.stored.operator_id.hex()
 
     @property
     def uid(self) -> str:
-        """As given in the job; "" where `_metadata` does not tell it (before Flink 2)."""
+        """The uid as set in the job; "" where `_metadata` does not have it (before Flink 2)."""
         return self.stored.uid
 
     @property
     def name(self) -> str:
-        """For people; "" where `_metadata` does not tell it."""
+        """The display name; "" where `_metadata` does not have it."""
         return self.stored.name
 
     @property
     def title(self) -> str:
-        """What to call it: its uid, else its id."""
+        """The operator's name in messages: its uid, else its id."""
         return self.uid or self.operator_id
 
     @property
     def parallelism(self) -> int:
-        """Number of its subtasks."""
+        """The number of subtasks."""
         return self.stored.parallelism
 
     @property
     def max_parallelism(self) -> int:
-        """Number of its key groups."""
+        """The number of key groups."""
         return self.stored.max_parallelism
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all its streams."""
+        """The bytes of all streams of the operator."""
         handles = (
             handle
             for subtask in self.stored.subtasks
@@ -117,12 +117,12 @@ class SavepointOperator:
 
     @cached_property
     def _keyed(self) -> _Room:
-        """What is known of the keyed streams."""
+        """The contents of the headers of the keyed streams."""
         return self._told(lambda: keyed_states(self.stored, self.folder))
 
     @cached_property
     def _lists(self) -> _Room:
-        """What is known of the streams of list and broadcast state."""
+        """The contents of the headers of the streams of list and broadcast state."""
         return self._told(lambda: (None, operator_states(self.stored, self.folder)))
 
     def _told(self, read: Callable[[], tuple[Snapshot | None, list[SavepointState]]]) -> _Room:
@@ -135,36 +135,36 @@ class SavepointOperator:
 
     @property
     def key(self) -> Snapshot | None:
-        """Snapshot of the key serializer; None where there is no keyed state, or it cannot be told."""
+        """The snapshot of the key serializer; None where there is no keyed state, or its headers cannot be read."""
         return self._keyed.key
 
     @property
     def states(self) -> tuple[SavepointState, ...]:
-        """All states that can be told: keyed ones, timers, operator lists, broadcast."""
+        """All states whose headers can be read: keyed states, timers, operator lists, broadcast states."""
         return self._keyed.states + self._lists.states
 
     @property
     def unreadable_keyed(self) -> str:
-        """Why keyed states and timers cannot be told, or "": an unknown snapshot class makes a header unreadable."""
+        """Why keyed states and timers are not known, or "": an unknown snapshot class makes a header unreadable."""
         return self._keyed.why
 
     @property
     def unreadable_lists(self) -> str:
-        """Why list and broadcast states cannot be told, or ""."""
+        """Why list and broadcast states are not known, or ""."""
         return self._lists.why
 
     @property
     def unreadable(self) -> str:
-        """Why the states cannot all be told, or "". The one of keyed and operator state does not hide the other."""
+        """Why some states are not known, or "". Unreadable keyed state does not hide operator state, nor vice versa."""
         return self.unreadable_keyed or self.unreadable_lists
 
     def state(self, name: str) -> SavepointState:
-        """Give a state by name.
+        """Return a state by name.
 
         Raises:
-            StateNotFound: With the names that there are.
-            UnknownSnapshot, SnapshotVersionError, UnsupportedFormat: Not all states can be told, and it is none of
-                those that can.
+            StateNotFound: There is no such state; the message has the names that exist.
+            UnknownSnapshot, SnapshotVersionError, UnsupportedFormat: Not all headers can be read, and the state is not
+                in those that can.
         """
         for state in self.states:
             if state.name == name:
@@ -184,36 +184,36 @@ class SavepointOperator:
         keys: int = 0,
         progress: Callable[[int], None] | None = None,
     ) -> OperatorSizes:
-        """Count entries and bytes by state and by key group, in one walk that decodes nothing.
+        """Count entries and bytes by state and by key group, in one pass without decoding.
 
-        What is damaged has its error with it, and no measure.
+        Damaged states have an error instead of a measure.
 
         Args:
-            states: Names of those to measure; None: all.
+            states: The names of the states to measure; None: all.
             keys: How many of the largest keys to find in each keyed state. Keys may be personal data.
-            progress: Told now and then how many bytes of entries were seen so far.
+            progress: Called at intervals with the number of bytes of entries read so far.
 
         Raises:
             CorruptSavepoint: The header of a stream is damaged, so that its states are not known.
             SavepointNotFound: A file is missing.
         """
-        from .sizes import measure_operator  # which a check does not need
+        from .sizes import measure_operator  # not needed for a compatibility check
 
         return measure_operator(self, states=states, keys=keys, progress=progress)
 
     @property
     def is_native(self) -> bool:
-        """Whether keyed state lies in the heap backend's native format."""
+        """Whether keyed state is stored in the heap backend's native format."""
         return any(not handle.is_canonical for handle in keyed_handles(self.stored))
 
     @property
     def _is_reframed(self) -> bool:
-        """Whether a migration can turn native keyed state into canonical."""
+        """Whether a migration can convert native keyed state to the canonical format."""
         return self.is_native and not self.unreadable_keyed and not any(state.is_hidden for state in self.states)
 
     @property
     def _bound(self) -> str:
-        """Why no key may get another place, or ""."""
+        """Why keys cannot be moved to other key groups or subtasks, or ""."""
         if any(subtask.raw_keyed for subtask in self.stored.subtasks):
             return "the operator has raw keyed state, which only its own code can take apart"
         if any(subtask.finished for subtask in self.stored.subtasks):
@@ -222,7 +222,7 @@ class SavepointOperator:
 
     @property
     def keeps(self) -> tuple[str, ...]:
-        """State in words that is neither judged nor changed."""
+        """The kinds of state that are neither checked nor changed, in words."""
         words = [
             ("coordinator state", self.stored.coordinator is not None),
             ("raw keyed state", any(subtask.raw_keyed for subtask in self.stored.subtasks)),
@@ -232,17 +232,17 @@ class SavepointOperator:
 
     @property
     def description(self) -> OperatorDescription:
-        """What a check compares."""
+        """The description for a compatibility check."""
         return self.describe()
 
     def describe(
         self,
         stored: Callable[[SavepointState], Callable[[], TypeSerializer[Any]] | None] = lambda _: None,
     ) -> OperatorDescription:
-        """Describe the operator for a check.
+        """Return a description of the operator for the compatibility check.
 
         Args:
-            stored: Gives for a state what loads the serializer beside it, where the caller trusts it (rule READ-2).
+            stored: Returns the loader of a state's stored serializer, where the caller trusts it (rule READ-2).
         """
         states = tuple(
             attrs.evolve(state.description, value=attrs.evolve(state.description.value, stored=stored(state)))
@@ -264,7 +264,7 @@ class SavepointOperator:
 
 
 def _with_done(operator: OperatorDescription, done: dict[tuple[str, str], frozenset[str]]) -> OperatorDescription:
-    """Add what the lineage tells of an operator's key and states (rule STATE-8)."""
+    """Return the description with the conversions of key and states that the lineage records (rule STATE-8)."""
     known = {name: what for (operator_id, name), what in done.items() if operator_id == operator.operator_id and what}
     if not known:
         return operator
@@ -278,13 +278,13 @@ def _with_done(operator: OperatorDescription, done: dict[tuple[str, str], frozen
 
 @attrs.frozen(slots=False)
 class Savepoint:
-    """A savepoint, read only. Made with `open`.
+    """A savepoint, which is only read. Created with `open`.
 
     Attributes:
-        folder: Where it is.
+        folder: The folder of the savepoint.
         metadata: The content of `_metadata`.
-        lineage: The content of `_stateshift.json`; None where there is none.
-        metadata_digest: Of the bytes that `metadata` was read from; None where nobody has read them.
+        lineage: The content of `_stateshift.json`; None where that file does not exist.
+        metadata_digest: The digest of the bytes that `metadata` was read from; None where it was not read from a file.
     """
 
     folder: Folder
@@ -294,19 +294,19 @@ class Savepoint:
 
     @classmethod
     def open(cls, place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
-        """Read `_metadata` (or a path that ends in it) and the lineage; state is read later.
+        """Open a savepoint: read `_metadata` and the lineage; state is read later.
 
         Args:
-            place: A local path, or a URI of any store (s3:, gs:, hdfs:).
-            allow_roots: Further folders where files of the savepoint may lie, local or on stores: those that it names
-                by absolute URIs are read only in its own folder, beside a checkpoint's in `shared` and `taskowned`, and
-                there.
+            place: A local path, or a URI of any store (s3:, gs:, hdfs:); the folder, or `_metadata` in it.
+            allow_roots: Further folders, local or on stores, that may contain files of the savepoint. Files that it
+                names by absolute URIs are read only from these, from its own folder, and for a checkpoint from `shared`
+                and `taskowned` beside it.
 
         Raises:
             SavepointNotFound: There is no `_metadata`.
-            CorruptSavepoint: It is damaged.
-            UntrustedPlace: Files of it lie elsewhere; with all roots that it takes.
-            UnsupportedFormat: It is no canonical savepoint.
+            CorruptSavepoint: `_metadata` is damaged.
+            UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
+            UnsupportedFormat: It is not a canonical savepoint.
         """
         roots = tuple(Folder.at(root).place for root in allow_roots)
         folder = attrs.evolve(Folder.at(str(place).removesuffix("/" + METADATA)), roots=roots)
@@ -320,26 +320,26 @@ class Savepoint:
 
     @property
     def has_digests(self) -> bool:
-        """Whether a digest tells of each file what it must be, so that no damage can pass for another value."""
+        """Whether each file has a digest, so that damage cannot be mistaken for another value."""
         return self.lineage is not None and bool(self.lineage.files)
 
     def digest_of(self, name: str) -> FileDigest | None:
-        """Give what a file beside `_metadata` must be; None where there are no digests.
+        """Return the expected digest of a file; None where there are no digests.
 
         Raises:
-            CorruptSavepoint: There are digests, and none of this file.
+            CorruptSavepoint: There are digests, but none of this file.
         """
         return self.lineage.digest_of(name) if self.lineage is not None else None
 
     def without_digests(self) -> Savepoint:
-        """Give the same savepoint as if nothing told what its files must be."""
+        """Return the same savepoint without the digests of its files."""
         return self if self.lineage is None else attrs.evolve(self, lineage=attrs.evolve(self.lineage, files={}))
 
     def require_intact_metadata(self) -> None:
-        """Refuse `_metadata` that is not what the lineage says, before anything that it tells is carried over.
+        """Refuse a `_metadata` whose digest differs from the lineage's, before its content is carried over.
 
         Raises:
-            CorruptSavepoint: It is another one.
+            CorruptSavepoint: The digest differs.
         """
         expected = self.digest_of(METADATA)
         if expected is not None and self.metadata_digest is not None:
@@ -347,20 +347,20 @@ class Savepoint:
 
     @property
     def place(self) -> str:
-        """Its folder, as a path or URI."""
+        """The folder of the savepoint, as a path or URI."""
         return self.folder.place
 
     @cached_property
     def operators(self) -> tuple[SavepointOperator, ...]:
-        """All operators, by uid and id; those without state too."""
+        """All operators, sorted by uid and id, including those without state."""
         operators = (SavepointOperator(stored, self.folder) for stored in self.metadata.operators)
         return tuple(sorted(operators, key=lambda operator: (not operator.uid, operator.uid, operator.operator_id)))
 
     def operator(self, uid_or_id: str) -> SavepointOperator:
-        """Give an operator by its uid, or by its id (32 hexadecimal digits).
+        """Return an operator by its uid, or by its id (32 hexadecimal digits).
 
         Raises:
-            StateNotFound: With the operators that there are.
+            StateNotFound: There is no such operator; the message has the operators that exist.
         """
         ids = {uid_or_id, operator_id_of_uid(uid_or_id).hex()}
         for operator in self.operators:
@@ -370,25 +370,25 @@ class Savepoint:
         raise StateNotFound(f"no operator has the uid or id {uid_or_id!r}; there are: {titles}", savepoint=self.place)
 
     def measure(self, *, keys: int = 0) -> tuple[OperatorSizes, ...]:
-        """Measure all operators with state, as `SavepointOperator.measure` does; errors as there."""
+        """Return the sizes of all operators with state; raises as `SavepointOperator.measure`."""
         return tuple(operator.measure(keys=keys) for operator in self.operators if operator.stored.has_state)
 
     def quarantine(self) -> Iterator[QuarantinedValue]:
-        """Give the values that did not fit when the savepoint was written by a migration, as they were stored (RUN-4).
+        """Yield the values that a migration could not convert when it wrote the savepoint, as they were stored (RUN-4).
 
         Raises:
-            SavepointNotFound, CorruptSavepoint: A file with such values is missing or damaged.
+            SavepointNotFound, CorruptSavepoint: A quarantine file is missing or damaged.
         """
         return read_quarantine(self.folder, self.lineage)
 
     def describe(self, *, trust_stored_serializers: bool = False, trust: Iterable[str] = ()) -> JobDescription:
-        """Describe all operators with state for a check.
+        """Return a description of all operators with state for the compatibility check.
 
         Args:
-            trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled where no snapshot
-                gives a reader (rule READ-2).
-            trust: Qualified names of pickled classes whose values a migration may open: `shop.Account`;
-                `by-value:shop.Account` also runs code that comes within such values. The check itself opens none.
+            trust_stored_serializers: Whether serializers stored beside the savepoint may be unpickled where no reader
+                can be restored from a snapshot (rule READ-2).
+            trust: The qualified names of pickled classes whose values a migration may open: `shop.Account`;
+                `by-value:shop.Account` also runs code within such values. The check itself opens no pickles.
         """
         found = read_stored_serializers(self.folder, self.lineage)
 
@@ -406,16 +406,16 @@ class Savepoint:
 
 
 def open_savepoint(place: str | os.PathLike[str], *, allow_roots: Iterable[str | os.PathLike[str]] = ()) -> Savepoint:
-    """Return the savepoint in `place`, to be read: `Savepoint.open` as a function.
+    """Return the savepoint in `place` for reading: `Savepoint.open` as a function.
 
     Args:
         place: A local path, or a URI of any store (s3:, gs:, hdfs:); its folder, or `_metadata` in it.
-        allow_roots: Further folders where files of the savepoint may lie.
+        allow_roots: Further folders that may contain files of the savepoint.
 
     Raises:
         SavepointNotFound: There is no `_metadata`.
-        CorruptSavepoint: It is damaged.
-        UntrustedPlace: Files of it lie elsewhere; with all roots that it takes.
-        UnsupportedFormat: It is no canonical savepoint.
+        CorruptSavepoint: `_metadata` is damaged.
+        UntrustedPlace: Files of the savepoint are elsewhere; the message has all roots that are needed.
+        UnsupportedFormat: It is not a canonical savepoint.
     """
     return Savepoint.open(place, allow_roots=allow_roots)

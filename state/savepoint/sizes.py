@@ -1,7 +1,7 @@
-"""How much lies where: entries and bytes of each state and each key group, and the keys that hold most.
+"""Sizes of state: entries and bytes of each state and each key group, and the largest keys.
 
-One walk over the blocks of an operator's keyed streams gives all of it. Nothing is decoded; keys are cut out of entries
-only where the largest are asked for (`largest_keys`).
+They are counted in one pass over the blocks of an operator's keyed streams. Nothing is decoded; keys are cut out of
+entries only if the largest keys are requested (`largest_keys`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _ASYNCHRONOUS = "keys cannot be told apart: the state is one of the asynchronous
 
 @attrs.frozen
 class StateSizes:
-    """How much one state holds.
+    """The size of one state.
 
     Attributes:
         state: The state.
-        measure: All of it; None where it cannot be counted: see `error` and `state.is_hidden`.
-        key_groups: Of keyed state: what lies in each key group that has entries.
-        largest: The keys that hold most, where they were asked for and the state has keys.
-        error: Why it cannot be counted: damage, or a missing file.
+        measure: The total; None where it cannot be counted: see `error` and `state.is_hidden`.
+        key_groups: For keyed state the size in each key group that has entries.
+        largest: The largest keys, if they were requested and the state has keys.
+        error: Why the state cannot be counted: damage, or a missing file.
     """
 
     state: SavepointState
@@ -55,12 +55,12 @@ class StateSizes:
 
 @attrs.frozen
 class Share:
-    """What lies in neighbouring key groups: those of a subtask, or of a bar in a chart.
+    """The size of a range of key groups: those of a subtask, or of a bar in a chart.
 
     Attributes:
-        key_groups: From the first to before the last.
-        entries: Entries of keyed state.
-        size_bytes: Their bytes.
+        key_groups: The range of key groups.
+        entries: The number of entries of keyed state.
+        size_bytes: The bytes of these entries.
     """
 
     key_groups: range
@@ -70,13 +70,13 @@ class Share:
 
 @attrs.frozen
 class Spread:
-    """How unequal sizes are, in bytes.
+    """The distribution of sizes, in bytes.
 
     Attributes:
-        smallest: The smallest.
-        median: Half of them are smaller.
-        largest: The largest.
-        average: Of all.
+        smallest: The smallest size.
+        median: The median.
+        largest: The largest size.
+        average: The average.
     """
 
     smallest: int
@@ -86,22 +86,22 @@ class Spread:
 
     @classmethod
     def of(cls, sizes: Collection[int]) -> Spread:
-        """Look at sizes, of which there is at least one."""
+        """Return the distribution of sizes; at least one is required."""
         return cls(min(sizes), statistics.median(sizes), max(sizes), statistics.fmean(sizes))
 
     @property
     def skew(self) -> float | None:
-        """How many times the average the largest is: 1 where all are equal. None where all are empty."""
+        """The ratio of the largest size to the average: 1 where all are equal; None where all are 0."""
         return self.largest / self.average if self.average else None
 
 
 @attrs.frozen(slots=False)
 class OperatorSizes:
-    """How much the states of an operator hold, and how its keyed state is spread.
+    """The sizes of an operator's states, and the distribution of its keyed state.
 
     Attributes:
         operator: The operator.
-        states: Those that were measured, in the order of `operator.states`.
+        states: The measured states, in the order of `operator.states`.
     """
 
     operator: SavepointOperator
@@ -109,12 +109,12 @@ class OperatorSizes:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all entries that could be counted: of compressed streams more than their files hold."""
+        """The bytes of all entries that could be counted; for compressed streams more than the size of their files."""
         return sum(sizes.measure.size_bytes for sizes in self.states if sizes.measure is not None)
 
     @cached_property
     def key_groups(self) -> tuple[Share, ...]:
-        """What lies in each key group, empty ones included; of all measured keyed states together."""
+        """The size of each key group, including empty ones, over all measured keyed states."""
         sums: dict[int, tuple[int, int]] = {}
         for state in self.states:
             for group, measure in state.key_groups.items():
@@ -125,12 +125,12 @@ class OperatorSizes:
 
     @property
     def subtasks(self) -> tuple[Share, ...]:
-        """What each subtask has, by its index."""
+        """The size of each subtask's keyed state, by its index."""
         count, groups = self.operator.parallelism, self.operator.max_parallelism
         return tuple(self._share(key_group_range(index, count, groups)) for index in range(count))
 
     def bins(self, count: int = BINS) -> tuple[Share, ...]:
-        """Divide the key groups into that many neighbouring ranges of about the same length."""
+        """Return the sizes of at most `count` consecutive ranges of key groups of about the same length."""
         groups = self.operator.max_parallelism
         count = min(count, groups)
         return tuple(self._share(range(at * groups // count, (at + 1) * groups // count)) for at in range(count))
@@ -147,13 +147,13 @@ def measure_operator(
     keys: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> OperatorSizes:
-    """Measure the states of an operator. What cannot be counted has its reason with it; the others are counted.
+    """Return the sizes of an operator's states; states that cannot be counted have a reason instead.
 
     Args:
         operator: The operator.
-        states: Names of those to measure; None: all.
+        states: The names of the states to measure; None: all.
         keys: How many of the largest keys to find in each keyed state.
-        progress: Told now and then how many bytes of entries were seen so far.
+        progress: Called at intervals with the number of bytes of entries read so far.
 
     Raises:
         CorruptSavepoint: The header of a stream is damaged, so that its states are not known.
@@ -172,7 +172,7 @@ def _has_key_groups(state: SavepointState) -> bool:
 
 
 def _not_walked(state: SavepointState) -> StateSizes:
-    """Measure what lies in no key group; what is hidden cannot be measured."""
+    """Return the size of an operator state, or of a hidden state, which has no measure."""
     if state.is_hidden:
         return StateSizes(state, None)
     try:
@@ -184,7 +184,7 @@ def _not_walked(state: SavepointState) -> StateSizes:
 def _walked(
     operator: SavepointOperator, states: list[SavepointState], keys: int, progress: Callable[[int], None] | None
 ) -> list[StateSizes]:
-    """Measure keyed states in one walk; damage anywhere leaves none of them counted."""
+    """Return the sizes of keyed states, counted in one pass; damage anywhere leaves none of them counted."""
     counts = {state.name: _Counts(state, _tally(operator, state, keys)) for state in states}
     try:
         with located(savepoint=operator.folder.place, operator=operator.title):
@@ -198,7 +198,7 @@ def _walked(
 def _blocks(
     operator: SavepointOperator, names: Collection[str], progress: Callable[[int], None] | None
 ) -> Iterator[tuple[StateMetaInfo, Block]]:
-    """Give the blocks of some states, each with what its stream says of the state; subtask after subtask."""
+    """Yield the blocks of some states, subtask after subtask, each with its stream's description of the state."""
     seen = told = 0
     for handle in keyed_handles(operator.stored):
         with open_keyed(handle, operator.folder, operator.max_parallelism) as reader:
@@ -212,7 +212,7 @@ def _blocks(
 
 
 def _tally(operator: SavepointOperator, state: SavepointState, keys: int) -> KeyTally | str | None:
-    """Give what finds the largest keys, or why that cannot be; None where nobody asks."""
+    """Return the tally of the largest keys, or why they cannot be found; None if they are not requested."""
     if not keys or operator.key is None:
         return None
     try:

@@ -3,8 +3,9 @@
     FF 06 00 00 "sNaPpY", then chunks: u8 type, u24 little-endian length, body
     type 00: u32 masked CRC-32C of the content, raw snappy; type 01: the same CRC, stored content
 
-A chunk holds at most 64 KiB, so the memory for a piece is bounded whatever the bytes say. cramjam knows the chunks, raw
-snappy and CRC-32C; what is here knows where a stream begins and where it may be cut. Source: format notes 5.6.
+A chunk has at most 64 KiB of content, so the memory for a piece is bounded even if the bytes are damaged. cramjam
+handles the chunks, raw snappy and CRC-32C; this module handles the start and the flush points of a stream. Source:
+format notes 5.6.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ _STREAM_HEADER_TYPE = 0xFF
 
 
 def decompress(source: ByteSource, start: int, end: int) -> Iterator[memoryview]:
-    """Give the content of the chunks in `[start, end)`, in pieces of at most 2 MiB, in memory that may be written.
+    """Yield the content of the chunks in `[start, end)`, in pieces of at most 2 MiB, in writable memory.
 
     Raises:
-        CorruptSavepoint: They are damaged (a checksum is wrong) or cut off.
+        CorruptSavepoint: A chunk is damaged (a checksum is wrong) or cut off.
     """
     chunks, count, begin = bytearray(), 0, start
     position = start
@@ -70,7 +71,7 @@ def _content(chunks: bytes, source: ByteSource, start: int) -> memoryview:
 class FrameWriter:
     """Writes one framed stream, in bounded memory.
 
-    What is written does not depend on how the content is cut into pieces (rule RUN-5).
+    The output does not depend on how the content is cut into pieces (rule RUN-5).
 
     Args:
         write: Takes the compressed bytes.
@@ -82,13 +83,13 @@ class FrameWriter:
         write(STREAM_HEADER)
 
     def write(self, data: bytes | memoryview) -> None:
-        """Append content; full chunks are written now and then."""
+        """Append content; full chunks are written from time to time."""
         self._waiting += data
         if len(self._waiting) >= _CHUNKS_AT_ONCE * _CHUNK_BYTES:
             self._compress(len(self._waiting) // _CHUNK_BYTES * _CHUNK_BYTES)
 
     def flush(self) -> None:
-        """Write all that is waiting: what is appended next begins a chunk, and can be read from there."""
+        """Write all pending content, so that the next content begins a new chunk and can be read from there."""
         if self._waiting:
             self._compress(len(self._waiting))
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a state stream come from: inside `_metadata`, or a file."""
+"""Byte sources of state streams: inside `_metadata`, or in a file."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class ByteSource(Protocol):
-    """Bytes that can be read at any offset; `FileRange` and `InlineBytes` are such."""
+    """Bytes that can be read at any offset, such as `FileRange` and `InlineBytes`."""
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the source in messages."""
         ...
 
     @property
     def size(self) -> int:
-        """Its size in bytes."""
+        """The size in bytes."""
         ...
 
     @property
     def piece_bytes(self) -> int:
-        """How many bytes are best read at once, where they are gone through but once."""
+        """The best number of bytes to read at once in a single sequential pass."""
         ...
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -43,13 +43,13 @@ class ByteSource(Protocol):
         ...
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Read all once, from the start to the end; a piece is what it is until the next one is asked for."""
+        """Yield all bytes from start to end; a piece is valid until the next one is requested."""
         ...
 
 
 @attrs.frozen
 class InlineBytes:
-    """Bytes that are at hand, as those inside `_metadata`."""
+    """Bytes in memory, such as those inside `_metadata`."""
 
     data: bytes = attrs.field(repr=False)
     name: str = "_metadata (inline)"
@@ -61,7 +61,7 @@ class InlineBytes:
 
     @property
     def piece_bytes(self) -> int:
-        """All of them."""
+        """The number of all bytes."""
         return max(len(self.data), 1)
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -70,16 +70,16 @@ class InlineBytes:
         return self.data[offset : offset + size]
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Give all of them at once."""
+        """Yield all bytes at once."""
         yield self.data
 
 
 class PassedOn:
-    """Bytes that somebody takes, each once and in their order, while others read them as they like.
+    """A byte source that passes each byte once and in order to a function, while it is read at any offsets.
 
     Args:
         source: The bytes.
-        take: Takes them; what it gets is what it is until it comes back.
+        take: Takes the bytes; its argument is valid until it returns.
     """
 
     def __init__(self, source: ByteSource, take: Callable[[bytes | memoryview], object]) -> None:
@@ -88,7 +88,7 @@ class PassedOn:
 
     @property
     def name(self) -> str:
-        """What messages call them."""
+        """The name of the source in messages."""
         return self._source.name
 
     @property
@@ -98,7 +98,7 @@ class PassedOn:
 
     @property
     def piece_bytes(self) -> int:
-        """As of `ByteSource`."""
+        """The best number of bytes to read at once; see `ByteSource`."""
         return self._source.piece_bytes
 
     def read_at(self, offset: int, size: int) -> bytes:
@@ -110,14 +110,14 @@ class PassedOn:
         return data
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Read all of them once, which nobody has read before."""
+        """Yield all bytes from start to end and pass them on; no bytes may have been read before."""
         for piece in self._source.pieces():
             self._take(piece)
             self._passed += len(piece)
             yield piece
 
     def finish(self) -> None:
-        """Pass on what nobody has read yet."""
+        """Pass on the bytes that have not been read yet."""
         if not self._passed:
             for _ in self.pieces():
                 pass
@@ -127,15 +127,15 @@ class PassedOn:
 
 @contextmanager
 def open_proven(handle: StreamHandle, folder: Folder, xxh128: str) -> Iterator[ByteSource]:
-    """Open a stream as `open_stream`; at the end of the `with` block its digest is looked at, for which all is read.
+    """Open a stream as `open_stream`; at the end of the `with` block read the rest and check the digest.
 
     Args:
         handle: From `_metadata`.
         folder: The folder of that `_metadata`.
-        xxh128: What the digest should be; "": that is not looked at.
+        xxh128: The expected digest; "": it is not checked.
 
     Raises:
-        CorruptSavepoint: It is another one; or as `open_stream`.
+        CorruptSavepoint: The digest differs; or as `open_stream`.
     """
     with open_stream(handle, folder) as source:
         if not xxh128:
@@ -149,10 +149,10 @@ def open_proven(handle: StreamHandle, folder: Folder, xxh128: str) -> Iterator[B
 
 
 def require_digest(file: str, found: str, wanted: str) -> None:
-    """Refuse a file whose digest is not the one that its savepoint's lineage tells.
+    """Refuse a file whose digest is not the one in its savepoint's lineage.
 
     Raises:
-        CorruptSavepoint: It is not.
+        CorruptSavepoint: The digests differ.
     """
     if found != wanted:
         raise CorruptSavepoint(
@@ -165,7 +165,7 @@ def require_digest(file: str, found: str, wanted: str) -> None:
 
 @contextmanager
 def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
-    """Open what a stream handle points at, until the `with` block ends.
+    """Open the bytes that a stream handle points at, until the `with` block ends.
 
     Args:
         handle: From `_metadata`.
@@ -173,8 +173,8 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
 
     Raises:
         SavepointNotFound: The file is missing.
-        UntrustedPlace: It lies where the savepoint may not lead; see `roots`.
-        CorruptSavepoint: Its size is not the one in the handle, or its name leaves the folder.
+        UntrustedPlace: The file is outside the savepoint's allowed folders; see `roots`.
+        CorruptSavepoint: The size of the file is not the one in the handle, or its name leaves the folder.
     """
     match handle:
         case InlineHandle():
@@ -194,7 +194,7 @@ def open_stream(handle: StreamHandle, folder: Folder) -> Iterator[ByteSource]:
 
 
 def _followed(name: str, folder: Folder) -> tuple[Folder, str]:
-    """Give the folder and the name of a file of a savepoint; a link must not lead out of its roots."""
+    """Return the folder and the name of a file of a savepoint; a link must not lead out of its roots."""
     real = folder.real(name)
     return (folder, name) if real is None else local_file(real, folder)
 

@@ -1,4 +1,4 @@
-"""What a state of a stream is to the program that uses it, and the snapshots that its kind must have."""
+"""The kind of a state in a stream, and the snapshots that its kind must have."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def info_snapshot(info: StateMetaInfo, role: str) -> TypeSerializerConfigSnapshot[Any]:
-    """Give the snapshot of a role that a state of its kind always has."""
+    """Return the snapshot of a role that states of this kind always have."""
     snapshot = info.snapshot(role)
     if snapshot is None:
         raise CorruptSavepoint(f"the state {info.name!r} has no {role}")
@@ -31,7 +31,7 @@ _KEYED_KINDS = {
 
 
 def keyed_kind(info: StateMetaInfo) -> StateKind:
-    """The kind of a keyed state; `CorruptSavepoint` where its option names none."""
+    """Return the kind of a keyed state; raises `CorruptSavepoint` where its option does not name one."""
     if info.kind is MetaInfoKind.PRIORITY_QUEUE:
         return StateKind.TIMERS
     name = info.option(KEYED_STATE_TYPE) or ""
@@ -49,6 +49,6 @@ def _operator_kind(info: StateMetaInfo) -> StateKind:
 
 
 def state_kind(info: StateMetaInfo) -> StateKind:
-    """The kind of any state; errors as `keyed_kind`."""
+    """Return the kind of any state; raises as `keyed_kind`."""
     is_keyed = info.kind not in {MetaInfoKind.OPERATOR, MetaInfoKind.BROADCAST}
     return keyed_kind(info) if is_keyed else _operator_kind(info)

@@ -1,6 +1,6 @@
-"""The states of an operator in a savepoint: what they are, how much they hold, and their values.
+"""The states of an operator in a savepoint: their descriptions, their sizes and their values.
 
-Every stream has a header of its own, so a state is read with the snapshots of the stream it lies in.
+Every stream has its own header, so a state is read with the snapshots of the stream that contains it.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _ASYNC = "state of the asynchronous state API (KEY_VALUE_V2) is not read by this
 
 @attrs.frozen
 class Measure:
-    """How much a state holds.
+    """The size of a state.
 
     Attributes:
-        entries: Entries as they lie there: of map state one for each user key; of operator lists the elements.
-        size_bytes: Their bytes, keys and framing included.
-        oversized: How many of them have a value past 2 GB, which nothing can read, nor write again.
+        entries: The number of stored entries: in map state one for each user key; in operator lists the elements.
+        size_bytes: The bytes of these entries, including keys and framing.
+        oversized: How many of them have a value of more than 2 GB, which can be neither read nor rewritten.
     """
 
     entries: int
@@ -59,10 +59,10 @@ class SavepointState:
     """One state of an operator, over all its subtasks.
 
     Attributes:
-        name: Its name.
-        kind: Its kind.
-        description: What a check compares.
-        is_hidden: Whether not even its entries can be told apart, so that there is no measure of it.
+        name: The name of the state.
+        kind: The kind of the state.
+        description: The description for a compatibility check.
+        is_hidden: Whether its entries cannot even be found, so that it cannot be measured.
     """
 
     name: str
@@ -81,16 +81,16 @@ class SavepointState:
 
     @property
     def unread_path(self) -> str:
-        """Where in its type that lies which cannot be read; "" where all can."""
+        """The path in its type to the part that cannot be read; "" where all can be read."""
         return self._unread[1]
 
     @cached_property
     def _unread(self) -> tuple[str, str]:
-        """Found where it is asked for: a check of very many states does not."""
+        """The reason and the path; found only when needed, because a check of very many states does not need them."""
         return (self._reason, "") if self._reason else _unreadable(self.description, self._key)
 
     def measure(self) -> Measure:
-        """Count entries and bytes, as they are in the canonical format; nothing is decoded.
+        """Count entries and bytes, as in the canonical format; nothing is decoded.
 
         Raises:
             OldReaderUnavailable: The state is hidden.
@@ -117,13 +117,13 @@ class SavepointState:
         return Measure(len(parts), sum(map(len, parts)))
 
     def read_entries(self) -> Iterator[Entry]:
-        """Read the entries of a keyed state, key groups ascending.
+        """Yield the entries of a keyed state, key groups ascending.
 
         Raises:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
-            CorruptSavepoint: The bytes are damaged; with file, offset and key.
+            CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
         """
-        from .entries import EntryDecoder, grouped  # those who only read headers, as a check does, do without
+        from .entries import EntryDecoder, grouped  # not needed to read headers, as for a compatibility check
 
         self._require_readable("read_entries")
         key_groups = self._stored.max_parallelism
@@ -140,11 +140,11 @@ class SavepointState:
         yield from self._from_keyed_streams(read)
 
     def read_timers(self) -> Iterator[Timer[Any, Any]]:
-        """Read the timers of a queue, key groups ascending; those without a window have `VoidNamespace()`.
+        """Yield the timers of a queue, key groups ascending; timers without a window have `VoidNamespace()`.
 
         Raises:
             OldReaderUnavailable: This release cannot read its keys or namespaces; see `unsupported`.
-            CorruptSavepoint: The bytes are damaged; with file, offset and key.
+            CorruptSavepoint: The bytes are damaged; the error has file, offset and key.
         """
         from .entries import timers
 
@@ -157,7 +157,7 @@ class SavepointState:
         yield from self._from_keyed_streams(read)
 
     def _from_keyed_streams(self, read: Callable[[KeyedReader, dict[int, StateMetaInfo]], Iterator[T]]) -> Iterator[T]:
-        """Read from one keyed stream after the other; with each comes the state as it describes it, by its id there."""
+        """Yield the results of `read` on each keyed stream, which gets the stream's description of the state."""
         with self._located():
             for handle in keyed_handles(self._stored):
                 keyed = open_keyed(handle, self._folder, self._stored.max_parallelism)
@@ -166,7 +166,7 @@ class SavepointState:
                     yield from read(reader, {index: info for index, info in states if info.name == self.name})
 
     def read_elements(self) -> list[list[Any]]:
-        """Read an operator's list state: the elements of each subtask. Of broadcast state: its map, as the one element.
+        """Read the elements of an operator's list state by subtask; for broadcast state its map is the only element.
 
         Raises:
             OldReaderUnavailable: This release cannot read its values; see `unsupported`.
@@ -211,7 +211,7 @@ class SavepointState:
 
 
 def keyed_handles(stored: OperatorState) -> Iterator[KeyedHandle]:
-    """Give the streams of keyed state, by subtask."""
+    """Yield the handles of keyed state, sorted by subtask."""
     subtasks = sorted(stored.subtasks, key=lambda subtask: subtask.index)
     yield from (subtask.managed_keyed for subtask in subtasks if subtask.managed_keyed is not None)
 
@@ -220,7 +220,7 @@ def require_own_key_groups(stored: OperatorState) -> None:
     """Refuse keyed state whose key groups are not exactly those of its subtask, as Flink does.
 
     Raises:
-        CorruptSavepoint: They are others.
+        CorruptSavepoint: The key groups of a subtask differ.
     """
     for subtask in stored.subtasks:
         found = None if subtask.managed_keyed is None else subtask.managed_keyed.key_groups
@@ -240,7 +240,7 @@ def _operator_handles(stored: OperatorState) -> Iterator[OperatorStateHandle]:
 def keyed_states(
     stored: OperatorState, folder: Folder
 ) -> tuple[TypeSerializerConfigSnapshot[Any] | None, list[SavepointState]]:
-    """Read the headers of all keyed streams: the key's snapshot and the states, each once."""
+    """Read the headers of all keyed streams; return the key's snapshot and the states, each once."""
     key: TypeSerializerConfigSnapshot[Any] | None = None
     infos: dict[str, StateMetaInfo] = {}
     hidden: dict[str, str] = {}
@@ -255,7 +255,7 @@ def keyed_states(
 
 
 def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointState]:
-    """Read the headers of all operator state streams: the states, each once."""
+    """Read the headers of all operator state streams; return the states, each once."""
     infos: dict[str, StateMetaInfo] = {}
     for handle in _operator_handles(stored):
         with open_stream(handle.stream, folder) as source:
@@ -264,7 +264,7 @@ def operator_states(stored: OperatorState, folder: Folder) -> list[SavepointStat
 
 
 def _merge(infos: dict[str, StateMetaInfo], found: tuple[StateMetaInfo, ...]) -> None:
-    """Add a stream's states. Subtasks that describe one state differently cannot be judged as one."""
+    """Add the states of a stream; a state that subtasks describe differently becomes unreadable."""
     for info in found:
         known, disagreed = merged_info(infos.get(info.name, info), info)
         if disagreed:
@@ -298,13 +298,13 @@ def _state(
 
 
 def _unread(name: str, hidden: dict[str, str]) -> str:
-    """Why nothing of a native stream can be written anew: one hidden state keeps it from being re-framed as a whole."""
+    """Return why the state cannot be rewritten, or "": a hidden state prevents the conversion of a native stream."""
     others = "".join(f"the state {other!r} cannot be told from the rest: {why}" for other, why in [*hidden.items()][:1])
     return hidden.get(name, others)
 
 
 def _unreadable(description: StateDescription, key: TypeSerializerConfigSnapshot[Any] | None) -> tuple[str, str]:
-    """Why nothing reads the state, and the path in its type to what cannot be read; two empty texts where all can."""
+    """Return why the state cannot be read, and the path in its type to that part; two empty strings if it can."""
     namespace = None if description.namespace is None else description.namespace.snapshot
     user_key = None if description.key is None else description.key.snapshot
     try:

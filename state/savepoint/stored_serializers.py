@@ -1,7 +1,8 @@
-"""Serializers kept beside a savepoint, for types that no snapshot can describe (rule READ-2).
+"""Serializers stored beside a savepoint, for types that no snapshot can describe (rule READ-2).
 
-`_serializers.json` maps `<operator id>/<room>/<state>` to a cloudpickle in base64. It is opt-in on writing, and nothing
-in it is unpickled unless the caller says that it trusts it: unpickling runs whatever code the file holds.
+`_serializers.json` maps `<operator id>/<scope>/<state>`, where the scope is keyed, operator or broadcast, to a
+cloudpickle in base64. It is opt-in on writing, and nothing in it is unpickled unless the caller trusts it, because
+unpickling runs any code in the file.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ FORMAT = 1
 
 
 def place_of(operator_id: str, room: str, state: str) -> str:
-    """Name a state within the file."""
+    """Return the key of a state within the file."""
     return f"{operator_id}/{room}/{state}"
 
 
 def write_stored_serializers(folder: Folder, serializers: Mapping[str, TypeSerializer[Any]]) -> bytes:
-    """Write the file, and give its content."""
+    """Write the file; return its content."""
     return write_pickles(folder, {place: cloudpickle.dumps(serializer) for place, serializer in serializers.items()})
 
 
 def write_pickles(folder: Folder, pickles: Mapping[str, bytes], name: str = SERIALIZERS) -> bytes:
-    """Write the file with pickles that are taken over unopened, and give its content.
+    """Write the file with pickles that are copied unopened; return its content.
 
     Args:
         folder: The savepoint.
-        pickles: By place.
-        name: What the file is called; the lineage of the savepoint names it.
+        pickles: The pickles, by `place_of`.
+        name: The name of the file, which the lineage of the savepoint contains.
     """
     texts = {place: base64.b64encode(data).decode("ascii") for place, data in pickles.items()}
     data = json.dumps({"format": FORMAT, "serializers": texts}, indent=2, sort_keys=True).encode() + b"\n"
@@ -57,14 +58,14 @@ def write_pickles(folder: Folder, pickles: Mapping[str, bytes], name: str = SERI
 
 
 def read_stored_serializers(folder: Folder, lineage: Lineage | None = None) -> dict[str, bytes]:
-    """Give the pickles by place, unopened; empty where there is no such file.
+    """Read the pickles by `place_of`, unopened; return an empty dict if there is no such file.
 
     Args:
         folder: The savepoint.
-        lineage: Its lineage, which names the file and tells its digest.
+        lineage: The savepoint's lineage, which has the name and the digest of the file.
 
     Raises:
-        CorruptSavepoint: It is damaged, or another one.
+        CorruptSavepoint: The file is damaged, or its digest differs.
     """
     named = filter(_NAME.fullmatch, lineage.files) if lineage is not None else iter(())
     file = next(named, SERIALIZERS)
@@ -85,18 +86,18 @@ def read_stored_serializers(folder: Folder, lineage: Lineage | None = None) -> d
 
 @attrs.frozen
 class StoredSerializer:
-    """Loads one stored serializer, if that is allowed."""
+    """The loader of one stored serializer; it works only if the caller trusts it."""
 
     place: str
     data: bytes = attrs.field(repr=False)
     trusted: bool
 
     def __call__(self) -> TypeSerializer[Any]:
-        """Unpickle it.
+        """Unpickle the serializer.
 
         Raises:
-            UntrustedCode: The caller did not say that it trusts it.
-            CorruptSavepoint: It does not unpickle here, or to something else.
+            UntrustedCode: The caller does not trust it.
+            CorruptSavepoint: It cannot be unpickled here, or the object is not a serializer.
         """
         if not self.trusted:
             raise UntrustedCode(
@@ -105,7 +106,7 @@ class StoredSerializer:
                 advice="trust stored serializers only of savepoints whose origin you know",
             )
         try:
-            serializer = pickle.loads(self.data)  # noqa: S301 - the caller said that it trusts it
+            serializer = pickle.loads(self.data)  # noqa: S301 - the caller trusts it
         except Exception as error:
             raise CorruptSavepoint(
                 f"the stored serializer of {self.place} does not unpickle: {cause_text(error)}",

@@ -1,4 +1,4 @@
-"""What is proven of one stream: that its entries or elements lie where they should, and can be read as `export` does.
+"""Checks of one stream: that its entries or elements are in the right place, and can be read as `export` does it.
 
 Source: rule RUN-3.
 """
@@ -48,12 +48,12 @@ _CREDIT = 2
 
 @attrs.define
 class StreamProof:
-    """What was seen in one stream.
+    """The results of the check of one stream.
 
     Attributes:
-        entries: Of each state, by its room and name; of a list state its elements.
-        hashed: Whether keys were hashed again.
-        unread: States of which there are entries that nothing reads.
+        entries: The number of entries of each state, or of elements of a list state, by `StateKind.room` and name.
+        hashed: Whether the hashes of keys were recomputed.
+        unread: States with entries that no serializer reads.
         hidden: States whose entries could not be reached.
     """
 
@@ -66,16 +66,16 @@ class StreamProof:
 def prove_stream(
     reader: KeyedReader, max_parallelism: int, *, alone: bool = False, framing_only: bool = False
 ) -> StreamProof:
-    """Look at every entry of a keyed stream that can be reached.
+    """Check every entry of a keyed stream that can be reached.
 
     Args:
-        reader: Of the stream.
-        max_parallelism: Number of key groups.
-        alone: Whether no other thread is to read meanwhile.
-        framing_only: Whether to pass over keys and values: then entries are only found, and counted.
+        reader: The reader of the stream.
+        max_parallelism: The number of key groups.
+        alone: Whether to read in this thread, instead of in a second one.
+        framing_only: Whether to skip keys and values: then entries are only found and counted.
 
     Raises:
-        CorruptSavepoint: An entry does not lie in its key group, cannot be read, or has a key that another has, too.
+        CorruptSavepoint: An entry is in the wrong key group, cannot be read, or has the key of another entry.
     """
     states = reader.header.states
     check = None if framing_only else StreamCheck.of(reader.header, max_parallelism, reader.executor)
@@ -109,18 +109,18 @@ def prove_copied(
     *,
     alone: bool = False,
 ) -> None:
-    """Look at a stream that is copied as it is; nothing is told of one whose header this release cannot read.
+    """Check a stream that is copied unchanged; a stream whose header this release cannot read is not checked.
 
     Args:
-        source: The stream.
-        handle: What points at it.
-        max_parallelism: Number of key groups of the operator.
-        executor: Who looks; None: it is chosen by the size of the stream.
-        alone: As of `prove_stream`.
+        source: The bytes of the stream.
+        handle: The handle of the stream.
+        max_parallelism: The number of key groups of the operator.
+        executor: The executor of the check; None: it is chosen by the size of the stream.
+        alone: As in `prove_stream`.
 
     Raises:
-        CorruptSavepoint: It is damaged.
-        UnsupportedFormat: An entry has more bytes than one may have.
+        CorruptSavepoint: The stream is damaged.
+        UnsupportedFormat: An entry is longer than an entry may be.
     """
     if isinstance(handle, OperatorStateHandle):
         _prove_elements_copied(source, handle, executor)
@@ -148,14 +148,14 @@ def prove_stored_elements(
     opaque: Collection[str] = (),
     framing_only: bool = False,
 ) -> StreamProof:
-    """Look at every element of a stream of list and broadcast state.
+    """Check every element of a stream of list and broadcast state.
 
     Args:
-        source: The stream.
-        handle: What points at it.
-        executor: As of `prove_copied`.
-        opaque: States that nothing reads.
-        framing_only: As of `prove_stream`.
+        source: The bytes of the stream.
+        handle: The handle of the stream.
+        executor: As in `prove_copied`.
+        opaque: The states that no serializer reads.
+        framing_only: As in `prove_stream`.
 
     Raises:
         CorruptSavepoint: An element cannot be read, or does not end where its type says.
@@ -174,7 +174,7 @@ def prove_stored_elements(
 
 
 def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iterator[Stretch | list[Block]]:
-    """Give the stored bytes as they are best looked at: in stretches where whole key groups can be."""
+    """Yield the entries in the form that is checked fastest: whole key groups if machine code can check them."""
     by_machine_code = in_stretches and reader.executor is ExecutorName.NUMBA
     if not isinstance(reader, KeyedStreamReader) or reader.header.compressed or not by_machine_code:
         reached = [at for at, info in enumerate(reader.header.states) if info.name not in hidden]
@@ -190,7 +190,7 @@ def _found(reader: KeyedReader, hidden: set[str], *, in_stretches: bool) -> Iter
 
 @attrs.define
 class _WholeGroups:
-    """Looks at whole key groups by machine code, while that takes most of them for plain."""
+    """Checks whole key groups by machine code, as long as it accepts most of them as plain."""
 
     check: StreamCheck | None
     states: int
@@ -199,7 +199,7 @@ class _WholeGroups:
     _credit: int = attrs.field(default=_CREDIT, init=False)
 
     def totals(self, stretch: Stretch) -> list[StateTotal] | None:
-        """Count the entries of a stretch; None where its blocks are to be looked at."""
+        """Check and count the entries of key groups; return None if their blocks must be checked instead."""
         if not self._credit:
             return None
         if self._made is None:
@@ -213,10 +213,13 @@ class _WholeGroups:
 
 
 def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: ExecutorName) -> bool:
-    """Prove that elements of a list state, or maps of a broadcast state, can be read; False where nothing reads them.
+    """Check that elements of a list state, or maps of a broadcast state, can be read.
+
+    Returns:
+        Whether all were read; False where no serializer reads them.
 
     Raises:
-        CorruptSavepoint: One cannot, or does not end where its type says.
+        CorruptSavepoint: An element cannot be read, or does not end where its type says.
     """
     key = info.snapshot(KEY_SERIALIZER)
     try:
@@ -224,7 +227,7 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: Execut
         keys = None if key is None else key.restore_serializer()
         info.value.restore_serializer()
     except StateShiftError:
-        return False  # nothing reads it, or it is taken as the bytes of a frame
+        return False  # no serializer reads it, or it is read as opaque bytes
 
     def read(_: Any, data: bytes) -> None:
         if keys is None:
@@ -238,7 +241,7 @@ def prove_elements(info: StateMetaInfo, parts: Sequence[bytes], executor: Execut
 
 
 def _odd_elements(program: Program | None, parts: Sequence[bytes], executor: ExecutorName) -> Iterator[bytes]:
-    """Give the elements of which an op list cannot tell that they are sound."""
+    """Yield the elements whose validity an op list cannot establish."""
     if program is None or executor is ExecutorName.OBJECTS:
         yield from parts
         return

@@ -1,8 +1,9 @@
-"""Whether two savepoints hold the same values: key by key, one key group of both at a time.
+"""Comparison of the values of two savepoints: key by key, one key group of both at a time.
 
-Entries of a key group lie in the order of their bytes, or in that of a hash table, and belong to it whatever the
-parallelism is. So those of one side are held while those of the other go by: where the blocks are the same bytes that
-is all, and where a key group has more than is to be held, it is gone through several times, a part of its keys each.
+The entries of a key group are sorted by their bytes, or in the order of a hash table, and they are in the same key
+group at any parallelism. So the entries of one side are held in memory while those of the other are read. If the blocks
+have equal bytes, nothing more is compared; if a key group is too large to be held, it is read several times, each time
+for a part of its keys.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class ValueChange:
 
     Attributes:
         what: `changed`, `added` (only B has it) or `removed` (only A has it).
-        key: Its key, with the namespace and the user key where there are some; of an operator's list the element.
-        a: The value of A, or "".
-        b: The value of B, or "".
+        key: The key, with the namespace and the user key if there are any; for an operator's list the element.
+        a: The value in A, or "".
+        b: The value in B, or "".
     """
 
     what: str
@@ -60,18 +61,18 @@ class ValueChange:
 
 @attrs.define
 class StateValues:
-    """What differs in the values of one state.
+    """The differences in the values of one state.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        uid: Of the operator, or "".
-        state: Its name.
-        kind: Its kind.
-        entries: How many A has, entries of maps and elements of an operator's lists counted singly.
-        changed: Entries whose value is another.
-        added: Entries that only B has.
-        removed: Entries that only A has.
-        first: The first of them.
+        operator_id: The operator's id in 32 hexadecimal digits.
+        uid: The operator's uid, or "".
+        state: The name of the state.
+        kind: The kind of the state.
+        entries: The number of entries in A; each entry of a map and each element of an operator's list counts.
+        changed: The number of entries whose values differ.
+        added: The number of entries that only B has.
+        removed: The number of entries that only A has.
+        first: The first entries that differ.
         not_compared: Why the values were not compared, or "".
     """
 
@@ -88,11 +89,11 @@ class StateValues:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides were seen to hold the same."""
+        """Whether the values were compared, and are equal."""
         return not (self.changed or self.added or self.removed or self.not_compared)
 
     def add(self, what: str, tell: Callable[[], tuple[str, str, str]]) -> None:
-        """Count an entry that differs; `tell` gives its key and both values, where it is one of the first."""
+        """Count an entry that differs; if it is one of the first, `tell` is called for its key and both values."""
         setattr(self, what, getattr(self, what) + 1)
         if len(self.first) < FIRST:
             self.first.append(ValueChange(what, *tell()))
@@ -104,10 +105,10 @@ def compare_values(
     """Compare the values of all states that both sides have.
 
     Args:
-        a: The one side.
-        b: The other.
-        difference: Of their types.
-        progress: Is told what is looked at.
+        a: The one savepoint.
+        b: The other savepoint.
+        difference: The difference of their types.
+        progress: Called with the name of what is compared.
 
     Raises:
         CorruptSavepoint: A side is damaged.
@@ -155,7 +156,7 @@ def _state(operator: SavepointOperator, name: str, kind: StateKind) -> Savepoint
 
 
 def _compare_elements(told: StateValues, a: SavepointState, b: SavepointState) -> None:
-    """Compare the elements of an operator's state, whichever subtask has them."""
+    """Compare the elements of an operator's state, regardless of the subtasks that have them."""
     if a.unsupported or b.unsupported:
         told.not_compared = a.unsupported or b.unsupported
         return
@@ -170,7 +171,7 @@ def _compare_elements(told: StateValues, a: SavepointState, b: SavepointState) -
 
 def _parts(state: SavepointState) -> list[list[Any]]:
     parts = tagged_elements(state)
-    return parts[:1] if state.kind is StateKind.BROADCAST else parts  # every subtask has all of it
+    return parts[:1] if state.kind is StateKind.BROADCAST else parts  # every subtask has the whole map
 
 
 def _compare_group(group: int, told: dict[str, StateValues], a: _KeyedSide, b: _KeyedSide) -> None:
@@ -219,7 +220,7 @@ def _compare_entries(
 
 
 class _KeyedSide:
-    """The keyed states of an operator of one side; one stream of it is open at a time."""
+    """The keyed states of an operator in one savepoint; one of its streams is open at a time."""
 
     def __init__(self, operator: SavepointOperator, states: set[str]) -> None:
         self._operator, self._states = operator, states
@@ -235,7 +236,7 @@ class _KeyedSide:
         self._open.close()
 
     def held(self, group: int) -> dict[str, list[Block]] | None:
-        """Give the blocks of a key group by state; None where they are more than is to be held."""
+        """Return the blocks of a key group by state; None where they exceed `HELD_BYTES`."""
         found: dict[str, list[Block]] = {}
         size = 0
         for name, block in self._blocks(group):
@@ -246,22 +247,22 @@ class _KeyedSide:
         return found
 
     def size(self, group: int) -> int:
-        """Give the bytes of a key group."""
+        """Return the number of bytes of a key group."""
         return sum(len(block.data) for _, block in self._blocks(group))
 
     def some(self, group: int, wanted: Callable[[bytes], bool]) -> _Entries:
-        """Give the wanted entries of a key group by state."""
+        """Return the entries of a key group by state whose keys `wanted` accepts."""
         found: _Entries = {}
         for name, block in self._blocks(group):
             found.setdefault(name, {}).update((key, value) for key, value in block.items() if wanted(key))
         return found
 
     def is_like(self, other: _KeyedSide, name: str) -> bool:
-        """Whether the same bytes are the same values in the streams that are open."""
+        """Whether equal bytes are equal values in the streams that are open."""
         return bool(self._types(name) == other._types(name))
 
     def key(self, name: str, key: bytes) -> str:
-        """Show a key."""
+        """Return the text of a key for a report; in hexadecimal where it cannot be read."""
         read = self._reader_of(name)
         if read is None:
             return shown(key.hex())
@@ -272,12 +273,12 @@ class _KeyedSide:
         return ", ".join(shown(part) for part in told)
 
     def value(self, name: str, key: bytes, value: bytes) -> str:
-        """Show a value."""
+        """Return the text of a value for a report; in hexadecimal where it cannot be read."""
         read = self._reader_of(name)
         return shown(value.hex() if read is None else read(key, value)[1])
 
     def tagged(self, name: str, key: bytes, value: bytes) -> str | bytes:
-        """Give what equal values have in common, whatever the order of a set or map; without a reader the bytes."""
+        """Return a form that is the same for equal values, in any order of a set or map; without a reader the bytes."""
         read = self._reader_of(name)
         if read is None:
             return value
@@ -323,7 +324,7 @@ class _KeyedSide:
         return self._readers[name]
 
     def _made(self, name: str) -> Callable[[bytes, bytes], Any] | None:
-        """Make what reads an entry: parts of its key, its value, and what gives that as JSON."""
+        """Return a function that reads an entry: the parts of its key, its value, and a function for its JSON form."""
         info, reader, groups = self._info(name), self._reader, self._operator.max_parallelism
         if info is None or reader is None:
             return None

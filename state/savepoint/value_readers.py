@@ -1,7 +1,8 @@
-"""Who reads the values of a state: its serializer, restored; and where a frame tells the end of a value, opaque bytes.
+"""Readers of a state's values: the restored serializer, or opaque bytes where a frame marks the end of a value.
 
-Entries frame the whole value of value state and each value of map state, offsets each element of an operator's
-list. There a value that only Kryo reads is taken as bytes, up to the end of its frame. Source: format notes 7 and 10.
+Entries frame the whole value of value state and each value of map state, and offsets frame each element of an
+operator's list. There a value that only Kryo can read is returned as bytes, up to the end of its frame. Source: format
+notes 7 and 10.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -
     """Restore the reader of a state's values.
 
     Args:
-        kind: Of the state: it tells what is framed.
-        snapshot: As in the state's metadata: of list and map state that of the whole.
+        kind: The kind of the state, which determines what is framed.
+        snapshot: The snapshot in the state's metadata; for list and map state that of the whole list or map.
 
     Raises:
-        OldReaderUnavailable: Nothing reads them; with the path to what cannot be read.
+        OldReaderUnavailable: No serializer reads the values; the error has the path to the part that cannot be read.
     """
     snapshot = without_ttl_awareness(snapshot)
     if kind is StateKind.MAP and isinstance(snapshot, MapSerializerSnapshot):
@@ -44,7 +45,7 @@ def value_reader(kind: StateKind, snapshot: TypeSerializerConfigSnapshot[Any]) -
 
 
 def _framed(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
-    """Restore the reader of values that end where their frame does."""
+    """Restore the reader of values that end at the end of their frame."""
     snapshot = without_ttl_awareness(snapshot)
     if isinstance(snapshot, KryoSerializerSnapshot):
         return snapshot.restore_framed()
@@ -55,7 +56,7 @@ def _framed(snapshot: TypeSerializerConfigSnapshot[Any]) -> TypeSerializer[Any]:
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """Tell errors by which step of a path their value was reached."""
+    """Add a step to the path of errors raised in the `with` block."""
     try:
         yield
     except StateShiftError as error:

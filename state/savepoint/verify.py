@@ -1,7 +1,7 @@
-"""Is a savepoint sound? Structure, digests where there are any, and key groups as rule RUN-3 says.
+"""Verification of a savepoint: its structure, its digests if there are any, and its key groups by rule RUN-3.
 
-Every key and value is read as `export` does: that they are such is proven, and their meaning is not. Where digests may
-stand for what was written, entries are only found and counted.
+Every key and value is read as `export` does it: this proves that they are valid, but not what they mean. Where the
+caller trusts digests, entries are only found and counted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from .walk import OperatorLook
 
 _Entries = dict[tuple[str, str, str], int]
-"""Entries found, by operator id, room and state."""
+"""The number of entries found, by operator id, `StateKind.room` and state."""
 _WRITTEN = "entries"
-"""The check of what digests stand for."""
+"""The name of the check of operators whose digests are trusted."""
 
 
 class Outcome(enum.StrEnum):
-    """What a check came to."""
+    """The result of a check."""
 
     OK = "ok"
     UNPROVEN = "unproven"
@@ -49,13 +49,13 @@ class Outcome(enum.StrEnum):
 
 @attrs.frozen
 class Check:
-    """One thing that was looked at.
+    """One check and its result.
 
     Attributes:
-        name: What: structure, digests, entries, key groups, values, elements, counts, quarantine.
-        status: What it came to.
-        detail: One sentence.
-        where: Operator and state, or file; "" for the whole.
+        name: The check: structure, digests, entries, key groups, values, elements, counts, quarantine.
+        status: The result.
+        detail: The details in one sentence.
+        where: The operator and state, or the file; "" for the whole savepoint.
     """
 
     name: str
@@ -70,7 +70,7 @@ class VerifyReport:
 
     Attributes:
         place: The savepoint.
-        checks: In the order in which they were made.
+        checks: The checks, in the order in which they were made.
     """
 
     place: str
@@ -78,12 +78,12 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed; what is unproven is no failure."""
+        """Whether no check failed; an unproven check has not failed."""
         return not _has_failed(self.checks)
 
     @property
     def by_digests(self) -> bool:
-        """Whether digests stand for keys and values somewhere, which were not read there."""
+        """Whether keys and values of some operator were not read, because its digests are trusted."""
         return any(check.name == _WRITTEN for check in self.checks)
 
 
@@ -93,17 +93,17 @@ def verify(
     trust_digests: bool = False,
     progress: Callable[[Progress], object] = lambda _: None,
 ) -> VerifyReport:
-    """Return what can be proven of a savepoint.
+    """Return a report of the checks of a savepoint.
 
     Args:
-        savepoint: An open one, or its place.
-        trust_digests: Whether digests stand for what is in files: of an operator whose files all have theirs, entries
-            are found and counted, and keys and values not read.
-        progress: Is called with how far that is, by several threads, one at a time.
+        savepoint: An open savepoint, or its place.
+        trust_digests: Whether to trust digests: if all files of an operator have the right digest, its entries are
+            found and counted, but keys and values are not read.
+        progress: Called with the progress, by several threads, one at a time.
 
     Raises:
-        SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: A place was given that `open_savepoint`
-            refuses. What is damaged in an open savepoint is a check that failed.
+        SavepointNotFound, CorruptSavepoint, UntrustedPlace, UnsupportedFormat: `open_savepoint` refuses the given
+            place. Damage in an open savepoint is reported as a failed check.
     """
     if not isinstance(savepoint, Savepoint):
         savepoint = open_savepoint(savepoint)
@@ -135,14 +135,14 @@ def _has_failed(checks: Iterable[Check]) -> bool:
 
 
 def _trusting(operators: list[SavepointOperator], trusted: Collection[str]) -> Iterator[tuple[SavepointOperator, bool]]:
-    """Yield operators, each with whether digests stand for all that is read of it; some of that is in `_metadata`."""
+    """Yield operators, each with whether all its files, including `_metadata`, have trusted digests."""
     for operator in operators:
         files = {METADATA, *(_file_of(handle.stream) for handle in stream_handles(operator))}
         yield operator, files <= set(trusted)
 
 
 def _file_of(stream: StreamHandle) -> str:
-    """Name the file of the savepoint that holds a stream; "" of one elsewhere."""
+    """Return the name of the savepoint's file that contains a stream; "" for a file elsewhere."""
     if isinstance(stream, InlineHandle):
         return METADATA
     return stream.path if isinstance(stream, RelativeFileHandle) else ""
@@ -179,13 +179,13 @@ def _operator(look: OperatorLook, entries: _Entries) -> list[Check]:
 
 
 def _header_checks(operator: SavepointOperator) -> Iterator[Check]:
-    """What keeps an operator's streams from being looked at; nothing where they can be."""
+    """Yield the reasons why an operator's streams cannot be checked; nothing if they can."""
     require_own_key_groups(operator.stored)
     for subtask in operator.stored.subtasks:
         for handle in (subtask.managed_keyed, subtask.managed_operator, subtask.raw_keyed, subtask.raw_operator):
             if handle is not None:
                 with open_stream(handle.stream, operator.folder):
-                    pass  # it is there, and as long as it should be
+                    pass  # the file exists, and has the expected size
     for why in (operator.unreadable_keyed, operator.unreadable_lists):
         if why:
             yield Check("structure", Outcome.UNPROVEN, why, operator.title)
@@ -248,7 +248,7 @@ def _operator_checks(look: OperatorLook, entries: _Entries) -> Iterator[Check]:
 
 
 def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) -> int:
-    """Count what one stream has, by state, and in all."""
+    """Add the entries of one stream to the counts by state; return their total."""
     for state, found in part.entries.items():
         place = (operator.operator_id, *state)
         entries[place] = entries.get(place, 0) + found
@@ -256,7 +256,7 @@ def _count(operator: SavepointOperator, part: StreamProof, entries: _Entries) ->
 
 
 def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Iterator[Check]:
-    """Whether there are as many entries as recorded; of a damaged operator, whose end was not reached, none can say."""
+    """Check that there are as many entries as recorded; damaged operators, not read to the end, are unproven."""
     if savepoint.lineage is None or not savepoint.lineage.states:
         return
     counted = [count for count in savepoint.lineage.states if count.operator_id not in damaged]
@@ -278,7 +278,7 @@ def _counts(savepoint: Savepoint, entries: _Entries, damaged: set[str]) -> Itera
 
 
 def _quarantine(savepoint: Savepoint) -> Iterator[Check]:
-    """Whether what was put aside is there, line by line; nothing where nothing was."""
+    """Check that as many values as recorded can be read in quarantine; yield nothing where there are none."""
     expected = savepoint.lineage.quarantined if savepoint.lineage is not None else 0
     try:
         found = sum(1 for _ in savepoint.quarantine())

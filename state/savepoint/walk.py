@@ -1,6 +1,6 @@
-"""Files and streams of a savepoint gone through, one on each core; and how far that is.
+"""Parallel checks of a savepoint's files and streams, one on each core, with progress.
 
-Threads do: machine code and digests leave the other cores free. Objects, which only Python makes, take turns.
+Threads suffice, because machine code and digests release the GIL. Work with Python objects does not run in parallel.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ R = TypeVar("R")
 
 @attrs.frozen
 class OperatorLook:
-    """What will have been seen of an operator, stream by stream.
+    """The future results of an operator's checks, by stream.
 
     Attributes:
-        operator: Which.
-        framing_only: Whether keys and values are passed over.
-        keyed: Of its keyed streams.
-        lists: Of those of list and broadcast state.
+        operator: The operator.
+        framing_only: Whether keys and values are skipped.
+        keyed: The results of its keyed streams.
+        lists: The results of its streams of list and broadcast state.
     """
 
     operator: SavepointOperator
@@ -56,11 +56,11 @@ class OperatorLook:
 
 
 class Walk:
-    """Goes through a savepoint. Used in a `with` block, at whose end nobody is on the way any more.
+    """Checks files and streams of a savepoint in threads. Used in a `with` block, at whose end no thread is running.
 
     Args:
         folder: The savepoint.
-        tell: Is called with how far it is, by one thread at a time.
+        tell: Called with the progress, by one thread at a time.
     """
 
     def __init__(self, folder: Folder, tell: Callable[[Progress], object]) -> None:
@@ -81,7 +81,7 @@ class Walk:
         self._pool.shutdown(cancel_futures=True)
 
     def digest_problems(self, files: Mapping[str, FileDigest]) -> dict[str, str]:
-        """Read files, and say of those that are not what they must be what is wrong."""
+        """Read files and check their digests; return the problems by file name."""
         self._begin("digests", [expected.size for expected in files.values()])
         found = {name: self._submit(self._digest_problem, name, expected) for name, expected in files.items()}
         return {name: problem for name, future in found.items() if (problem := future.result())}
@@ -98,10 +98,10 @@ class Walk:
         return "" if found == expected else "the digest of the file is another one"
 
     def look(self, operators: Iterable[tuple[SavepointOperator, bool]]) -> list[OperatorLook]:
-        """Begin to go through the streams of operators, as far as their headers can be read.
+        """Start the checks of the operators' streams whose headers can be read; return the future results.
 
         Args:
-            operators: Each with whether only the framing of its entries is looked at.
+            operators: The operators, each with whether only the framing of its entries is checked.
         """
         looks = [OperatorLook(*one) for one in operators]
         streams = [(look, handle) for look in looks for handle in stream_handles(look.operator)]
@@ -161,12 +161,12 @@ class Walk:
 
 
 def in_one_line(error: StateShiftError) -> str:
-    """Return what is wrong, in one line."""
+    """Return the message of an error in one line."""
     return error.what.replace("\n", " ")
 
 
 def stream_handles(operator: SavepointOperator) -> Iterator[KeyedHandle | OperatorStateHandle]:
-    """Yield what points at the streams of an operator whose headers can be read."""
+    """Yield the handles of an operator's streams whose headers can be read."""
     for subtask in operator.stored.subtasks:
         if subtask.managed_keyed is not None and not operator.unreadable_keyed:
             yield subtask.managed_keyed

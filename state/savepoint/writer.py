@@ -1,9 +1,9 @@
-"""A new savepoint from entries, without Spark: for tests, tools and small state.
+"""Writer of a new savepoint from entries, without Spark: for tests, tools and small state.
 
     with SavepointWriter("/data/savepoint-1", job) as writer:
         writer.put("account-state", "account", 7, Account(7, "Ann"))
 
-Everything is held in memory until the end; nothing is a savepoint before it.
+Everything is held in memory until the end; the savepoint exists only after it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 @attrs.define
 class _OperatorDraft:
-    """What was put for one operator so far."""
+    """The contents of one operator so far."""
 
     operator: Operator
     states: dict[str, StateDescription]
@@ -66,7 +66,7 @@ class _OperatorDraft:
 
 @attrs.define
 class _Slot:
-    """How entries of one keyed state are addressed, and which places are taken."""
+    """The key format of one keyed state, and the keys that are taken."""
 
     description: StateDescription
     key: TypeSerializer[Any]
@@ -76,14 +76,14 @@ class _Slot:
     taken: set[EntryKey] = attrs.field(factory=set)
 
     def place(self, key: Any, namespace: Any, max_parallelism: int) -> EntryKey:
-        """Encode key and namespace, and say in which key group they lie."""
+        """Return the encoded key and namespace, and their key group."""
         keys = _guarded(lambda: encode_each(self.key, (key,), "<key>")[0], key)
         spaces = _guarded(lambda: encode_each(self.namespace, (namespace,), "<namespace>")[0], namespace)
         return EntryKey(key_group(self.hasher(key), max_parallelism), keys, spaces)
 
 
 def _guarded(step: Callable[[], T], value: object) -> T:
-    """Take a step of a serializer, which may be a user's; what it raises becomes an error of ours."""
+    """Call a serializer, which may be a user's; convert foreign exceptions to `ValueNotConvertible`."""
     try:
         return step()
     except StateShiftError:
@@ -99,13 +99,14 @@ class SavepointWriter:
     """Writes a savepoint of a job.
 
     Args:
-        place: A folder that is empty or not there; a path or URI.
-        job: Operators and states.
-        max_parallelism: Number of key groups; the Flink job must have the same.
-        parallelism: Number of subtasks; a job with another number restores it too.
-        store_serializers: Whether to keep the serializers of keyed states beside the savepoint (rule READ-2).
-        compression: `Compression.SNAPPY` compresses the streams, as Flink does where its job says so.
-        restore_target: `Target.FLINK_1_20` writes as that Flink does; a Flink refuses types that it does not know.
+        place: A folder that is empty or does not exist; a path or URI.
+        job: The operators and states.
+        max_parallelism: The number of key groups; the Flink job must have the same number.
+        parallelism: The number of subtasks; a job with another number can restore the savepoint, too.
+        store_serializers: Whether to store the serializers of keyed states beside the savepoint (rule READ-2).
+        compression: `Compression.SNAPPY` compresses the streams, as Flink does if its job enables it.
+        restore_target: The target that restores the savepoint: `Target.FLINK_1_20` writes the format of that release;
+            for Flink, types that it does not know are refused.
 
     Raises:
         TargetExists: The folder is taken.
@@ -143,9 +144,9 @@ class SavepointWriter:
         check_target(self._folder)
 
     def put(self, operator: str, state: str, key: Any, value: Any, *, namespace: Any = VoidNamespace()) -> None:  # noqa: B008 - immutable
-        """Give the value of a key in a keyed state: of list state a list, of map state a mapping.
+        """Put the value of a key into a keyed state; for list state a list, for map state a mapping.
 
-        An empty list or map, and None, are no entry, as in Flink.
+        An empty list or map and None are not stored as an entry, as in Flink.
 
         Raises:
             StateNotFound: The job has no such operator or keyed state.
@@ -175,14 +176,14 @@ class SavepointWriter:
         namespace: Any = VoidNamespace(),  # noqa: B008 - immutable
         service: str = "",
     ) -> None:
-        """Set a timer for a key, which the watermark fires. Setting it twice is setting it once, as in Flink.
+        """Register a timer of a key that the watermark fires. Registering it twice has no effect, as in Flink.
 
         Args:
-            operator: Uid or id.
-            timestamp: When it fires: milliseconds since 1970 UTC.
+            operator: The uid or id of the operator.
+            timestamp: The time at which it fires: milliseconds since 1970 UTC.
             key: The key.
-            namespace: The window, where the service has windows.
-            service: Name of the timer service; not needed where the operator has one.
+            namespace: The window, if the service has windows.
+            service: The name of the timer service; not needed if the operator has only one.
 
         Raises:
             StateNotFound: The job has no such operator or timer service.
@@ -199,7 +200,7 @@ class SavepointWriter:
         namespace: Any = VoidNamespace(),  # noqa: B008 - immutable
         service: str = "",
     ) -> None:
-        """Set a timer that the clock fires; as `register_event_time_timer`."""
+        """Register a timer of a key that the clock fires; otherwise as `register_event_time_timer`."""
         self._register(operator, service, TimeDomain.PROCESSING_TIME, Timer(timestamp, key, namespace))
 
     def _register(self, operator: str, service: str, domain: TimeDomain, timer: Timer[Any, Any]) -> None:
@@ -248,7 +249,7 @@ class SavepointWriter:
             draft.broadcast[state][name] = _guarded(lambda: encode_each(values, (value,), "{}")[0], value)
 
     def _slot(self, draft: _OperatorDraft, description: StateDescription) -> _Slot:
-        """Give what is kept of a keyed state, made when the first entry comes."""
+        """Return the slot of a keyed state, which is created for its first entry."""
         if description.name not in draft.slots:
             key, namespace = draft.operator.key, description.namespace
             assert key is not None  # noqa: S101 - an operator with keyed states has a key
@@ -281,7 +282,7 @@ class SavepointWriter:
         """Write everything, `_metadata` last, and open the result. If that fails, nothing is left in the folder.
 
         Raises:
-            TargetExists: The folder was taken meanwhile, or another run is at work there.
+            TargetExists: The folder was taken in the meantime, or another run is writing there.
         """
         with all_or_nothing(Destination(self._folder, names_of(self._drafts))) as claim:
             self._write(claim.folder)
@@ -356,7 +357,7 @@ class SavepointWriter:
 
 
 def _counts(draft: _OperatorDraft, parallelism: int) -> list[StateCount]:
-    """Count entries as they lie there: every subtask holds the whole map of a broadcast state."""
+    """Return the counts of stored entries; a broadcast map counts once for each subtask, as each stores all of it."""
     keyed = [state for state in draft.operator.describe().states if state.kind.is_keyed]
     counted = [(state, len(draft.entries[state.name])) for state in keyed]
     for name, state in draft.lists.items():

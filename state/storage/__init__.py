@@ -1,1 +1,1 @@
-"""Where savepoints lie, and how one comes to be: files on any store, the lock of a target, publication, lineage."""
+"""Storage of savepoints: files on any store, the lock of a target, publication, lineage."""

@@ -1,4 +1,4 @@
-"""A stream that stays as it is: copied into a file under an attempt's name, and looked at meanwhile."""
+"""Copies of unchanged streams: written to a file under an attempt name, and checked on the way."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 def copied_stream(
     stream: ByteSource, target: Folder, name: str, look: Callable[[ByteSource], object] = lambda _: None
 ) -> StoredBytes:
-    """Copy a stream: what was read is looked at for the digest, and written, while a processor's cache has it.
+    """Copy a stream: each piece is checked, added to the digest and written while it is in the processor's cache.
 
     Args:
-        stream: What is copied.
+        stream: The stream to copy.
         target: The folder to write to.
-        name: What the file will be called.
-        look: Reads of the stream what it likes, which is then written, too; what it finds wrong it raises.
+        name: The final name of the file.
+        look: Checks the stream, of which it may read any part; the rest is read and written after it. It raises the
+            errors that it finds.
 
     Raises:
         CorruptSavepoint: The stream has fewer bytes than when it was opened.
-        StorageFailed: A store failed; what was written is removed.
+        StorageFailed: A store failed; the written part is removed.
     """
     with StreamSink(target, name, inline_bytes=0) as sink:
         whole = PassedOn(stream, sink.write)

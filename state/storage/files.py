@@ -1,4 +1,4 @@
-"""One way to reach files: local paths and URIs (file:, s3:, gs:, hdfs:) through `pyarrow.fs`."""
+"""Files on any store: local paths and, through `pyarrow.fs`, URIs (file:, s3:, gs:, hdfs:)."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ if TYPE_CHECKING:
 
 _PIECE_BYTES = 4 << 20
 _LOCAL_PIECE_BYTES, _LOCAL_PASSING_BYTES = 3 << 19, 1 << 18
-_LARGEST_COPY = 5 << 30  # what S3 copies from name to name
+_LARGEST_COPY = 5 << 30  # the largest object that S3 copies in one request
 
 
 @attrs.frozen
 class Folder:
-    """A folder on any store. Holds only its place, so it pickles and opens anew in another process.
+    """A folder on any store. It has no open files or connections, so it can be pickled and used in another process.
 
-    Make it with `Folder.at`. All names are relative to the folder; a name that leaves it (absolute, or with `..`) is
-    refused with `CorruptSavepoint`, since names come out of savepoints.
+    Created with `Folder.at`. All names are relative to the folder; a name that leaves it (absolute, or with `..`) is
+    refused with `CorruptSavepoint`, because names come from savepoints.
 
     Every method raises `SavepointNotFound` where a file is missing, `StorageFailed` where the store does not answer.
 
     Attributes:
         place: An absolute local path without symbolic links, or a URI.
-        run: The run that writes here: 12 hexadecimal digits, which names of attempts carry; "" where none does.
-        given: How the caller spelled the place, for messages.
-        roots: Further places where files of the savepoint in it may lie; see `roots`.
+        run: The id of the run that writes here, 12 hexadecimal digits, which is part of attempt names; "" without one.
+        given: The place as the caller spelled it, for messages.
+        roots: Further places that may contain files of the savepoint in this folder; see `roots`.
     """
 
     place: str
@@ -64,10 +64,10 @@ class Folder:
 
     @classmethod
     def at(cls, place: str | os.PathLike[str]) -> Folder:
-        """Give the folder at a local path or URI; nothing is opened yet.
+        """Return the folder at a local path or URI; nothing is opened yet.
 
         Raises:
-            StorageFailed: No folder can be there.
+            StorageFailed: The place cannot be a folder.
         """
         text = os.fspath(place)
         if store_of(text) == "file":
@@ -80,17 +80,17 @@ class Folder:
         return self.place
 
     def folder(self, name: str) -> Folder:
-        """Give a folder inside this one."""
+        """Return a folder inside this one."""
         self._path(name)
         return Folder(below(self.place, name))
 
     @property
     def spelled(self) -> str:
-        """The place, and how the caller spelled it where that is something else."""
+        """The place, preceded by the caller's spelling if that differs."""
         return self.place if self.given in {"", self.place} else f"{self.given} ({self.place})"
 
     def above(self) -> Iterator[Folder]:
-        """Give the folders that this one lies in, the nearest first; on a store up to the bucket, which is none."""
+        """Yield the parent folders, nearest first; on a store the bucket is not a folder and is left out."""
         if self.is_local:
             yield from (Folder(str(folder)) for folder in Path(self.place).parents)
             return
@@ -102,7 +102,7 @@ class Folder:
 
     @property
     def is_local(self) -> bool:
-        """Whether the folder lies in the local file system."""
+        """Whether the folder is in the local file system."""
         return not is_uri(self.place)
 
     def _path(self, name: str) -> str:
@@ -119,14 +119,14 @@ class Folder:
         return opened(self.place)[0]
 
     def real(self, name: str) -> str | None:
-        """Give the path of a local file where links lead out of its place here; None where none does."""
+        """Return the real path of a local file if symbolic links lead to another place; else None."""
         path = self._path(name)
         with asking(self.place, name):
             real = os.path.realpath(path) if self.is_local else path
             return None if real in {path, f"{os.path.realpath(self.place)}/{name}"} else real
 
     def read(self, name: str) -> bytes:
-        """Give the whole content of a file."""
+        """Return the whole content of a file."""
         path = self._path(name)
         with asking(self.place, name), self._store.open_input_stream(path) as stream:
             data: bytes = stream.read()
@@ -140,16 +140,16 @@ class Folder:
             yield reader
 
     def size(self, name: str) -> int:
-        """Bytes of a file."""
+        """Return the size of a file in bytes."""
         with self.open_range(name) as reader:
             return reader.size
 
     def written_s(self, name: str) -> float:
-        """When a file was last written, by the clock of its store, in seconds since 1970."""
+        """Return the time of a file's last write, by the clock of its store, in seconds since 1970."""
         return self.version(name)[1] / 1e9
 
     def version(self, name: str) -> tuple[int, int]:
-        """Give the size of a file in bytes and when it was last written, in nanoseconds since 1970."""
+        """Return the size of a file in bytes and the time of its last write, in nanoseconds since 1970."""
         path = self._path(name)
         with asking(self.place, name):
             if self.is_local:
@@ -161,7 +161,7 @@ class Folder:
             return int(info.size or 0), int(info.mtime_ns or 0)
 
     def exists(self, name: str = "") -> bool:
-        """Whether a file (or folder) of that name is there; without a name: whether this folder is."""
+        """Whether a file or folder of this name exists; without a name: whether this folder exists."""
         path = self._path(name) if name else opened(self.place)[1]
         with asking(self.place, name):
             if self.is_local:
@@ -169,9 +169,9 @@ class Folder:
             return bool(self._store.get_file_info(path).type.value)
 
     def names(self) -> tuple[str, ...]:
-        """Names of the files and folders directly inside, sorted; of a missing folder `SavepointNotFound`."""
+        """Return the names of the files and folders directly inside, sorted; a missing folder is an error."""
         with asking(self.place, ""):
-            if self.is_local:  # a name need not be UTF-8, which pyarrow takes it for
+            if self.is_local:  # pyarrow requires names in UTF-8, which local names need not be
                 return tuple(sorted(self._store.names(self.place)))
             from pyarrow.fs import FileSelector
 
@@ -179,7 +179,7 @@ class Folder:
             return tuple(sorted(info.base_name for info in found))
 
     def holds(self, name: str) -> bool:
-        """Whether a file of that name is in this folder, or in any folder below it."""
+        """Whether a file of this name is in this folder, or in any folder below it."""
         if self.is_local:
             for place, folders, names in os.walk(self.place):
                 linked = (Path(place, folder) for folder in folders if Path(place, folder).is_symlink())
@@ -193,7 +193,7 @@ class Folder:
         return any(info.base_name == name for info in found)
 
     def create(self) -> tuple[Folder, ...]:
-        """Make the folder and those above it, unless they are there; give those that were made, this one first."""
+        """Create the folder and its parents where they are missing; return the created folders, this one first."""
         made = tuple(takewhile(lambda folder: not folder.exists(), (self, *self.above())))
         with asking(self.place, ""):
             if not self.is_local:
@@ -207,16 +207,16 @@ class Folder:
         return made
 
     def sync(self) -> None:
-        """Wait until the names in the folder outlast a power cut; a store other than a local disk promises that."""
+        """Wait until the names in the folder survive a power cut; other stores than a local disk guarantee that."""
         if self.is_local:
             with asking(self.place, ""):
                 self._store.sync_dir(self.place)
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file so that it is seen whole or not at all: under an attempt name, then renamed.
+        """Write a file atomically: under an attempt name, which is then renamed.
 
-        An object store shows no file before it is whole, and has no rename: there it is one request under its name.
-        After a power cut, too, it is there whole or not at all.
+        An object store shows a file only when it is complete, and has no rename: there the file is written under its
+        name in one request. A power cut leaves the complete file or none, too.
         """
         attempt = name if shows_whole_files_only(self.place) else self.attempt_name(name)
         try:
@@ -226,17 +226,17 @@ class Folder:
             if attempt != name:
                 self.rename(attempt, name)
         except BaseException:
-            with suppress(StateShiftError):  # the failure that led here is the one to tell
+            with suppress(StateShiftError):  # the original failure is the one to report
                 self.delete(attempt)
             raise
 
     def attempt_name(self, name: str) -> str:
-        """Give a name for a file that is being written; no two attempts share one, and each tells its run."""
+        """Return a name for a file that is being written; it is unique, and contains the run's id."""
         return f"{name}.attempt-{self.run}{'-' if self.run else ''}{uuid.uuid4().hex[:12]}"
 
     @contextmanager
     def output(self, name: str) -> Iterator[FileOutput]:
-        """Open a file for writing, replacing what was there. What is written first may be seen before the end."""
+        """Open a file for writing, replacing an existing one. Others may see an incomplete file before it is closed."""
         path = self._path(name)
         with _writing(self.place, name):
             stream = self._store.open_output_stream(path)
@@ -247,9 +247,9 @@ class Folder:
             output.close()
 
     def rename(self, name: str, new_name: str) -> None:
-        """Rename a file, replacing one that has the new name; atomic where the store can do that.
+        """Rename a file, replacing one that has the new name; atomic where the store supports it.
 
-        An object store copies it, and deletes the old one: nobody takes the new name for whole before `_metadata` is.
+        On an object store the file is copied and the old one deleted, which is safe as long as `_metadata` is missing.
         """
         path, new_path = self._path(name), self._path(new_name)
         if shows_whole_files_only(self.place) and self.size(name) > _LARGEST_COPY:
@@ -260,7 +260,7 @@ class Folder:
             self._store.move(path, new_path)
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that is not there is no error."""
+        """Delete a file; a missing file is not an error."""
         path = self._path(name)
         with asking(self.place, name):
             try:
@@ -269,16 +269,16 @@ class Folder:
                 return
 
     def delete_empty(self) -> None:
-        """Delete a local folder unless something is in it.
+        """Delete a local folder if it is empty.
 
-        Other stores can only delete a folder with all that has come into it meanwhile; there an empty one stays.
+        Other stores can only delete a folder with its contents, which may have changed; there an empty folder stays.
         """
         if self.is_local:
             with suppress(OSError):
                 self._store.delete_empty_dir(self.place)
 
     def copy(self, name: str, target: Folder, new_name: str = "") -> int:
-        """Copy a file to another folder, of any store, in pieces of at most 4 MiB; give its size in bytes.
+        """Copy a file to another folder on any store, in pieces of at most 4 MiB; return its size in bytes.
 
         Args:
             name: The file.
@@ -291,7 +291,7 @@ class Folder:
             return reader.size
 
     def free_space_bytes(self) -> int | None:
-        """Bytes that are free where the folder lies, or would lie; None where the store does not tell."""
+        """Return the free bytes on the disk of the folder, even if the folder is missing; None for other stores."""
         if not self.is_local:
             return None
         place = Path(self.place)
@@ -301,11 +301,11 @@ class Folder:
 
 
 class FileRange:
-    """Reads at any offset of an open file. Made by `Folder.open_range`.
+    """Reads at any offset of an open file. Created by `Folder.open_range`.
 
     Attributes:
-        name: What messages call the file.
-        size: Its size in bytes.
+        name: The name of the file in messages.
+        size: The size in bytes.
     """
 
     __slots__ = ("_file", "_is_local", "_place", "name", "size")
@@ -318,7 +318,7 @@ class FileRange:
         self._is_local = bool(getattr(file, "path", ""))
 
     def read_at(self, offset: int, size: int) -> bytes:
-        """Read exactly `size` bytes at `offset`; `CorruptSavepoint` where the file does not have them."""
+        """Read exactly `size` bytes at `offset`; raises `CorruptSavepoint` where the file does not have them."""
         check_range(offset, size, self.size, self.name)
         with asking(self._place, self.name):
             data: bytes = self._file.read_at(size, offset)
@@ -328,13 +328,13 @@ class FileRange:
 
     @property
     def piece_bytes(self) -> int:
-        """How many bytes are best read at once: of a local file no more than stay in a processor's cache."""
+        """The best number of bytes to read at once: for a local file as many as fit a processor's cache."""
         return _LOCAL_PIECE_BYTES if self._is_local else _PIECE_BYTES
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Read the file once, from its start to its end; a piece is what it is until the next one is asked for.
+        """Yield the file in pieces from start to end; a piece is valid until the next one is requested.
 
-        A local file goes through one buffer, which stays in a processor's cache; of any other a thread reads ahead.
+        A local file is read into one buffer, which fits a processor's cache; any other file is read ahead by a thread.
         """
         if not self._is_local:
             yield from ahead(self.read_at(*part) for part in self._parts(_PIECE_BYTES))
@@ -355,11 +355,11 @@ class FileRange:
 
 
 class FileOutput:
-    """Writes a file from its start. Made by `Folder.output`.
+    """Writes a file sequentially. Created by `Folder.output`.
 
     Attributes:
-        name: What messages call the file.
-        size: Bytes written so far.
+        name: The name of the file in messages.
+        size: The number of bytes written so far.
     """
 
     __slots__ = ("_file", "_place", "name", "size")
@@ -371,14 +371,14 @@ class FileOutput:
         self.size = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        """Append `data`; a full disk raises `NoSpaceLeft`, the like of it `StorageFailed`."""
+        """Append `data`; raises `NoSpaceLeft` on a full disk, `StorageFailed` on other failures."""
         with asking(self._place, self.name):
             self._file.write(data)
         self.size += len(data)
         return len(data)
 
     def sync(self) -> None:
-        """Wait until what was written outlasts a power cut; other stores than a local disk promise that at the end."""
+        """Wait until the written bytes survive a power cut; other stores than a local disk guarantee it on `close`."""
         if isinstance(self._file, LocalOutput):
             with asking(self._place, self.name):
                 self._file.sync()
@@ -398,11 +398,11 @@ def check_range(offset: int, size: int, end: int, name: str) -> None:
 
 
 def read_file(place: str, *, most_bytes: int) -> bytes:
-    """Give the whole content of a file at a local path or URI.
+    """Return the whole content of a file at a local path or URI.
 
     Raises:
-        SavepointNotFound: It is not there.
-        CorruptFile: It has more than `most_bytes`.
+        SavepointNotFound: The file does not exist.
+        CorruptFile: The file has more than `most_bytes`.
     """
     if not is_uri(place):
         path = Path(place).absolute()
@@ -421,7 +421,7 @@ def read_file(place: str, *, most_bytes: int) -> bytes:
 
 @contextmanager
 def _writing(place: str, name: str) -> Iterator[None]:
-    """As `asking`, where a file is made: one that is not there is its folder."""
+    """Convert errors as `asking` when a file is created: then a missing file means that its folder is missing."""
     try:
         with asking(place, name):
             yield

@@ -1,10 +1,10 @@
-"""Which place a spelling means: two spellings of one folder have one identity.
+"""Identities of places: all spellings of a folder have the same identity.
 
     s3a://bucket/a%62c/, S3://bucket/abc     one store, bucket and key
     /data/link/x, file:///real/x             the folders by device and inode, from the root down; then missing names
 
-Equal identities are one place. Unequal ones prove nothing: a store may be reached by two addresses, a folder be mounted
-twice. What proves it is a file that was written to one and looked for in the other (`source_guard`).
+Equal identities are the same place. Different identities prove nothing: a store may have two addresses, and a folder
+may be mounted twice. A proof is a file that is written to one place and found in the other (`source_guard`).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .stores import is_uri, local_path, store_of
 
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _DEFAULT_PORTS = (":80", ":443")
-_WITH_CONTAINER = {"abfs", "abfss"}  # container@account: what is before the @ is no user
+_WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ is not a user
 
 
 @attrs.frozen
 class Identity:
-    """What a place is, whatever it is called.
+    """The identity of a place, independent of its spelling.
 
     Attributes:
-        steps: The store or the device and inode of each folder from the root down, and then the names below it.
-        known: How many of the steps are a place by themselves, wherever it hangs: locally the folders that exist, on a
-            store the store itself.
+        steps: The store, or the device and inode of each folder from the root down; then the names below it.
+        known: How many steps identify a place without the steps before them: locally the folders that exist, on a store
+            the store itself.
     """
 
     steps: tuple[str | tuple[int, int], ...]
@@ -37,10 +37,10 @@ class Identity:
 
     @classmethod
     def of(cls, place: str | os.PathLike[str]) -> Identity:
-        """Find out what a local path or URI means; of a store nothing is asked.
+        """Return the identity of a local path or URI, without a request to a store.
 
         Raises:
-            ValueError: It is no URI.
+            ValueError: The URI is malformed.
         """
         text = os.fspath(place)
         if store_of(text) == "file":
@@ -48,16 +48,16 @@ class Identity:
         return _of_uri(text)
 
     def is_same(self, other: Identity) -> bool:
-        """Whether both are one place."""
+        """Whether both are the same place."""
         return self._end_of(other) == len(self.steps)
 
     def is_inside(self, other: Identity) -> bool:
-        """Whether this is below the other one, at any depth."""
+        """Whether this place is below the other one, at any depth."""
         end = self._end_of(other)
         return end is not None and end < len(self.steps)
 
     def _end_of(self, other: Identity) -> int | None:
-        """Give how many of these steps lead to the other place; None where they do not."""
+        """Return how many of these steps lead to the other place; None where they do not lead there."""
         last, names = other.steps[other.known - 1], other.steps[other.known :]
         for at in range(self.known):
             end = at + 1 + len(names)
@@ -67,7 +67,7 @@ class Identity:
 
 
 def _of_path(path: str) -> Identity:
-    """Follow each folder that is there; what is not there has a name only."""
+    """Return the identity of a local path: existing folders by device and inode, missing ones by name."""
     real = Path(os.path.realpath(path))
     found: list[str | tuple[int, int]] = []
     below = [*reversed(real.parents), real]
@@ -81,7 +81,7 @@ def _of_path(path: str) -> Identity:
 
 
 def _of_uri(uri: str) -> Identity:
-    """Take a URI apart. Names `.`, `..` and "" are seen through, as most that lie between us and a store do."""
+    """Return the identity of a URI. The names `.`, `..` and "" are resolved, as most clients of stores do it."""
     parts, store = urlsplit(uri), store_of(uri)
     host = parts.netloc if store in _WITH_CONTAINER else parts.netloc.rpartition("@")[2]
     names: list[str] = []
@@ -95,7 +95,7 @@ def _of_uri(uri: str) -> Identity:
 
 
 def _endpoint(query: str) -> str:
-    """Give the address of an S3 store, "" for Amazon's."""
+    """Return the address of an S3 store, "" for Amazon's."""
     given = parse_qs(query).get("endpoint_override", [])
     address = given[-1] if given else next(filter(None, map(os.environ.get, _ENDPOINTS)), "")
     host = address.partition("://")[2] or address

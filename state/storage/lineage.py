@@ -1,6 +1,6 @@
-"""`_stateshift.json`: where a savepoint comes from, what it holds, and a digest of each file.
+"""`_stateshift.json`: the origin of a savepoint, its counts of entries, and a digest of each file.
 
-It lies beside `_metadata`; Flink ignores it. Savepoints without it are first-class: Flink's have none.
+It is beside `_metadata`; Flink ignores it. Savepoints without it are fully supported: Flink's have none.
 Source: DESIGN, section 3; rules RUN-2, RUN-5, RUN-6.
 """
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 LINEAGE = "_stateshift.json"
 NEXT_LINEAGE = re.compile(r"_stateshift-[0-9a-f]{12}\.json")
-"""What the lineage is called of a savepoint that is about to replace another."""
+"""The file name of the lineage of a savepoint that is about to replace another one."""
 FORMAT = 2
 _LATER_COUNTS = frozenset({"dropped_elements", "entries", "merged", "quarantined", "rescaled"})
 
-# What is read is checked by type: anybody may have edited the file.
+# The types of the facts are checked when the file is read, because it may have been edited.
 _TEXT = attrs.validators.instance_of(str)
 _LONGS = range(-(1 << 63), 1 << 63)
 _NUMBER = attrs.validators.and_(attrs.validators.instance_of(int), attrs.validators.in_(_LONGS))
@@ -42,13 +42,13 @@ _KINDS = frozenset(str(kind) for kind in StateKind)
 
 @attrs.frozen
 class FileDigest:
-    """What a file must be.
+    """The expected size and digest of a file.
 
-    The digest tells what was damaged by accident. It is no proof against who changes a file on purpose.
+    The digest detects accidental damage. It does not protect against deliberate changes.
 
     Attributes:
-        size: In bytes.
-        xxh128: Its XXH3 of 128 bits, in hexadecimal.
+        size: The size in bytes.
+        xxh128: The XXH3 digest of 128 bits, in hexadecimal.
     """
 
     size: int = attrs.field(validator=_NUMBER)
@@ -56,18 +56,18 @@ class FileDigest:
 
     @classmethod
     def of(cls, data: bytes) -> FileDigest:
-        """Take the digest of bytes at hand."""
+        """Return the digest of bytes."""
         return cls(len(data), xxh3_128(data).hexdigest())
 
     @classmethod
     def of_file(cls, folder: Folder, name: str) -> FileDigest:
-        """Read a file once, in pieces."""
+        """Return the digest of a file, read once in pieces."""
         with folder.open_range(name) as file:
             return cls.of_stream(file)
 
     @classmethod
     def of_stream(cls, file: ByteSource) -> FileDigest:
-        """Read an open file once, in pieces."""
+        """Return the digest of an open file, read once in pieces."""
         digest = xxh3_128()
         for piece in file.pieces():
             digest.update(piece)
@@ -76,26 +76,29 @@ class FileDigest:
 
 @attrs.frozen
 class StateCount:
-    """Entries of one state: how many were read, written and left out (rule RUN-2).
+    """The numbers of entries of one state that were read, written and left out (rule RUN-2).
 
-    Of a state whose kind has changed keys are counted, since a key has other numbers of entries in it.
+    For a state whose kind has changed, keys are counted, because the numbers of entries of a key differ.
 
     Attributes:
-        operator_id: 32 hexadecimal digits.
-        operator: Its uid, or "".
-        state: Its name.
-        kind: Its kind.
-        action: What the run did with it: copy, relabel, rekey, convert, or write for a new savepoint.
-        read: Entries or elements read.
-        written: Entries or elements written.
-        dropped: Entries left out: by the plan, or because they had expired.
-        quarantined: Entries or elements that did not fit their new type and were written aside (rule RUN-4).
-        keys: A checksum over the keys of the entries written that does not depend on their order, in hexadecimal.
-        dropped_elements: Elements of list state left out because they had expired, those of lists that were left out
-            whole among them. (Of map state each user key is an entry.)
-        entries: How many entries there are, where keys were counted; else None.
-        merged: Entries that are in others now, since their keys have become one; `keys` counts each of them.
-        rescaled: Decimals written from rows that did not fit the scale of those that they replace, and have another.
+        operator_id: The operator's id in 32 hexadecimal digits.
+        operator: The operator's uid, or "".
+        state: The name of the state.
+        kind: The kind of the state.
+        action: The action of the run: copy, relabel, rekey, convert, or write for a new savepoint.
+        read: The number of entries or elements read.
+        written: The number of entries or elements written.
+        dropped: The number of entries left out by the plan, or because they had expired.
+        quarantined: The number of entries or elements that did not fit their new type and were written to quarantine
+            (rule RUN-4).
+        keys: A checksum of the keys of the written entries that does not depend on their order, in hexadecimal.
+        dropped_elements: The number of elements of list state left out because they had expired, including those of
+            lists that were left out as a whole. (In map state each user key is an entry.)
+        entries: The number of entries, where keys were counted; else None.
+        merged: The number of entries that were merged into others because their keys became equal; `keys` counts each
+            of them.
+        rescaled: The number of decimals from rows that were written with another scale, because they did not fit the
+            scale of the values that they replace.
     """
 
     operator_id: str = attrs.field(validator=_TEXT)
@@ -119,16 +122,16 @@ class Lineage:
     """The content of `_stateshift.json`.
 
     Attributes:
-        stateshift: The release that wrote it.
-        created: When, in UTC; the only thing that differs when a run is repeated (rule RUN-5).
-        job: Where the types come from, in words.
-        source: Place and metadata digest of the savepoint that was migrated; None for a new one.
-        plan: The plan that was carried out, as plain data; None for a new one.
-        states: Counts of all states.
-        files: Digests of all files but this one.
-        history: The lineages before this one, the oldest first, without their file digests.
-        position: How far the history goes that a bootstrapped savepoint was made from, as its maker said it: an offset,
-            a watermark, a query. None where nothing was said.
+        stateshift: The release that wrote the file.
+        created: The time of writing, in UTC; the only difference between repeated runs (rule RUN-5).
+        job: The origin of the types, in words.
+        source: The place and metadata digest of the migrated savepoint; None for a new one.
+        plan: The plan that was carried out, as plain data; None for a new savepoint.
+        states: The counts of all states.
+        files: The digests of all files but this one.
+        history: The lineages before this one, oldest first, without their file digests.
+        position: The position of the data from which a savepoint was bootstrapped, as the caller gave it: an offset,
+            a watermark, a query. None where it was not given.
     """
 
     stateshift: str = attrs.field(validator=_TEXT)
@@ -142,10 +145,10 @@ class Lineage:
     position: Any = None
 
     def digest_of(self, name: str) -> FileDigest | None:
-        """Give what a file must be; None where there are no digests.
+        """Return the expected digest of a file; None where there are no digests.
 
         Raises:
-            CorruptSavepoint: There are digests, and none of this file.
+            CorruptSavepoint: There are digests, but none of this file.
         """
         if self.files and name not in self.files:
             raise CorruptSavepoint(
@@ -156,38 +159,38 @@ class Lineage:
         return self.files.get(name)
 
     def is_of(self, metadata: bytes) -> bool:
-        """Whether it was written with this `_metadata`."""
+        """Whether the lineage was written with this `_metadata`."""
         return self.files.get(METADATA) == FileDigest.of(metadata)
 
     @property
     def quarantined(self) -> int:
-        """How many values lie in quarantine beside the savepoint."""
+        """The number of values in quarantine beside the savepoint."""
         return sum(count.quarantined for count in self.states)
 
     def done(self) -> dict[tuple[str, str], frozenset[str]]:
-        """Tell what was done to states of which their types do not tell it (rule STATE-8).
+        """Return the conversions that the types of states do not show (rule STATE-8).
 
         Returns:
-            By operator id and name of the state, "" for keys: names of converters that were called, and what
-            `columns_written` gives for columns, of the last time.
+            By operator id and name of the state ("" for keys): the names of the converters that were called, and for
+            columns the latest results of `columns_written`.
         """
         found: dict[tuple[str, str], frozenset[str]] = {}
         for plan in (*(told.get("plan") for told in self.history), self.plan):
-            with suppress(AttributeError, KeyError, TypeError):  # a plan that somebody edited tells nothing
+            with suppress(AttributeError, KeyError, TypeError):  # an edited plan that is malformed is ignored
                 for operator in plan["operators"] if plan else ():
                     _add_done(found, operator)
         return found
 
     def to_json(self) -> bytes:
-        """Give the file's content."""
+        """Return the content of the file."""
         return json.dumps({"format": FORMAT, **self._facts()}, indent=2, sort_keys=True).encode() + b"\n"
 
     def _facts(self) -> dict[str, Any]:
-        """Give all as plain data, without counts that earlier releases do not know where they say nothing."""
+        """Return all fields as plain data, without empty counts that earlier releases do not know."""
         return attrs.asdict(self, filter=lambda field, value: bool(value) or field.name not in _LATER_COUNTS)
 
     def as_history(self) -> tuple[dict[str, Any], ...]:
-        """Give the history of a savepoint that is made from this one."""
+        """Return the history for a savepoint that is written from this one."""
         mine = self._facts()
         mine.pop("files")
         mine.pop("history")
@@ -195,11 +198,11 @@ class Lineage:
 
     @classmethod
     def from_json(cls, data: bytes) -> Lineage:
-        """Read the file's content.
+        """Parse the content of the file.
 
         Raises:
-            CorruptSavepoint: It is not what `to_json` writes.
-            UnsupportedFormat: It is of another format.
+            CorruptSavepoint: The content does not have the form of `to_json`.
+            UnsupportedFormat: The format version is another one.
         """
         try:
             facts = parse_json(data)
@@ -225,7 +228,7 @@ class Lineage:
 
 
 def _mask(told: Any) -> None:
-    """Take credentials out of the places that a lineage tells; who wrote it is not known."""
+    """Remove credentials from the places in a lineage, whose origin is not known."""
     for facts, names in ((told, ("job",)), (told.get("source"), ("place",)), (told.get("plan"), ("source", "job"))):
         for name in names if isinstance(facts, dict) else ():
             if isinstance(facts.get(name), str):
@@ -233,7 +236,7 @@ def _mask(told: Any) -> None:
 
 
 def _add_done(found: dict[tuple[str, str], frozenset[str]], operator: dict[str, Any]) -> None:
-    """Add what the plan of an operator did, under the names that it gave."""
+    """Add the conversions in the plan of an operator, under the new names of the plan."""
     stored_id = operator["operator_id"]
     operator_id = operator["new_operator_id"] or stored_id
     converter = (operator["rekeying"] or {}).get("converter")
@@ -251,10 +254,10 @@ def _add_done(found: dict[tuple[str, str], frozenset[str]], operator: dict[str, 
 
 
 def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:
-    """Read the lineage of a savepoint; None where it has none, as Flink's own.
+    """Read the lineage of a savepoint; return None where it has none, as Flink's own savepoints.
 
-    A run that replaces a savepoint writes its lineage under a name of its own, then `_metadata`, and then gives the
-    lineage its name. In between the one of its own is that of the savepoint.
+    A run that replaces a savepoint writes its lineage under another name, then `_metadata`, and then renames the
+    lineage. In between, the file under the other name is the savepoint's lineage.
 
     Args:
         folder: The savepoint.
@@ -264,7 +267,7 @@ def read_lineage(folder: Folder, metadata: bytes) -> Lineage | None:
     if lineage is not None and lineage.is_of(metadata):
         return lineage
     for name in filter(NEXT_LINEAGE.fullmatch, folder.names()):
-        with suppress(SavepointNotFound):  # it has just got its name
+        with suppress(SavepointNotFound):  # it has just been renamed
             following = Lineage.from_json(folder.read(name))
             if following.is_of(metadata):
                 return following

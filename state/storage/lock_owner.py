@@ -1,7 +1,7 @@
-"""Who holds a claim: a process, known again by the boot of its kernel, its PID namespace, its number and its start.
+"""The owner of a claim: a process, identified by the boot of its kernel, its PID namespace, its PID and its start time.
 
-Two containers may have one host name, and one number for two processes. So only who shares boot and namespace with a
-process can tell from its number whether it runs; for anybody else there is the lease alone (`target_lock`).
+Two containers may have the same host name, and two processes the same PID. So only a process with the same boot and
+namespace can find out from the PID whether the owner runs; all others have only the lease (`target_lock`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import Any
 import attrs
 
 _MOST_PID = 1 << 22
-_STARTED_FIELD = 19  # of what follows the name in /proc/<pid>/stat, where the first field is the state
-_ENDED = {"Z", "X"}  # killed, and not yet waited for by its parent
+_STARTED_FIELD = 19  # the index after the name in /proc/<pid>/stat, where the first field is the state
+_ENDED = {"Z", "X"}  # ended, and not yet waited for by its parent
 
 
 @attrs.frozen
 class Owner:
-    """A process, as a claim names it.
+    """A process, as it is named in a claim.
 
     Attributes:
-        host: Name of its host, for messages.
-        process: Its number in its PID namespace.
-        boot: Id of the boot of its kernel; "" where the system does not tell.
-        namespace: Of its PIDs; "" where the system does not tell.
-        started: When it started, in the kernel's ticks since the boot; "" where the system does not tell.
+        host: The name of its host, for messages.
+        process: The PID in its namespace.
+        boot: The id of its kernel's boot; "" where the system does not provide it.
+        namespace: Its PID namespace; "" where the system does not provide it.
+        started: Its start time in the kernel's ticks since the boot; "" where the system does not provide it.
     """
 
     host: str = ""
@@ -39,7 +39,7 @@ class Owner:
 
     @classmethod
     def here(cls, process: int | None = None) -> Owner:
-        """Name this process, or another one that is to be seen from here."""
+        """Return the owner for this process, or for another one that is visible from here."""
         boot, namespace, sees = _boot(), _namespace(), _sees_own_processes()
         facts = _facts(str(process or os.getpid())) if boot and namespace and sees else None
         started = facts[0] if facts is not None else ""
@@ -47,14 +47,14 @@ class Owner:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Owner:
-        """Read what a claim says; whatever is no such fact says nothing."""
+        """Return the owner that a claim names; facts of a wrong type are ignored."""
         texts = {name: facts.get(name) for name in ("host", "boot", "namespace", "started")}
         process = facts.get("process")
         number = process if isinstance(process, int) and 0 < process <= _MOST_PID else 0
         return cls(process=number, **{name: text for name, text in texts.items() if isinstance(text, str)})
 
     def runs(self) -> bool | None:
-        """Whether the process runs; None where that cannot be told from here."""
+        """Whether the process runs; None where that cannot be determined from here."""
         if not (self.process and self.boot and self.namespace and self.started):
             return None
         if (self.boot, self.namespace) != (_boot(), _namespace()) or not _sees_own_processes():
@@ -64,7 +64,7 @@ class Owner:
         except ProcessLookupError:
             return False
         except OSError:
-            pass  # it is somebody else's
+            pass  # the process of another user
         facts = _facts(str(self.process))
         return None if facts is None else facts == (self.started, True)
 
@@ -82,16 +82,16 @@ def _namespace() -> str:
 
 
 def _sees_own_processes() -> bool:
-    """Whether /proc is that of this process's namespace: one that was mounted outside has other numbers."""
+    """Whether /proc belongs to this process's PID namespace; one that was mounted outside has other PIDs."""
     with suppress(OSError):
         return str(Path("/proc/self").readlink()) == str(os.getpid())
     return False
 
 
 def _facts(process: str) -> tuple[str, bool] | None:
-    """Tell when a process started, and whether it still runs; None where the system hides that.
+    """Return the start time of a process, and whether it still runs; None where the system hides it.
 
-    The name of a process, in parentheses, may hold anything, such as spaces and parentheses.
+    The name of a process, in parentheses, may contain any characters, such as spaces and parentheses.
     """
     with suppress(OSError, IndexError):
         text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,7 +1,8 @@
 """A process that renews a claim for as long as another process runs: `python -m stateshift.state.storage.lock_renewal`.
 
-A write of Spark's is planned, carried out and committed by processes that come and go; what lasts as long as the write
-may is their parent. The claim names that one, and is renewed on its behalf for those that cannot see it run.
+Spark plans, executes and commits a write in short-lived processes; their parent lives at least as long as the write.
+The claim names the parent, and is renewed on its behalf for other hosts and containers, which cannot see whether it
+runs.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ def renew_apart(claim: Claim, process: int) -> None:
     """Start a process that renews a claim until it is released or lost, or until another process has ended.
 
     Args:
-        claim: It names `process` as its owner.
-        process: Number of the other process.
+        claim: The claim, which names `process` as its owner.
+        process: The PID of the other process.
     """
     command = [sys.executable, "-m", __name__, claim.folder.place, claim.folder.run, str(process)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     silent = [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_RDWR, 0) for stream in range(3)]
-    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # nobody waits for it
+    os.posix_spawn(sys.executable, command, environment, file_actions=silent)  # it is not waited for
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Renew the claim of a run: place, run, number of the process."""
+    """Renew the claim of a run; the arguments are place, run and PID."""
     place, run, process = arguments
     claim = Claim(Folder(place, run), has_list=True)
     while _is_there(int(process)) and claim.is_held():
-        with suppress(StateShiftError):  # the next time will tell
+        with suppress(StateShiftError):  # the next renewal decides
             claim.renew()
         time.sleep(_LOOK_S)
 
@@ -51,7 +52,7 @@ def _is_there(process: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # it is somebody else's
+        return True  # the process of another user
     return True
 
 

@@ -1,4 +1,4 @@
-"""A thread that goes ahead of another, and how many may be at work at once."""
+"""Iteration with a thread that reads ahead, and the number of usable cores."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_AHEAD = 2
-"""How many items may wait: where one thread takes longer once, the other goes on."""
+"""How many items may wait, so that one slow item does not stop the other thread."""
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def ahead(items: Iterator[T]) -> Iterator[T]:
-    """Give items in their order; while one is worked on, a thread makes the next ones.
+    """Yield items in their order; while the caller works on one, a thread computes the next ones.
 
-    That begins with the third: who looks at the first alone waits for no other, and for so few no thread is needed.
-    What fails is raised where the item would have come.
+    The thread computes the third item and those after it: a caller that takes only the first item does not wait for
+    others, and two items need no thread. An error is raised in place of the item that failed.
     """
     yield from islice(items, 1)
     item = next(items, None)

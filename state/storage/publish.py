@@ -1,7 +1,7 @@
-"""How a new savepoint comes to be: names, inline or file, and `_metadata` last.
+"""Publication of a new savepoint: names of files, inline streams, and `_metadata` last.
 
-A folder without `_metadata` is no savepoint to anyone, so everything before that rename may fail and be repeated. Where
-a savepoint is replaced, the files of the new one lie beside those of the old one until that rename exchanges the two.
+A folder without `_metadata` is not a savepoint, so everything before its rename may fail and be repeated. If a
+savepoint is replaced, the files of the new one are beside those of the old one until that rename exchanges the two.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .source_guard import Read
 
 INLINE_BYTES = 20 << 10
-"""Streams of up to this size are kept inside `_metadata`, as Flink does by default (format notes 2)."""
+"""Streams of up to this size are stored inside `_metadata`, as Flink does by default (format notes 2)."""
 
 _UNKNOWN = (
     "Whether the new savepoint was published cannot be told, since its store does not answer; "
@@ -48,22 +48,22 @@ _NOTHING_WRITTEN = "Nothing was written."
 
 
 def stream_name(operator_id: str, part: str, subtask: int) -> str:
-    """Give the name of a stream's file: derived, so that a repeated run gives the same (rule RUN-5).
+    """Return the name of a stream's file, which is the same in a repeated run (rule RUN-5).
 
     Args:
-        operator_id: 32 hexadecimal digits.
-        part: keyed, operator, raw-keyed, raw-operator or coordinator; rows, of those on their way into keyed state.
-        subtask: From 0.
+        operator_id: The operator's id in 32 hexadecimal digits.
+        part: keyed, operator, raw-keyed, raw-operator or coordinator; rows for rows that become keyed state.
+        subtask: The index of the subtask, from 0.
     """
     return f"{operator_id}-{part}-{subtask}"
 
 
 class IfTargetExists(enum.StrEnum):
-    """What a run does where its target is not empty.
+    """The action of a run if its target is not empty.
 
-    FAIL: refuse a savepoint or foreign files; what a dead run has left is cleared, and done again. RESUME: keep what a
-    dead run of the same source, plan and division has finished, be it everything. REPLACE: exchange the savepoint that
-    is there for the new one, once that is complete.
+    FAIL: refuse a savepoint or foreign files; files of a dead run are removed, and its work is repeated. RESUME: keep
+    the finished work of a dead run with the same source, plan and tasks, even if it is all of it. REPLACE: exchange the
+    existing savepoint for the new one, once that is complete.
     """
 
     FAIL = "fail"
@@ -73,14 +73,14 @@ class IfTargetExists(enum.StrEnum):
 
 @attrs.frozen
 class Destination:
-    """Where a run writes, and what it was asked about that.
+    """The target of a run, and the options for it.
 
     Attributes:
-        folder: The place.
-        names: What it may write (`runs.names_of`).
-        reads: What the run reads, and must not write to.
-        if_exists: What is in the way.
-        nothing: What an error says that was written, where nothing was published.
+        folder: The target folder.
+        names: The names of the files that the run may write (`runs.names_of`).
+        reads: The places that the run reads, and must not write to.
+        if_exists: The action if the target is not empty.
+        nothing: The text on what was written, for errors before publication.
     """
 
     folder: Folder
@@ -91,12 +91,12 @@ class Destination:
 
 
 def prepare_target(claim: Claim, names: Collection[str], if_exists: IfTargetExists = IfTargetExists.FAIL) -> Claim:
-    """Clear what dead runs have left, and list what this one may write; gives the claim, with its list.
+    """Remove the files of dead runs, and write the list of the files that this run may write; return the claim with it.
 
     Args:
-        claim: Of the run, on the target.
-        names: What it may write.
-        if_exists: What is in the way.
+        claim: The run's claim of the target.
+        names: The names of the files that the run may write.
+        if_exists: The action if the target is not empty.
 
     Raises:
         TargetExists: As `check_target`.
@@ -110,9 +110,9 @@ def prepare_target(claim: Claim, names: Collection[str], if_exists: IfTargetExis
 
 @contextmanager
 def all_or_nothing(destination: Destination) -> Iterator[Claim]:
-    """Claim and make a target; if the `with` block fails, remove what was made, and say that nothing was published.
+    """Claim and create a target; if the `with` block fails, remove the new files, and add the outcome to the error.
 
-    A run that may be resumed keeps what is finished.
+    A run that may be resumed keeps its finished work.
 
     Raises:
         TargetExists: As `claim.lay` and `prepare_target`.
@@ -132,11 +132,11 @@ def all_or_nothing(destination: Destination) -> Iterator[Claim]:
 
 
 def what_was_written(destination: Destination, before: FileDigest | None) -> tuple[str, bool]:
-    """Say of a run that failed what its target is now, and whether it was published all the same.
+    """Return the state of a failed run's target in words, and whether the savepoint was published nevertheless.
 
     Args:
-        destination: Where it wrote.
-        before: Of the `_metadata` that was there before the run.
+        destination: The target of the run.
+        before: The digest of the `_metadata` that existed before the run.
     """
     try:
         found = _digest(destination.folder)
@@ -154,13 +154,14 @@ def what_was_written(destination: Destination, before: FileDigest | None) -> tup
 
 
 def leave(claim: Claim, *, keeps: bool = False) -> None:
-    """Remove all that runs have left in a target, but for its savepoint.
+    """Remove all files of runs in a target, except its savepoint.
 
     Args:
-        claim: Of the run that ends. Where it was taken over, only what this run wrote since is removed.
+        claim: The claim of the run that ends. If another run has taken it over, only files that this run wrote since
+            are removed.
         keeps: Whether the run may be resumed.
     """
-    with suppress(StateShiftError):  # what led here is to be told; the lists stay, and the next run looks at them
+    with suppress(StateShiftError):  # the original error is reported; the lists stay, and the next run reads them
         if not claim.is_held():
             clear_late(claim)
         elif not keeps:
@@ -169,10 +170,10 @@ def leave(claim: Claim, *, keeps: bool = False) -> None:
 
 
 def give_name(folder: Folder, attempt: str, name: str) -> None:
-    """Give a finished file its name in the savepoint, unless the target was lost to another run.
+    """Rename a finished file to its name in the savepoint, unless the target was lost to another run.
 
     Raises:
-        MigrationFailed: It was.
+        MigrationFailed: The target was lost.
     """
     if folder.run:
         Claim(folder, has_list=True).require()
@@ -184,7 +185,7 @@ def _digest(folder: Folder) -> FileDigest | None:
 
 
 def _tell(error: BaseException, written: str) -> None:
-    """Let an error that ended a run say what was written."""
+    """Add what was written to the error that ended a run."""
     if isinstance(error, StateShiftError):
         error.written = written
     elif isinstance(error, KeyboardInterrupt):
@@ -192,9 +193,9 @@ def _tell(error: BaseException, written: str) -> None:
 
 
 def held_bytes(folder: Folder) -> int:
-    """Bytes in a target that a run clears first, or goes on with: they are no loss to its room.
+    """Return the bytes in a target that a run will remove or reuse, and that count as free space for it.
 
-    A savepoint that is replaced is not among them: until the new one is complete there is room for both.
+    A savepoint that is replaced is not included: both need space until the new one is complete.
     """
     if not folder.exists():
         return 0
@@ -202,14 +203,14 @@ def held_bytes(folder: Folder) -> int:
 
 
 def clean(folder: Folder) -> tuple[str, ...]:
-    """Remove what a run that died has left in its target; give the names.
+    """Remove the files that a dead run has left in its target; return their names.
 
-    A run may have died between publishing and clearing up: beside a savepoint, what only runs look at is removed, and
-    files of a savepoint that it had replaced.
+    A run may have died between publication and cleanup: then the internal files of runs beside a savepoint are removed,
+    and the files of a savepoint that it had replaced.
 
     Raises:
-        TargetExists: There is nothing but a savepoint, or there are files of somebody else, or a run is at work there;
-            nothing is removed.
+        TargetExists: There is only a savepoint, or there are foreign files, or a run is writing there; nothing is
+            removed.
     """
     if not folder.exists():
         return ()
@@ -232,7 +233,7 @@ def clean(folder: Folder) -> tuple[str, ...]:
 
 
 def stream_bytes(folder: Folder, names: Container[str]) -> int:
-    """Bytes of the streams of these names in the savepoint that is there."""
+    """Return the bytes of the streams with these names in the savepoint in `folder`."""
     streams = read_metadata(folder.read(METADATA)).streams
     return sum(
         stream.size
@@ -246,8 +247,8 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
     """Refuse a target that is taken; nothing is changed.
 
     Raises:
-        TargetExists: There is a savepoint (unless it is to be replaced), or there are files of somebody else.
-        CorruptSavepoint: The savepoint that is there cannot be read, so its files are not known.
+        TargetExists: There is a savepoint (unless it is to be replaced), or there are foreign files.
+        CorruptSavepoint: The existing savepoint cannot be read, so its files are not known.
     """
     if not folder.exists():
         return
@@ -261,7 +262,7 @@ def check_target(folder: Folder, if_exists: IfTargetExists = IfTargetExists.FAIL
 
 
 def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, dict[str, FileDigest]]:
-    """Keep a stream inside `_metadata` where it is small, else write it; give its handle and the file's digest."""
+    """Store a small stream inside `_metadata`, else write a file; return the handle and the file's digest."""
     if len(data) <= INLINE_BYTES:
         return InlineHandle(name, data), {}
     folder.write(name, data)
@@ -269,14 +270,14 @@ def store_stream(folder: Folder, name: str, data: bytes) -> tuple[StreamHandle, 
 
 
 def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Lineage:
-    """Write the lineage, then `_metadata` under its name: from then on there is a savepoint.
+    """Write the lineage, then `_metadata`, which makes the folder a savepoint; return the lineage as written.
 
-    Where another savepoint is there, that one write exchanges the two; then the files of the other one are removed.
+    If there is another savepoint, the write of `_metadata` exchanges the two; then the old one's files are removed.
 
     Args:
-        folder: Where all files of the savepoint already are.
-        metadata: What they are.
-        lineage: With the digests of those files; that of `_metadata` is added.
+        folder: The folder with all other files of the savepoint.
+        metadata: The content of `_metadata`.
+        lineage: The lineage with the digests of those files; that of `_metadata` is added.
     """
     data = write_metadata(metadata)
     complete = attrs.evolve(lineage, files={**lineage.files, METADATA: FileDigest.of(data)})
@@ -284,7 +285,7 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
     if replaced:
         write_replaced(folder, data, replaced - {METADATA, LINEAGE})
     folder.write(f"_stateshift-{folder.run}.json" if replaced else LINEAGE, complete.to_json())
-    folder.sync()  # the names of all files before that of `_metadata`, which names them
+    folder.sync()  # makes the names of all files durable before `_metadata`, which refers to them
     folder.write(METADATA, data)
     folder.sync()
     complete_replacement(folder)
@@ -292,10 +293,10 @@ def publish(folder: Folder, metadata: SavepointMetadata, lineage: Lineage) -> Li
 
 
 def now() -> str:
-    """The time in UTC, as lineages tell it."""
+    """Return the current time in UTC, in the format of lineages."""
     return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
 
 
 def source_facts(place: str, metadata: bytes) -> dict[str, Any]:
-    """Name a source savepoint so that it can be known again."""
+    """Return the facts that identify a source savepoint: its place and the digest of its metadata."""
     return {"place": place, "metadata_sha256": hashlib.sha256(metadata).hexdigest()}

@@ -1,12 +1,12 @@
-"""Where files of a savepoint may lie that its `_metadata` names by a URI of their own.
+"""Allowed roots of the files that `_metadata` names by an absolute URI.
 
-    the folder of `_metadata`           a savepoint of which all belongs together
-    ../shared and ../taskowned          beside a checkpoint's `chk-n`: what checkpoints of one job share
-    what the caller allows              `--allow-root`, `allow_roots=`
+    the folder of `_metadata`           a self-contained savepoint
+    ../shared and ../taskowned          beside a checkpoint's `chk-n`: files that checkpoints of a job share
+    roots that the caller allows        `--allow-root`, `allow_roots=`
 
-A savepoint is a stranger's: a URI in it may name any file that the reader may read, and any host that he would send a
-signed request to. So a URI only ever tells a path below one of these roots: how the store is reached, the root says.
-Links are followed before a path is judged. Source: format notes 3.3.
+A savepoint is untrusted input: a URI in it may name any file that the user may read, and any host to which a signed
+request would be sent. So a URI is only used as a path below one of these roots; the connection options of the store
+come from the root. Links are resolved before a path is checked. Source: format notes 3.3.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 _CHECKPOINT = re.compile(r"chk-\d+")
 _BESIDE_CHECKPOINT = ("shared", "taskowned")
-_WITH_CONTAINER = {"abfs", "abfss"}  # container@account: what is before the @ is no user
+_WITH_CONTAINER = {"abfs", "abfss"}  # container@account: the part before the @ is not a user
 _DO_NOT_TRUST = "do not trust this savepoint: Flink writes plain URIs"
 _MOST_ROOTS = 20
-"""Where there are more, as where a job puts random letters into paths, one is told that holds all of a store."""
+"""If a message would list more roots, as with entropy in paths, it has one common root for each store instead."""
 _NOTHING: Final = "Nothing else was read, and nothing was written."
 
 
 def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
-    """Give the folder and the name by which a file is opened that a savepoint names by a URI.
+    """Return the folder and the name by which to open a file that a savepoint names by a URI.
 
     Args:
-        uri: As `_metadata` has it.
-        folder: Of the `_metadata`, with the roots that the caller allows.
+        uri: The URI in `_metadata`.
+        folder: The folder of the `_metadata`, with the roots that the caller allows.
 
     Raises:
-        UntrustedPlace: It lies elsewhere, or the URI brings options or credentials of its own.
-        CorruptSavepoint: It is the URI of no file.
+        UntrustedPlace: The file is outside the roots, or the URI has its own options or credentials.
+        CorruptSavepoint: The URI does not name a file.
     """
     parent, name = _split(uri)
     if not is_uri(parent):
@@ -61,14 +61,14 @@ def stored_file(uri: str, folder: Folder) -> tuple[Folder, str]:
 
 
 def local_file(path: str, folder: Folder) -> tuple[Folder, str]:
-    """Give the folder and the name of a local file of a savepoint, where its links lead.
+    """Return the real folder and name of a local file of a savepoint, with links resolved.
 
     Args:
-        path: Absolute.
-        folder: Of the `_metadata`, with the roots that the caller allows.
+        path: The absolute path.
+        folder: The folder of the `_metadata`, with the roots that the caller allows.
 
     Raises:
-        UntrustedPlace: It lies elsewhere.
+        UntrustedPlace: The file is outside the roots.
     """
     parent, _, name = os.path.realpath(path).rpartition("/")
     place = _reached(parent or "/", folder)
@@ -78,15 +78,15 @@ def local_file(path: str, folder: Folder) -> tuple[Folder, str]:
 
 
 def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
-    """Refuse a savepoint of which files lie elsewhere, before any of them is opened.
+    """Refuse a savepoint with files outside its roots, before any of them is opened.
 
     Args:
-        metadata: Of the savepoint.
-        folder: Its folder, with the roots that the caller allows.
+        metadata: The content of `_metadata`.
+        folder: The savepoint's folder, with the roots that the caller allows.
 
     Raises:
-        UntrustedPlace: With all roots that it takes, and how they are allowed.
-        CorruptSavepoint: A URI is that of no file.
+        UntrustedPlace: Files are outside the roots; the message has all roots that are needed, and how to allow them.
+        CorruptSavepoint: A URI does not name a file.
     """
     streams = list(metadata.streams)
     names = dict(_split(stream.uri) for stream in streams if isinstance(stream, AbsoluteFileHandle))
@@ -98,7 +98,7 @@ def require_reachable(metadata: SavepointMetadata, folder: Folder) -> None:
 
 
 def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
-    """Give the local folders to which files of a savepoint are links."""
+    """Return the local folders to which files of a savepoint are links."""
     found = set()
     for stream in streams:
         if isinstance(stream, RelativeFileHandle) and folder.is_local:
@@ -113,11 +113,11 @@ def _linked(streams: list[StreamHandle], folder: Folder) -> set[str]:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """Give the folder that a file is in, a local path or the URI that all spellings mean, and the file's name.
+    """Split the URI of a file into its folder, as a local path or a normalized URI, and its name.
 
     Raises:
-        UntrustedPlace: The URI says how its store is reached, or who asks it.
-        CorruptSavepoint: It is none, or names no file.
+        UntrustedPlace: The URI has connection options or credentials.
+        CorruptSavepoint: The URI is malformed, or does not name a file.
     """
     try:
         parts = urlsplit(uri)
@@ -136,7 +136,7 @@ def _split(uri: str) -> tuple[str, str]:
     above, _, name = path.rpartition("/")
     store = store_of(uri)
     if store == "file":
-        return above or "/", name  # where `..` leads, the links before it say
+        return above or "/", name  # `..` is not resolved, because links before it may change its meaning
     names: list[str] = []
     for step in above.split("/"):
         if step == "..":
@@ -151,7 +151,7 @@ def _no_file(uri: str) -> CorruptSavepoint:
 
 
 def _own_options(parts: SplitResult) -> str:
-    """Say what a URI has beside a path; "" where it has nothing."""
+    """Return the kind of the parts of a URI beside its path, in words; "" where it has none."""
     user, at, _ = parts.netloc.rpartition("@")
     if at and (parts.scheme.lower() not in _WITH_CONTAINER or ":" in user):
         return "credentials"
@@ -162,11 +162,11 @@ def _own_options(parts: SplitResult) -> str:
 
 
 def _reached(parent: str, folder: Folder) -> Folder | None:
-    """Give a folder by the root that it lies under; None where there is none.
+    """Return a folder with the connection options of the root that contains it; None where no root does.
 
     Args:
         parent: A local path, or a URI without options.
-        folder: Of the savepoint.
+        folder: The folder of the savepoint.
     """
     for root in (*_own_roots(folder.place), *folder.roots):
         if store_of(root) != store_of(parent):
@@ -183,7 +183,7 @@ def _reached(parent: str, folder: Folder) -> Folder | None:
 
 
 def _own_roots(place: str) -> tuple[str, ...]:
-    """Give the folder of a savepoint, and of a checkpoint those that it shares with others of its job."""
+    """Return the folder of a savepoint; for a checkpoint also the folders that the job's checkpoints share."""
     base, options = parted(place)
     above, _, name = base.rpartition("/")
     if not _CHECKPOINT.fullmatch(name):
@@ -192,7 +192,7 @@ def _own_roots(place: str) -> tuple[str, ...]:
 
 
 def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> UntrustedPlace:
-    """Say what lies elsewhere, and how it is allowed: by one line for each root."""
+    """Return the error for files outside the roots, with one line for each root on how to allow it."""
     roots = _roots_of(parents)
     whose = "its folder" if len(_own_roots(folder.place)) == 1 else "its folder and its job's `shared` and `taskowned`"
     others = f" and {many(len(parents) - 1, 'other folder')}" if len(parents) > 1 else ""
@@ -208,7 +208,7 @@ def _refusal(parents: list[str], folder: Folder, *, is_moved: bool = False) -> U
 
 
 def _roots_of(parents: list[str]) -> tuple[str, ...]:
-    """Give the folders to allow: of files of checkpoints what all checkpoints of their job share."""
+    """Return the folders to allow; for files of checkpoints the folders that the job's checkpoints share."""
     roots = {_cut(parent) for parent in parents}
     if len(roots) > _MOST_ROOTS:
         roots = {_common([root for root in roots if _host(root) == host]) for host in set(map(_host, roots))}

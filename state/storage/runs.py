@@ -1,10 +1,10 @@
-"""What is a run's in a target: each run lists what it may write before it writes, and only what is listed is removed.
+"""The files of runs in a target: each run lists the files that it may write, and only listed files are removed.
 
     _run-<run>         JSON: {"names": ["<operator>-keyed-*", …]}; the first file of a run, after its claim
-    _late-<run>        the same, of a run that was taken over and may still write
-    _replaced-<run>    JSON: {"metadata": digest, "names": […]}; the files that go once `_metadata` is the one told
+    _late-<run>        the same for a run that was taken over and may still write
+    _replaced-<run>    JSON: {"metadata": digest, "names": […]}; the files to remove once `_metadata` has this digest
 
-`*` stands for a number. After a listed name may come `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
+`*` stands for a number. A listed name may be followed by `.done` (`journal`) or `.attempt-…` (`Folder.attempt_name`).
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _NOTHING = "Nothing was written."
 
 
 def names_of(operator_ids: Iterable[str], generation: str = "") -> tuple[str, ...]:
-    """List what a run may write.
+    """Return the names of the files that a run may write.
 
     Args:
-        operator_ids: Of all operators of the new savepoint, 32 hexadecimal digits each.
-        generation: What the names of files end with beside the run's attempts; "" for names without such an end.
+        operator_ids: The ids of all operators of the new savepoint, 32 hexadecimal digits each.
+        generation: The suffix of the final names of files; "" for names without a suffix.
     """
     streams = [f"{operator_id}-{part}-*" for operator_id in operator_ids for part in _PARTS]
     finals = [f"{name}-{generation}" for name in streams] if generation else []
@@ -60,9 +60,9 @@ def names_of(operator_ids: Iterable[str], generation: str = "") -> tuple[str, ..
 
 
 def free_generation(generation: str, taken: Collection[str]) -> str:
-    """Give a generation under which none of some files are named: the given one, or one that follows from it.
+    """Return a generation that none of the `taken` names contains: the given one, or one derived from it.
 
-    A savepoint that is replaced may have come from the same source and plan.
+    The names may be taken by a savepoint that is replaced and came from the same source and plan.
     """
     while any(generation in name for name in taken):
         generation = sha256(generation.encode()).hexdigest()[:GENERATION_DIGITS]
@@ -70,17 +70,17 @@ def free_generation(generation: str, taken: Collection[str]) -> str:
 
 
 def final_name(name: str, generation: str) -> str:
-    """Give the name that a stream's file has in the savepoint: its own, and the generation's where there is one."""
+    """Return the name of a stream's file in the savepoint: its name with the generation, if there is one."""
     return f"{name}-{generation}" if generation else name
 
 
 def serializers_name(generation: str) -> str:
-    """Give the name of the file of stored serializers."""
+    """Return the name of the file of stored serializers."""
     return SERIALIZERS.replace(".json", f"-{generation}.json") if generation else SERIALIZERS
 
 
 def announce(claim: Claim, names: Collection[str]) -> Claim:
-    """Write the list of a run, before anything else is written."""
+    """Write the list of a run, before any of its other files; return the claim with the list."""
     own_lineage = f"_stateshift-{claim.folder.run}.json"
     claim.folder.write(claim.list_name, json.dumps({"names": sorted({*names, own_lineage})}).encode())
     claim.folder.sync()
@@ -89,13 +89,13 @@ def announce(claim: Claim, names: Collection[str]) -> Claim:
 
 @attrs.frozen
 class Contents:
-    """What lies in a target.
+    """The contents of a target.
 
     Attributes:
-        names: Of all files and folders.
-        savepoint: Names of the files that are parts of the savepoint there; none without `_metadata`.
-        listed: Names that lists of runs cover, but for parts of the savepoint.
-        lists: Names of those lists, and of claims.
+        names: The names of all files and folders.
+        savepoint: The names of the files of the savepoint; none without `_metadata`.
+        listed: The names in the lists of runs, except files of the savepoint.
+        lists: The names of these lists, and of claims.
     """
 
     names: tuple[str, ...]
@@ -105,10 +105,10 @@ class Contents:
 
     @classmethod
     def of(cls, folder: Folder) -> Contents:
-        """Look at a folder, and at the lists in it.
+        """Return the contents of a folder, by the lists in it.
 
         Raises:
-            CorruptSavepoint: There is a `_metadata`, and it cannot be read.
+            CorruptSavepoint: There is a `_metadata`, but it cannot be read.
         """
         names = folder.names() if folder.exists() else ()
         savepoint = files_there(folder) if METADATA in names else frozenset()
@@ -118,10 +118,10 @@ class Contents:
         return cls(names, savepoint, listed, lists)
 
     def refuse_earlier(self, folder: Folder) -> None:
-        """Refuse to say that nothing is left beside a savepoint where an earlier release has left something.
+        """Refuse a target in which an earlier release has left files beside a savepoint.
 
         Raises:
-            TargetExists: It has; with the command that removes it.
+            TargetExists: There are such files; the message has the command that removes them.
         """
         earlier = [name for name in self.foreign if (found := _EARLIER.fullmatch(name)) and (found[2] or found[3])]
         if earlier:
@@ -138,15 +138,16 @@ class Contents:
 
     @property
     def foreign(self) -> tuple[str, ...]:
-        """Names of files that are neither a run's nor the savepoint's."""
+        """The names of files that belong neither to a run nor to the savepoint."""
         known = {*self.savepoint, *self.listed, *self.lists}
         return tuple(name for name in self.names if name not in known)
 
     def refuse_foreign(self, folder: Folder) -> None:
-        """Refuse a target with files of somebody else.
+        """Refuse a target with foreign files.
 
         Raises:
-            TargetExists: There are some; with the command that removes those of an earlier release of stateshift.
+            TargetExists: There are foreign files; if all are an earlier release's, the message has the command that
+                removes them.
         """
         if not self.foreign:
             return
@@ -160,7 +161,7 @@ class Contents:
 
 
 def savepoint_files(folder: Folder) -> Iterator[str]:
-    """Name the files in a folder that are parts of its savepoint, which is there; those beside `_metadata`, too."""
+    """Yield the names of the files of the existing savepoint in a folder, including `_metadata` and the lineage."""
     data = folder.read(METADATA)
     yield from (METADATA, LINEAGE)
     yield from (stream.path for stream in read_metadata(data).streams if isinstance(stream, RelativeFileHandle))
@@ -170,12 +171,12 @@ def savepoint_files(folder: Folder) -> Iterator[str]:
 
 
 def files_there(folder: Folder) -> frozenset[str]:
-    """Name the files of the savepoint in a folder; none where there is no savepoint."""
+    """Return the names of the files of the savepoint in a folder; none where there is no savepoint."""
     return frozenset(savepoint_files(folder) if folder.exists(METADATA) else ())
 
 
 def _listed_names(folder: Folder, names: Collection[str]) -> Iterator[str]:
-    """Give what lists name. Anybody may have written them: a run's own names are those that a run can give."""
+    """Yield the names in the lists. The lists are untrusted, so only names that a run can write are accepted."""
     digest = FileDigest.of(folder.read(METADATA)).xxh128 if METADATA in names else ""
     for name in names:
         if found := _LIST.fullmatch(name):
@@ -193,7 +194,7 @@ def _is_covered(name: str, listed: frozenset[str]) -> bool:
 
 
 def _read(folder: Folder, name: str) -> dict[str, Any]:
-    """Read a list; of one that is damaged nothing."""
+    """Read a list; return an empty dict where it is damaged."""
     with suppress(StateShiftError):
         with folder.open_range(name) as file:
             facts = parse_json(file.read_at(0, min(file.size, _MOST_BYTES)))
@@ -209,9 +210,9 @@ def _removal(folder: Folder, names: Iterable[str]) -> str:
 
 
 def clear(claim: Claim) -> tuple[str, ...]:
-    """Remove what dead runs have left, and their lists; give the names. What is a part of the savepoint stays.
+    """Remove the files of dead runs and their lists; return the names. Files of the savepoint stay.
 
-    A `_metadata` that has replaced another before its run died is what there is: the files of the other one go.
+    If a run died after its `_metadata` replaced another one, the files of the replaced savepoint are removed.
     """
     folder = claim.folder
     complete_replacement(folder)
@@ -223,27 +224,27 @@ def clear(claim: Claim) -> tuple[str, ...]:
 
 
 def _is_settled(name: str, claim: Claim) -> bool:
-    """Whether a list is needed no more: not one's own, and not of a run that may still write."""
+    """Whether a list is not needed any more: it is not this run's, nor that of a run that may still write."""
     may_write = {run for run, is_gone in claim.taken if not is_gone}
     return claim.folder.run not in name and not any(run in name for run in may_write) and not CLAIM_NAME.fullmatch(name)
 
 
 def has_finished(folder: Folder) -> bool:
-    """Whether a run that did not come to its end has left a whole file, which may be resumed."""
+    """Whether an unfinished run has left a complete file, from which it can be resumed."""
     with suppress(StateShiftError):
         return any(_OWN.match(name) is None and ".attempt-" not in name for name in folder.names())
     return False
 
 
 def clear_unfinished(claim: Claim, keep: Collection[str]) -> None:
-    """Remove what dead runs have left, but for the files that a run goes on with."""
+    """Remove the files of dead runs, except the files that a run continues with."""
     for name in Contents.of(claim.folder).listed:
         if name not in keep:
             claim.folder.delete(name)
 
 
 def clear_late(claim: Claim) -> None:
-    """Remove what a run has written after it was taken over: its own attempts that nobody went on with."""
+    """Remove the files that a run has written after it was taken over: its attempts that no other run uses."""
     folder = claim.folder
     names = folder.names()
     taken = b"".join(folder.read(name) for name in names if name.endswith(".done")).decode(errors="replace")
@@ -255,15 +256,15 @@ def clear_late(claim: Claim) -> None:
 
 
 def write_replaced(folder: Folder, metadata: bytes, names: Iterable[str]) -> None:
-    """Note which files go once `metadata` is the `_metadata`."""
+    """Write the list of the files to remove once `_metadata` has the content `metadata`."""
     facts = {"metadata": FileDigest.of(metadata).xxh128, "names": sorted(names)}
     folder.write(f"_replaced-{folder.run}", json.dumps(facts).encode())
 
 
 def complete_replacement(folder: Folder) -> None:
-    """Finish what a run did with a savepoint that it replaced: its lineage gets its name, the old files go.
+    """Finish the replacement of a savepoint: rename the new lineage, and remove the old files.
 
-    Where the run died before its `_metadata` was written, its notes go, and the old savepoint is what there is.
+    If the run died before its `_metadata` was written, only its list is removed, and the old savepoint stays.
     """
     names = folder.names()
     notes = [name for name in names if (found := _LIST.fullmatch(name)) and found[1] == "replaced"]

@@ -1,4 +1,4 @@
-"""Where a task puts the stream that it writes: in memory while it is small, else a file under an attempt's name."""
+"""The output of a task's stream: in memory while it is small, else in a file under an attempt name."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StoredBytes:
     """A stream that was written.
 
     Attributes:
-        name: What it will be called.
-        size: In bytes.
-        data: The bytes themselves, if it is small enough to be kept inside `_metadata`.
-        attempt: The file that holds them otherwise, to be renamed to `name` when the run is published.
-        digest: Of that file.
+        name: The final name of the stream.
+        size: The size in bytes.
+        data: The bytes, if the stream is small enough to be stored inside `_metadata`.
+        attempt: The file with the bytes otherwise, which is renamed to `name` on publication.
+        digest: The digest of that file.
     """
 
     name: str
@@ -38,12 +38,12 @@ class StoredBytes:
 
 
 class StreamSink:
-    """Takes the bytes of one stream. Used in a `with` block: if that fails, the attempt's file is removed.
+    """Writes one stream. Used in a `with` block: if that fails, the attempt file is removed.
 
     Args:
         folder: The target.
-        name: What the stream's file will be called.
-        inline_bytes: Up to which size the stream is kept in memory, to lie inside `_metadata`.
+        name: The final name of the stream's file.
+        inline_bytes: The size up to which the stream is kept in memory, to be stored inside `_metadata`.
     """
 
     def __init__(self, folder: Folder, name: str, *, inline_bytes: int = INLINE_BYTES) -> None:
@@ -76,7 +76,7 @@ class StreamSink:
         output.write(data)
 
     def finish(self) -> StoredBytes:
-        """Close the file once it outlasts a power cut, and say what was written."""
+        """Sync and close the file; return the stored stream."""
         if self._output is not None:
             self._output.sync()
         self._open.close()
@@ -94,7 +94,7 @@ class StreamSink:
         if kind is None:
             self._open.close()
             return
-        with suppress(StateShiftError):  # the failure that led here is the one to tell
+        with suppress(StateShiftError):  # the original failure is the one to report
             self._open.close()
         if self._attempt:
             with suppress(StateShiftError):

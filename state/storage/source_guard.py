@@ -1,8 +1,8 @@
-"""No run writes to what it reads: the gate that every writer passes, between its own claim and any other change.
+"""The guard against writing to a source, which every writer passes after its claim and before any other change.
 
-Places are told apart by what they are (`identity`). Two names of one endpoint, or two mounts, may still be one place
-under two identities. So the claim that was just written into the target is looked for in all that the run reads: in the
-folder of each source, in every folder below it, and in every folder that a handle points into.
+Places are compared by their identities (`identity`). Two names of one endpoint, or two mounts, may still be the same
+place with two identities. So the claim that was just written to the target is searched in all places that the run
+reads: in the folder of each source, in every folder below it, and in every folder that a handle points into.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _NOTHING = "Nothing was written."
 
 @attrs.frozen
 class Read:
-    """What a run reads, and must not write to.
+    """A savepoint that a run reads, and must not write to.
 
     Attributes:
-        folder: Of a savepoint.
-        others: Further folders that hold its files.
+        folder: The folder of the savepoint.
+        others: Further folders that contain its files.
     """
 
     folder: Folder
@@ -41,21 +41,21 @@ class Read:
 
     @classmethod
     def of(cls, folder: Folder, metadata: SavepointMetadata) -> Read:
-        """Name the folders of a savepoint's files.
+        """Return the folders of a savepoint's files.
 
         Args:
-            folder: Of its `_metadata`.
-            metadata: The content.
+            folder: The folder of its `_metadata`.
+            metadata: The content of `_metadata`.
         """
         uris = (stream.uri for stream in metadata.streams if isinstance(stream, AbsoluteFileHandle))
         return cls(folder, tuple({stored_file(uri, folder)[0] for uri in uris}))
 
 
 def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:
-    """Refuse a target that is a source, or lies in one, by what both places are. Nothing is written for that.
+    """Refuse a target that is a source or is inside one, by the identities of the places, without writing anything.
 
     Raises:
-        TargetExists: It is, or it lies in a savepoint.
+        TargetExists: The target is a source, or inside a source or another savepoint, or has files of a source.
     """
     place = Identity.of(target.place)
     for read in reads:
@@ -71,15 +71,15 @@ def refuse_by_place(target: Folder, reads: tuple[Read, ...]) -> None:
 
 
 def refuse_by_claim(target: Folder, reads: tuple[Read, ...], claim: str) -> None:
-    """Refuse a target whose claim is to be seen in what is read, whatever the places are called.
+    """Refuse a target whose claim is visible in a source, under whatever name.
 
     Args:
-        target: Where the claim was written.
-        reads: What the run reads.
-        claim: Name of the claim's file.
+        target: The folder to which the claim was written.
+        reads: The savepoints that the run reads.
+        claim: The name of the claim's file.
 
     Raises:
-        TargetExists: It is to be seen there.
+        TargetExists: The claim is visible in a source.
     """
     for read in reads:
         if read.folder.holds(claim):
@@ -90,7 +90,7 @@ def refuse_by_claim(target: Folder, reads: tuple[Read, ...], claim: str) -> None
 
 def _savepoints_above(target: Folder) -> Iterator[Folder]:
     for folder in target.above():
-        with suppress(StorageFailed):  # a store may show its user nothing but what lies deeper
+        with suppress(StorageFailed):  # the user may have no access to parent folders on a store
             if folder.exists(METADATA):
                 yield folder
 

@@ -1,9 +1,9 @@
-"""Which store a place lies in, how it is opened, and what its failures are called.
+"""Stores: which store a place is in, how it is opened, and how its errors are converted.
 
-    s3://bucket/folder?endpoint_override=127.0.0.1:9000&scheme=http      what follows `?` tells how the store is reached
+    s3://bucket/folder?endpoint_override=127.0.0.1:9000&scheme=http      connection options follow the `?`
 
-pyarrow is imported where it is first needed. Local files are read without it: to load it, and numpy with it, takes as
-long as a check of some hundred states.
+pyarrow is imported where it is first needed. Local files are read without it, because its import, with numpy, takes as
+long as a check of several hundred states.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KINDS = {
 _SECRET = re.compile(r"key|secret|token|passw|pwd|credential|^sig|^sas", re.IGNORECASE)
 _USER_INFO = re.compile(r"(?<=://)[^/?#\s'\"]*@")
 _OPTION = re.compile(r"([?&]([^=&#\s]*))=([^&#\s'\"]*)")
-_KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # a user's name, or a container's
+_KEEPS_USER = {"hdfs", "viewfs", "abfs", "abfss"}  # the name of a user or of a container
 _FAILURES = (
     (
         re.compile(r"Unrecognized filesystem type"),
@@ -60,24 +60,24 @@ _FAILURES = (
 
 
 def is_uri(place: str) -> bool:
-    """Whether a place is a URI, and no local path."""
+    """Whether a place is a URI, not a local path."""
     return _URI.match(place) is not None
 
 
 def store_of(place: str) -> str:
-    """The scheme of a URI as pyarrow spells it, such as `s3` for `s3a://…`; of a local path "file"."""
+    """Return the scheme of a URI as pyarrow spells it, such as `s3` for `s3a://…`; for a local path "file"."""
     found = _URI.match(place)
     scheme = found[1].lower() if found else "file"
     return _SAME_STORE.get(scheme, scheme)
 
 
 def shows_whole_files_only(place: str) -> bool:
-    """Whether a file of the store is seen only when it was written to its end: an object store, which cannot rename."""
+    """Whether the store shows a file only when it is complete: an object store, which cannot rename."""
     return store_of(place) in _OBJECT_STORES
 
 
 def parted(place: str) -> tuple[str, str]:
-    """Give a place without the options of its URI, and the options with their `?`."""
+    """Split a place into the part without the options of its URI, and the options with their `?`."""
     if not is_uri(place):
         return place, ""
     base, mark, options = place.partition("?")
@@ -85,16 +85,16 @@ def parted(place: str) -> tuple[str, str]:
 
 
 def below(place: str, name: str) -> str:
-    """Give the place of a file or folder inside a folder."""
+    """Return the place of a file or folder inside a folder."""
     base, options = parted(place)
     return f"{base.rstrip('/')}/{name}{options}"
 
 
 def refuse_secrets(uri: str) -> None:
-    """Refuse a URI with credentials in it: places are told in messages, reports and lineages.
+    """Refuse a URI with credentials in it, because places are written to messages, reports and lineages.
 
     Raises:
-        StorageFailed: It has some, or is none; they are not in the message.
+        StorageFailed: The URI has credentials, which are not in the message, or is malformed.
     """
     parts = _of_a_store(uri)
     names = [name for name, value in parse_qsl(parts.query) if _SECRET.search(name) or "@" in value]
@@ -111,11 +111,11 @@ def refuse_secrets(uri: str) -> None:
 
 
 def _split(uri: str) -> SplitResult:
-    """Take a URI apart.
+    """Split a URI.
 
     Raises:
-        StorageFailed: It is none, or has a fragment, which would stand for the place before it; the message does not
-            show it, for it may have credentials in it.
+        StorageFailed: The URI is malformed, or has a fragment, which would be ignored; the message does not show it,
+            because it may contain credentials.
     """
     if "#" in uri:
         raise StorageFailed(
@@ -132,7 +132,7 @@ def _split(uri: str) -> SplitResult:
 
 
 def _of_a_store(uri: str) -> SplitResult:
-    """Take the URI of a store apart; one that names nothing in it is refused: it would be taken for a local path."""
+    """Split the URI of a store; refuse one without a bucket or path, which would be read as a local path."""
     parts = _split(uri)
     if not parts.netloc and not parts.path.strip("/"):
         raise StorageFailed(f"the {store_of(uri)} URI names no folder", advice="write it as scheme://host/folder")
@@ -140,7 +140,7 @@ def _of_a_store(uri: str) -> SplitResult:
 
 
 def masked(text: str) -> str:
-    """Give a text without what URIs in it may have of credentials: users, passwords, and options that hold such."""
+    """Return a text with the credentials of URIs in it masked: users, passwords, and options that contain them."""
 
     def option(found: re.Match[str]) -> str:
         holds = _SECRET.search(unquote(found[2])) or "@" in unquote(found[3])
@@ -150,13 +150,13 @@ def masked(text: str) -> str:
 
 
 def bare(uri: str) -> str:
-    """Give a URI that somebody else wrote, to be shown: without credentials, and without its options."""
+    """Return an untrusted URI for a message: without credentials, and without its options."""
     end = min((at for at in map(uri.find, "?#") if at >= 0), default=len(uri))
     return masked(uri[:end]) + uri[end : end + 1] + ("…" if end < len(uri) else "")
 
 
 class _Asking:
-    """A `with` block of `asking`; a generator's would cost as much as some of the reads within."""
+    """The context manager of `asking`; one from a generator would take as long as some of the reads within."""
 
     __slots__ = ("_name", "_place")
 
@@ -164,18 +164,18 @@ class _Asking:
         self._place, self._name = place, name
 
     def __enter__(self) -> None:
-        """Wait for an error."""
+        """Enter the block."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, StateShiftError) or not isinstance(error, Exception):
             return
-        # Some of pyarrow's errors are none of Python's.
+        # Some of pyarrow's errors are not subclasses of Python's.
         if isinstance(error, (OSError, ValueError)) or type(error).__module__.partition(".")[0] == "pyarrow":
             raise _told(error, self._place, self._name) from error
 
 
 def asking(place: str, name: str) -> _Asking:
-    """Turn what a store raises in a `with` block into errors that say which file."""
+    """Convert a store's errors in a `with` block to errors that name the file."""
     return _Asking(place, name)
 
 
@@ -204,37 +204,37 @@ def _told(error: Exception, place: str, name: str) -> StateShiftError:
 
 @lru_cache(maxsize=64)
 def opened(place: str) -> tuple[Any, str]:
-    """Give the file system of a place, with pyarrow's methods, and the path in it."""
+    """Return the file system of a place, with pyarrow's methods, and the path in it."""
     if not is_uri(place):
         return LOCAL, place.rstrip("/")
     from pyarrow import fs
 
-    _of_a_store(place)  # before a library of the store is loaded for it
+    _of_a_store(place)  # before a library of the store is loaded
     base, options = parted(place)
     store = store_of(place)
     uri = store + base[base.index(":") :] + options
     with asking(place, ""):
         try:
             files, path = fs.FileSystem.from_uri(_in_one_request(uri))
-        except ValueError:  # before pyarrow 21; an upload that takes three requests is seen whole, too
+        except ValueError:  # before pyarrow 21; an upload in three requests is atomic, too
             files, path = fs.FileSystem.from_uri(uri)
     return files, str(path).rstrip("/")
 
 
 def _in_one_request(uri: str) -> str:
-    """Let a small file on S3 be written by a single request."""
+    """Return the URI with the option to write a small file to S3 in a single request."""
     if not uri.startswith("s3:"):
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}allow_delayed_open=true"
 
 
 def local_path(uri: str) -> str:
-    """Turn `file:/a%20b`, as Java writes it, or `file:///a%20b` into a path."""
+    """Return the path of `file:/a%20b`, as Java writes it, or `file:///a%20b`."""
     return str(Path(unquote(_split(uri).path)).absolute())
 
 
 class _NotRegularError(OSError):
-    """A folder, pipe, socket or device stands where a file should."""
+    """A folder, pipe, socket or device was found instead of a file."""
 
 
 def _require_regular(mode: int) -> None:
@@ -243,11 +243,11 @@ def _require_regular(mode: int) -> None:
 
 
 def _regular_file(path: str) -> FileIO:
-    """Open a regular file for reading, and nothing else: to open a pipe waits, and some devices act."""
+    """Open a file for reading, only if it is a regular file: opening a pipe blocks, and some devices act on it."""
     _require_regular(Path(path).stat().st_mode)
     file = FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
     try:
-        _require_regular(os.fstat(file.fileno()).st_mode)  # another may have come in its place
+        _require_regular(os.fstat(file.fileno()).st_mode)  # it may have been replaced in the meantime
     except OSError:
         file.close()
         raise
@@ -255,9 +255,9 @@ def _regular_file(path: str) -> FileIO:
 
 
 class LocalFiles:
-    """The local file system, with as much of pyarrow's methods as `Folder` calls, and what a power cut makes needed.
+    """The local file system, with the methods of pyarrow's that `Folder` calls, and with `sync`.
 
-    What was written outlasts a power cut once `sync` has been called: on the file for its bytes, on the folder for the
+    Written data survives a power cut once `sync` has been called: on the file for its bytes, on the folder for the
     names in it.
     """
 
@@ -303,7 +303,7 @@ class LocalFiles:
 
 
 class LocalOutput:
-    """A local file that is written from its start."""
+    """A local file that is written sequentially."""
 
     __slots__ = ("_file",)
 
@@ -312,7 +312,7 @@ class LocalOutput:
 
     def write(self, data: bytes | memoryview) -> None:
         view = memoryview(data).cast("B")
-        while view:  # one call takes 2 GB at most, and less where a signal comes
+        while view:  # one call writes at most 2 GB, and less if a signal arrives
             view = view[self._file.write(view) or 0 :]
 
     def sync(self) -> None:
@@ -323,7 +323,7 @@ class LocalOutput:
 
 
 class _LocalFile:
-    """As much of `pyarrow.NativeFile` as `FileRange` uses, and reading into a buffer that is there."""
+    """The methods of `pyarrow.NativeFile` that `FileRange` uses, and reads into an existing buffer."""
 
     __slots__ = ("_file", "path")
 
@@ -338,20 +338,20 @@ class _LocalFile:
         data = os.pread(self._file.fileno(), size, offset)
         if not data or len(data) == size:
             return data
-        return data + self.read_at(size - len(data), offset + len(data))  # one call gives 2 GB at most
+        return data + self.read_at(size - len(data), offset + len(data))  # one call reads at most 2 GB
 
     def read_into(self, buffer: memoryview, offset: int) -> int:
         count = os.preadv(self._file.fileno(), [buffer], offset)
         if not count or count == len(buffer):
             return count
-        return count + self.read_into(buffer[count:], offset + count)  # a network's file system may give less at once
+        return count + self.read_into(buffer[count:], offset + count)  # a network file system may read less at once
 
     def __enter__(self) -> None:
-        """The one who opened it closes it."""
+        """Enter the block, which does not close the file; its opener does."""
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
 
 LOCAL = LocalFiles()
-"""The local file system; a test of power cuts puts another one in its place."""
+"""The local file system; tests of power cuts replace it."""

@@ -1,12 +1,12 @@
-"""One run at a time in a target: a run lays a claim beside its files, and looks who else has one.
+"""The lock of a target, which allows one run at a time: a run writes a claim, and checks for claims of other runs.
 
     _claim-<run>      JSON: user, host and process of the owner, and since when; <run> is 12 hexadecimal digits
 
-A run writes its claim first and lists the others afterwards, so of two that come at once at least one sees the other;
-no store has to create a file under a condition for that. A claim is renewed every few seconds. It is dead when its
-process is gone, where that can be told from here (`lock_owner`); else when it was not renewed for two minutes by the
-clock of the store. What a dead run has claimed, the next one takes over; who lost a claim finds out before each name
-that it gives, and removes what it has written since.
+A run writes its claim first and lists the others afterwards, so of two simultaneous runs at least one sees the other;
+this does not need a store with conditional writes. A claim is renewed every 15 seconds. It is dead if its process has
+ended, where that can be determined from here (`lock_owner`); else if it has not been renewed for two minutes by the
+clock of the store. The next run takes over the claim of a dead run; a run checks before each rename whether it has lost
+its claim, and then removes the files that it has written since.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from .source_guard import Read
 
 SILENT_S = 120.0
-"""A claim that was not renewed for so long is dead, where nothing else tells."""
+"""A claim that was not renewed for so long is dead, if the state of its process is not known."""
 
 CLAIM_NAME = re.compile(r"_claim-([0-9a-f]{12})")
-"""What the file of a claim is called."""
+"""The file name of a claim."""
 
 _BEAT_S = 15.0
 _SAME_TIME_S = 5.0
@@ -50,14 +50,14 @@ _MOST_BYTES = 1 << 16
 
 @attrs.frozen
 class Claim:
-    """That one run, and no other, writes to a folder. It pickles: each process of a run may ask whether it is held.
+    """The exclusive claim of a run on a folder. It can be pickled, so that each process of a run can check it.
 
     Attributes:
-        folder: The target, as the run writes to it: `folder.run` names the run.
-        made: The folders that were made for it, the innermost first.
-        taken: What the runs that were dead are called, whose claims this one took over; of each whether its process is
-            known to be gone, so that nothing of it can come any more.
-        has_list: Whether the run has told what it may write.
+        folder: The target; `folder.run` is the id of the run.
+        made: The folders that were created for it, the innermost first.
+        taken: The ids of the dead runs whose claims this run took over, each with whether its process is known to have
+            ended, so that it cannot write any more.
+        has_list: Whether the run has written the list of the files that it may write.
     """
 
     folder: Folder
@@ -67,18 +67,18 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """Name of the claim's file."""
+        """The name of the claim's file."""
         return f"_claim-{self.folder.run}"
 
     @property
     def list_name(self) -> str:
-        """Name of the file that lists what the run may write (`runs`)."""
+        """The name of the file that lists the files that the run may write (`runs`)."""
         return f"_run-{self.folder.run}"
 
     def is_held(self) -> bool:
-        """Whether nobody has taken the target over, or cleaned it; a store that does not answer has not told so.
+        """Whether the target was neither taken over nor cleaned; True if the store does not answer.
 
-        The list is written once. A claim could come again, by a sign of life on a store that makes the file anew.
+        The list is checked too, because it is written only once: a renewal on a store may recreate a removed claim.
         """
         try:
             return self.folder.exists(self.name) and (not self.has_list or self.folder.exists(self.list_name))
@@ -86,7 +86,7 @@ class Claim:
             return True
 
     def require(self) -> None:
-        """Make sure of it before a name is given, or a savepoint published.
+        """Check that the claim is held, before a file is renamed or a savepoint published.
 
         Raises:
             MigrationFailed: The target was taken over, or cleaned.
@@ -99,7 +99,7 @@ class Claim:
             )
 
     def renew(self) -> bool:
-        """Give a sign of life; False where the claim was lost: it stays so."""
+        """Renew the claim; return False if it was lost."""
         if not self.folder.exists(self.name):
             return False
         if not self.folder.is_local:
@@ -108,32 +108,32 @@ class Claim:
                 stream.write(data)
             return True
         try:
-            os.utime(f"{self.folder.place}/{self.name}")  # makes no file anew, as a write would
+            os.utime(f"{self.folder.place}/{self.name}")  # unlike a write, does not recreate the file
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # the next time will tell
+            return True  # the next renewal decides
         return True
 
     def release(self) -> None:
-        """Give the target up, with the folders that were made for it and stayed empty."""
-        with suppress(StateShiftError):  # a store that does not answer: the claim will be a dead one
+        """Release the target, and delete the folders that were created for it and are empty."""
+        with suppress(StateShiftError):  # if the store does not answer, the claim will expire
             self.folder.delete(self.name)
             for folder in self.made:
                 folder.delete_empty()
 
 
 def lay(folder: Folder, reads: tuple[Read, ...] = (), process: int | None = None) -> Claim:
-    """Claim a target; a folder that is not there is made. Where this fails, nothing of it is left.
+    """Claim a target; a missing folder is created. If the claim fails, it leaves nothing behind.
 
     Args:
         folder: The target.
-        reads: What the run reads; it is never written to.
-        process: Number of the process that owns the claim, where it is not this one.
+        reads: The savepoints that the run reads; they are never written to.
+        process: The PID of the process that owns the claim, if it is not this one.
 
     Raises:
-        TargetExists: Another run is at work there, as far as can be told; or the target is, holds or lies in what is
-            read, or lies in a savepoint.
+        TargetExists: Another run is writing there, as far as is known; or the target is a source, contains files of one
+            or is inside one, or inside a savepoint.
     """
     refuse_by_place(folder, reads)
     made = folder.create()
@@ -152,13 +152,13 @@ def lay(folder: Folder, reads: tuple[Read, ...] = (), process: int | None = None
             claim.release()
             raise
         folder.delete(claim.name)
-        time.sleep(random.uniform(0, 1))  # noqa: S311 - no secret: the two are to come back at different times
+        time.sleep(random.uniform(0, 1))  # noqa: S311 - not a secret: both runs should retry at different times
     raise AssertionError
 
 
 @contextmanager
 def claimed(folder: Folder, reads: tuple[Read, ...] = ()) -> Iterator[Claim]:
-    """Claim a target until the `with` block ends; the claims of dead runs go. Arguments and errors as of `lay`."""
+    """Claim a target until the `with` block ends, and remove claims of dead runs. Arguments and errors as in `lay`."""
     claim = lay(folder, reads)
     try:
         with renewed(claim):
@@ -169,7 +169,7 @@ def claimed(folder: Folder, reads: tuple[Read, ...] = ()) -> Iterator[Claim]:
 
 
 def take_over(claim: Claim) -> None:
-    """Remove the claims of dead runs. Of one that may still write, the list stays under a name that ends its run."""
+    """Remove the claims of dead runs; rename the list of a run that may still write, which so has lost its claim."""
     for run, is_gone in claim.taken:
         if not is_gone:
             with suppress(SavepointNotFound):
@@ -191,9 +191,9 @@ def renewed(claim: Claim) -> Iterator[None]:
 
 
 def _beat(claim: Claim, ended: threading.Event) -> None:
-    """Renew the claim again and again; one that was lost stays lost."""
+    """Renew the claim periodically, until it is lost."""
     while not ended.wait(_BEAT_S):
-        with suppress(StateShiftError):  # the next time will tell
+        with suppress(StateShiftError):  # the next renewal decides
             if not claim.renew():
                 return
 
@@ -203,10 +203,10 @@ class _Other:
     """The claim of another run.
 
     Attributes:
-        run: What it is called.
-        facts: What it says; nothing where it is just being written.
-        age_s: How long ago it was renewed, by the store's clock.
-        runs: Whether its process runs; None where nobody can tell.
+        run: The id of the run.
+        facts: The content of the claim; empty if it is just being written.
+        age_s: The time since its renewal, by the store's clock.
+        runs: Whether its process runs; None where that is not known.
     """
 
     run: str
@@ -221,17 +221,17 @@ class _Other:
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is gone, or was silent for too long where nothing else tells."""
+        """Whether its process has ended, or, where that is not known, the claim was not renewed for too long."""
         return self.is_gone or (self.runs is None and self.age_s > SILENT_S)
 
 
 def _others(own: Claim) -> list[_Other]:
-    """Look at the claims of other runs."""
+    """Return the claims of other runs."""
     folder, found = own.folder, []
     written_s = folder.written_s(own.name)
     for name in _claims(folder):
         if name != own.name:
-            with suppress(SavepointNotFound):  # it has just ended
+            with suppress(SavepointNotFound):  # the run has just ended
                 age_s, facts = written_s - folder.written_s(name), _facts(folder, name)
                 found.append(_Other(name.partition("-")[2], facts, age_s, Owner.of(facts).runs()))
     return found
@@ -242,7 +242,7 @@ def _claims(folder: Folder) -> list[str]:
 
 
 def _facts(folder: Folder, name: str) -> dict[str, Any]:
-    """What a claim says; nothing where it is just being written."""
+    """Return the content of a claim; an empty dict if it is just being written."""
     with suppress(CorruptFile):
         with folder.open_range(name) as file:
             facts = parse_json(file.read_at(0, min(file.size, _MOST_BYTES)))
@@ -261,7 +261,7 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (ImportError, KeyError, OSError):
-        return ""  # a container may run under a number without a name
+        return ""  # a container may run under a user id without a name
 
 
 def _taken(folder: Folder, rival: _Other) -> TargetExists:

@@ -1,7 +1,7 @@
-"""Whether a savepoint is what it was when a run began to read it.
+"""Detection of changes to a savepoint while a run reads it.
 
-Flink removes a retained checkpoint that a newer one subsumes, and anybody may write to a folder. What a run has read
-half before and half after is no state that ever was.
+Flink removes a retained checkpoint that a newer one subsumes, and others may write to the folder. If a run reads one
+part before and another part after a change, the result is a state that never existed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _Version = tuple[int, int] | None
 
 @attrs.frozen
 class SourceFiles:
-    """The files of a savepoint as they were when this was made.
+    """The versions of a savepoint's files when this object was created.
 
     Attributes:
-        folder: Of its `_metadata`.
-        versions: Of each file, by its folder and name: size in bytes and time of the last write in nanoseconds; None
-            for one that is not there.
+        folder: The folder of its `_metadata`.
+        versions: The version of each file by its folder and name: size in bytes and time of the last write in
+            nanoseconds; None for a missing file.
     """
 
     folder: Folder
@@ -40,7 +40,7 @@ class SourceFiles:
 
     @classmethod
     def of(cls, folder: Folder, metadata: SavepointMetadata) -> SourceFiles:
-        """Look at all files that a savepoint's metadata names."""
+        """Return the current versions of all files that a savepoint's metadata names."""
         places = {(folder, METADATA)}
         for stream in metadata.streams:
             if isinstance(stream, RelativeFileHandle):
@@ -51,31 +51,31 @@ class SourceFiles:
 
     @property
     def folders(self) -> tuple[Folder, ...]:
-        """Further folders that hold files."""
+        """Further folders that contain files of the savepoint."""
         return tuple({place for place, _ in self.versions} - {self.folder})
 
     def changed(self) -> str:
-        """Name a file that is another one by now; "" where none is."""
+        """Return the name of a file that has changed since; "" where none has."""
         for (place, name), before in self.versions.items():
             if _version(place, name) != before:
                 return name if place == self.folder else f"{place.place}/{name}"
         return ""
 
     def require_unchanged(self) -> None:
-        """Make sure of it before anything is published.
+        """Check that no file has changed, before anything is published.
 
         Raises:
-            SourceChanged: A file is another one, or gone.
+            SourceChanged: A file has changed, or is missing.
         """
         if name := self.changed():
             raise self._error(name)
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Tell what is found damaged in a `with` block, or missing, from what has changed meanwhile.
+        """Convert errors on damaged or missing files in a `with` block, if a file has changed in the meantime.
 
         Raises:
-            SourceChanged: It has changed.
+            SourceChanged: A file has changed.
         """
         try:
             yield
@@ -99,4 +99,4 @@ def _version(folder: Folder, name: str) -> _Version:
     except SavepointNotFound:
         return None
     except StateShiftError:
-        return (-1, -1)  # it cannot be looked at, now as before
+        return (-1, -1)  # the same value each time, as long as its version cannot be read
